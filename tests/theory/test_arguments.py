@@ -225,6 +225,10 @@ def test_what_does_not_fit_is_refused(doubles):
         (lambda: arguments.integer("n", [1], 1), r"`n` must be an integer of at least 1; got \[1\]\."),
         (lambda: arguments.integer("n", 9, 1, 8), r"at least 1 and at most 8; got 9\."),
         (lambda: arguments.power_of_two("n", 0), r"`n` must be an integer of at least 1; got 0\."),
+        (lambda: arguments.power_of_two("n", 12), r"`n` must be a power of two; got 12\."),
+        (lambda: arguments.integers(n=(8, 1), m=(0, 1, 8)), r"`m` must be .* at most 8; got 0\."),
+        (lambda: arguments.square("M", [[1.0, 2.0]]), r"`M` must be square; got shape \(1, 2\)\."),
+        (lambda: arguments.together(p=np.ones(2), r=np.ones(3)), r"`p`, `r` must .*; got \(2,\), \(3,\)\."),
         (lambda: arguments.vector("b", [[1.0]]), r"`b` must have shape \(any\); got \(1, 1\)\."),
         (lambda: arguments.vector("b", [1.0], 2), r"`b` must have shape \(2\); got \(1,\)\."),
         (lambda: arguments.vector("b", []), r"`b` must not be empty; got shape \(0,\)\."),
@@ -269,6 +273,8 @@ def test_a_result_beyond_doubles_is_refused_by_the_names_of_the_arguments():
 def test_lists_of_words_and_objects_of_a_class():
     assert arguments.choices("codes", ["b", "a"], ("a", "b")) == ("b", "a")
     assert arguments.instance("table", {1: 2}, dict) == {1: 2}
+    with pytest.raises(TypeError, match=r"`law` must be a dict; got 0\.5\."):
+        arguments.instance("law", 0.5, dict)
 
 
 @pytest.mark.parametrize("value", ["a", [], None, 3, ["a", "c"], [1], np.array(["a"])])

@@ -15,15 +15,9 @@ def derive_posterior(values: Any) -> Derivation:
     .. math:: E[v \mid y] = y + \sigma^2 (\log f_1)'(y), \qquad
               \mathrm{Var}(v \mid y) = \sigma^2 + \sigma^4 (\log f_1)''(y)
 
-    Column of f_1(y), E[v | y] and Var(v | y), functions of sigma and y.
+    `values` is a law of the value at scale 1, one of `superposition.theory.features.VALUES` or another one
+    that has a definition in SymPy. A column of f_1(y), E[v | y] and Var(v | y), functions of sigma and y.
 
-    Parameters
-    ----------
-    values : str or Values
-        Law of the value, at scale 1; one of `superposition.theory.features.VALUES`, or another one.
-
-    Examples
-    --------
     >>> derive_posterior("normal").expression[1]
     y/(sigma**2 + 1)
     """

@@ -198,7 +198,8 @@ def topk_loss(
     The outputs are independent channels. Given one's y, the number of the others above it is binomial with
     the probability P(Y > y), so that the loss is an integral over y, exact at every k and n_features. As both
     grow in proportion it becomes `jumprelu_loss` at the threshold where `active_fraction` is k/n_features.
-    The other arguments and errors are those of `jumprelu_loss`; the relative error is below 1e-9.
+    The other arguments and errors are those of `jumprelu_loss` and `bayes_decoder`; the relative error is
+    below 1e-9.
 
     Parameters
     ----------

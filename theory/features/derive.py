@@ -16,17 +16,11 @@ _INDEPENDENT = "Features are independent, each is on with probability p and then
 
 @once
 def derive_moments(name: str) -> Derivation:
-    """Derive a moment of one feature or of a pair by integrating over the definition.
+    """Derive a moment of one feature or of a pair, an attribute of `SparseUniform`, from the definition.
 
-    A function of p, for "moment" of p and of the power k.
+    `name` is "moment" (a function of p and the power k), "mean", "second_moment", "variance", "pair_moment"
+    or "pair_zero_probability" (functions of p).
 
-    Parameters
-    ----------
-    name : {"moment", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability"}
-        As in `SparseUniform`.
-
-    Examples
-    --------
     >>> derive_moments("variance").expression
     -p**2/4 + p/3
     """
@@ -47,18 +41,11 @@ def derive_moments(name: str) -> Derivation:
 
 @once
 def derive_eigenvalues(matrix: str) -> Derivation:
-    """Derive the eigenvalues, with multiplicities, of a matrix of n features.
+    """Derive the eigenvalues, with multiplicities, of the "covariance" or "second_moment" of n features.
 
     All diagonal entries are alike, and so are all others. The matrix then has two eigenspaces: the vector of
     ones, and the n - 1 dimensions that differences of two features span. Applied to one of each, it tells.
-    Rows of an eigenvalue and its multiplicity, functions of p and n.
 
-    Parameters
-    ----------
-    matrix : {"covariance", "second_moment"}
-
-    Examples
-    --------
     >>> derive_eigenvalues("second_moment").expression
     Matrix([
     [n*p**2/4 - p**2/4 + p/3,     1],
@@ -95,17 +82,10 @@ def derive_chernoff_bound() -> Derivation:
 
 @once
 def derive_value_moment(values: Any) -> Derivation:
-    """Integrate E v^k over the value of a feature that is on, at scale 1, for any k.
+    """Integrate E v^k over the value of a feature that is on, at scale 1: a function of k.
 
-    A function of k.
+    `values` is one of `VALUES`, or another law that has a definition in SymPy.
 
-    Parameters
-    ----------
-    values : str or Values
-        One of `VALUES`, or another law.
-
-    Examples
-    --------
     >>> derive_value_moment("uniform").expression
     1/(k + 1)
     """

@@ -108,17 +108,10 @@ def _mean(expression: Any, other: str, moment: Orders) -> Any:
 
 @once
 def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
-    r"""Derive :math:`E (W \cdot \xi)^a (|\xi|^2)^b` for any number of neurons.
+    r"""Derive :math:`E (W \cdot \xi)^a (|\xi|^2)^b` for any number of neurons; 0 if a is odd.
 
-    0 if `power` is odd.
+    a is `power`, from 0 to 12, and b is `square_power`, from 0 to 4.
 
-    Parameters
-    ----------
-    power, square_power : int, optional
-        a, from 0 to 12, and b, from 0 to 4.
-
-    Examples
-    --------
     >>> derive_moment(2, 1).expression
     m*mu2**2*p2 - mu2**2*p2 + mu4*p2
     """

@@ -85,21 +85,14 @@ def derive_truncated_bias() -> Derivation:
 
 @once
 def derive_onset(sign: int) -> Derivation:
-    r"""Derive how the loss changes when a dropped feature gets a small encoding.
+    """Derive how the loss changes when a dropped feature gets a small encoding.
 
-    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps, w1
-    = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first output then errs by eps (2
-    alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the second one gains. A column of
-    cost, cubic, gain and drag: twice the change of the loss per feature is, up to eps^4, eps^2 (cost -
-    importance gain) + eps^3 (cubic + importance drag).
+    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps (-1
+    or 1, the sign of w1 w2), w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first
+    output then errs by eps (2 alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the
+    second one gains. A column of cost, cubic, gain and drag: twice the change of the loss per feature is, up
+    to eps^4, eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
 
-    Parameters
-    ----------
-    sign : {-1, 1}
-        Sign of w1 w2.
-
-    Examples
-    --------
     >>> cost, cubic, gain, drag = derive_onset(-1).expression
     >>> gain
     -p**2/4 + p/3

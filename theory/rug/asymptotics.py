@@ -33,8 +33,8 @@ __all__ = ["asymptotic_loss", "asymptotic_shift"]
 def asymptotic_shift(p: ArrayLike) -> Any:
     r"""Optimal shift t = -b/(a sigma) as p → 0: the root of :math:`4 H_1(-t) = p\,t`.
 
-    Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly. See Cowsik et al. (2024), Eq. 12,
-    there as mu ~ sigma sqrt(log 1/p) without the constant.
+    Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly; Cowsik et al. (2024), Eq. 12, have mu
+    ~ sigma sqrt(log 1/p) without the constant. `asymptotic_loss` says where the law holds.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     Returns
     -------
     float or ndarray of float64
-        Within 1e-6 of the root for p <= 0.01; see `asymptotic_loss` for the range of the law.
+        Within 1e-6 of the root for p <= 0.01.
 
     Raises
     ------
@@ -70,26 +70,17 @@ def asymptotic_shift(p: ArrayLike) -> Any:
 
 @arguments.finite
 def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
-    r"""Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
+    """Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 
     The formula in the module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its ratio
-    to the exact optimum is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). See Cowsik et al. (2024),
-    Eqs. 13 and 17, there as O(p²/ratio log 1/p) without the constant.
-
-    Parameters
-    ----------
-    p, ratio : array_like of float
-        As in `sigma`. Meant for t sigma < 0.3.
+    to the exact optimum is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13
+    and 17, have it as O(p²/ratio log 1/p) without the constant. Arguments and errors are those of `sigma`; so
+    is a ratio refused at which the law, far from its range, overflows.
 
     Returns
     -------
     float or ndarray of float64
         Asymptotic: the relative error is below 2 (t sigma)² for p <= 0.01 and t sigma <= 0.3.
-
-    Raises
-    ------
-    ValueError
-        As in `sigma`, or if the ratio is so small that the law, far from its range, overflows.
 
     Examples
     --------

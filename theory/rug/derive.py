@@ -57,16 +57,10 @@ def _losses() -> dict[str, Any]:
 def derive_loss(part: str = "loss") -> Derivation:
     """Integrate the definition of the macroscopic loss (Eq. 5) over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
-    A closed form in erfc and exp, which cancels in doubles for small sigma or large shifts.
+    `part` is "on" for E (u - ReLU(a (u + nu) + b))² of a feature that is on, "off" for E ReLU(a nu + b)² of
+    one that is off, or "loss" for (1 - p) off + p on. A closed form in erfc and exp, which cancels in doubles
+    for small sigma or large shifts.
 
-    Parameters
-    ----------
-    part : {"loss", "on", "off"}
-        E (u - ReLU(a (u + nu) + b))² of a feature that is on, E ReLU(a nu + b)² of one that is off, or
-        the mean of both, (1 - p) off + p on.
-
-    Examples
-    --------
     >>> a, b, sigma, p = symbols()
     >>> derive_loss("off").expression.subs(b, 0)
     a**2*sigma**2/2
@@ -77,15 +71,8 @@ def derive_loss(part: str = "loss") -> Derivation:
 
 @once
 def derive_gradient(by: str) -> Derivation:
-    """Differentiate the macroscopic loss.
+    """Differentiate the macroscopic loss by "a" (Eq. 15), "b" or "sigma".
 
-    Parameters
-    ----------
-    by : {"a", "b", "sigma"}
-        The variable; the derivative by a is Eq. 15.
-
-    Examples
-    --------
     >>> a, b, sigma, p = symbols()
     >>> derive_gradient("b").expression.subs({b: 0, p: 0})
     sqrt(2)*a*sigma/sqrt(pi)

@@ -33,15 +33,14 @@ def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     .. math:: \sigma^2 = \operatorname{Var}(x) \, (1/\mathrm{ratio} - 1), \qquad
               \operatorname{Var}(x) = p/3 - p^2/4
 
-    The mean over rows of Var(nu_i) is at least this for every matrix with unit diagonal and rank at
-    most n_hidden; symmetric matrices whose nonzero eigenvalues are all equal attain it.
+    The mean over rows of Var(nu_i) is at least this for every matrix with unit diagonal and rank at most
+    n_hidden; symmetric matrices whose nonzero eigenvalues are all equal attain it.
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in (0, 1]; p = 1 - S.
-    ratio : array_like of float
-        n_hidden / n_features, in (0, 1]. Broadcasts with `p`.
+    p, ratio : array_like of float
+        Probability that a feature is on, p = 1 - S, and n_hidden / n_features, both in (0, 1]; they
+        broadcast.
 
     Returns
     -------
@@ -129,14 +128,12 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
+    `sigma` is as for `off_loss`, but positive; p as for `sigma`.
+
     Parameters
     ----------
     beta : array_like of float
         b/a; at least -36 sigma.
-    sigma : array_like of float
-        Standard deviation of the interference in units of the diagonal; positive.
-    p : array_like of float
-        Probability that a feature is on, in (0, 1].
 
     Returns
     -------

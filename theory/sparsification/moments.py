@@ -118,7 +118,8 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
         \frac{m'}{m} = M_0(\zeta), \quad \frac{|W|_1}{\sqrt m} = \frac{M_1}{\sqrt{M_2}}, \quad
         \frac{\mathrm{Var}}{\mathrm{mean}^2} = \frac{M_0 M_2}{M_1^2} - 1.
 
-    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open.
+    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open. Errors are
+    those of `truncated_moments`.
 
     Parameters
     ----------
@@ -128,23 +129,16 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     Returns
     -------
     ParametricLaw
-        Arrays of the shape of `zeta`, good to 1e-13. Asymptotic: at finite m and lam the length begins
-        where it begins (which costs a time of order 1), and few weights left are not many; `limit_law`
-        has both. For large zeta :math:`m' \to 2/(\lambda t)^2`, :math:`|W|_1 \to 1/(\lambda t)` and the
-        relative variance tends to 1, with corrections of relative order :math:`1/\zeta^2`.
-
-    Raises
-    ------
-    ValueError
-        If `zeta` is outside its interval.
+        Arrays of the shape of `zeta`, good to 1e-13. Asymptotic: at finite m and lam the length begins where
+        it begins (which costs a time of order 1), and few weights left are not many; `limit_law` has both.
+        For large zeta :math:`m' \to 2/(\lambda t)^2`, :math:`|W|_1 \to 1/(\lambda t)` and the relative
+        variance tends to 1, with corrections of relative order :math:`1/\zeta^2`.
 
     Examples
     --------
     >>> law = parametric_law([0, 3])
-    >>> law.nonzero_share.round(6)
-    array([1.    , 0.0027])
-    >>> law.relative_variance.round(6)
-    array([0.570796, 0.880396])
+    >>> law.nonzero_share.round(6), law.relative_variance.round(6)
+    (array([1.    , 0.0027]), array([0.570796, 0.880396]))
     """
     zeta = arguments.real("zeta", zeta, 0, LARGEST)
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
@@ -157,24 +151,15 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
 
 
 def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
-    r"""Relative variance of the survivors among many normal weights, as a function of the share m'/m; exact.
+    """Relative variance of the survivors among many normal weights, as a function of the share m'/m; exact.
 
-    The limit of Fig. 7 in Lecomte et al. (2024), App. B, whose text says "not too far from 1".
+    From pi/2 - 1 where all weights are there to 1 where few of many are left: the limit of Fig. 7 in Lecomte
+    et al. (2024), App. B, whose text says "not too far from 1". Errors are those of `truncated_moments`.
 
     Parameters
     ----------
     share : array_like of float
         m'/m in (0, 1], at least 1e-290.
-
-    Returns
-    -------
-    ndarray of float64
-        From pi/2 - 1 where all weights are there to 1 where few of many are left.
-
-    Raises
-    ------
-    ValueError
-        If `share` is outside its interval.
 
     Examples
     --------

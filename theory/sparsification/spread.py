@@ -13,23 +13,19 @@ __all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
     r"""Return the source's own curves, with the constants that it leaves open set to 1.
 
-    See Lecomte et al. (2024), §2.4 and Fig. 2.
-
     Parameters
     ----------
     t : array_like of float
         Flow times, not negative, any shape.
-    lam : float
-        Strength of the l1 force, positive.
-    m : int
-        Number of weights, at least 1.
+    lam, m : float and int
+        Strength of the l1 force, positive, and the number of weights, at least 1.
 
     Returns
     -------
     nonzeros, l1_norm : ndarray of float64
         :math:`|W|_1 = \sqrt m` until :math:`1/(\lambda\sqrt m)`, then :math:`1/(\lambda t)`, then 1 from
-        :math:`1/\lambda` on; and :math:`m' = |W|_1^2`. Heuristic: orders of magnitude, off by up to a
-        factor of 3 or more.
+        :math:`1/\lambda` on; and :math:`m' = |W|_1^2` (Lecomte et al. 2024, §2.4 and Fig. 2). Heuristic:
+        orders of magnitude, off by up to a factor of 3 or more.
 
     Raises
     ------
@@ -71,7 +67,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
 
     Survivors are what is left of the initial sizes after a translation between the (m'+1)-th and the m'-th
     largest of them. Their variance is the same all along, their mean falls. See Lecomte et al. (2024), App. B
-    and Fig. 7.
+    and Fig. 7. Errors are those of `scaling_law`.
 
     Parameters
     ----------
@@ -83,14 +79,9 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     Returns
     -------
     lower, upper : ndarray of float64
-        Relative variances just after the (m'+1)-th weight dropped (or at the beginning), and just before
-        the next one drops: the first is attained, the second approached. Where all m' survivors are equal
-        both are 0.
-
-    Raises
-    ------
-    ValueError
-        If `w0` is not a finite, non-empty vector or a number in `nonzeros` is out of range.
+        Relative variances just after the (m'+1)-th weight dropped (or at the beginning), and just before the
+        next one drops: the first is attained, the second approached. Where all m' survivors are equal both
+        are 0.
 
     Examples
     --------

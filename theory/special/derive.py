@@ -8,17 +8,8 @@ __all__ = ["derive_cubic_roots", "derive_ramp_moment"]
 
 @once
 def derive_ramp_moment(order: int) -> Derivation:
-    """Integrate E (Z - w)_+^order over a standard normal Z.
+    """Integrate E (Z - w)_+^order over a standard normal Z, for an order from 0 to 30: a function of w.
 
-    A function of w.
-
-    Parameters
-    ----------
-    order : int
-        From 0 to 30.
-
-    Examples
-    --------
     >>> derive_ramp_moment(1).expression
     -w*erfc(sqrt(2)*w/2)/2 + sqrt(2)*exp(-w**2/2)/(2*sqrt(pi))
     """

@@ -127,7 +127,7 @@ def _all_ramps(x: FloatArray, out: FloatArray) -> None:
 
 
 def ramp_moments(x: npt.ArrayLike, order: int) -> FloatArray:
-    r"""Moments :math:`E (Z + x)_+^k` of a standard normal variable behind a ReLU, k = 0 to `order`.
+    """Moments :math:`E (Z + x)_+^k` of a standard normal variable behind a ReLU, k = 0 to `order`.
 
     Parameters
     ----------

@@ -240,19 +240,18 @@ def block_losses(
     ----------
     coefficients : (k, k) array_like of float
         Row i is alpha_i, the weights of output i on the features of its own block; of size 1e50 at most.
-    b : float or (k,) array_like of float
-        Biases, with the means of the interference; of size 1e50 at most.
-    variance : float or (k,) array_like of float
-        Variances s_i^2 of the interference, from 0 to 1e100.
+    b, variance : float or (k,) array_like of float
+        Biases, with the means of the interference, of size 1e50 at most, and the variances s_i^2 of the
+        interference, from 0 to 1e100.
     law : Features
         Of the block: at most 4 features, uniform or binary.
 
     Returns
     -------
     BlockLoss
-        Of binary values exact to rounding. Of uniform values as long as no more than two are on at once: the
-        integrand is smooth beside its kinks, which the pieces follow, to 1e-14 of E x_i^2. With three or four
-        on at once 1e-6 of it, as the third and fourth are integrated by 8 points.
+        Of binary values exact to rounding. Of uniform values, where no more than two are on at once, to 1e-14
+        of E x_i^2: the integrand is smooth beside its kinks, which the pieces follow. With three or four on
+        at once 1e-6 of it, as the third and fourth are integrated by 8 points.
 
     Raises
     ------
@@ -298,7 +297,8 @@ def least_noise(
 
     .. math:: z'(C^{-1} - 1)z, \qquad z = S^{1/2}\alpha
 
-    That holds for every model with this capacity matrix; the page "Correlations" has the proof.
+    That holds for every model with this capacity matrix; the page "Correlations" has the proof. Errors are
+    those of `block_losses`.
 
     Parameters
     ----------
@@ -313,11 +313,6 @@ def least_noise(
     -------
     (rows,) ndarray of float64
         Infinite where z is outside the range of C.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, or `capacity` an eigenvalue outside [0, 1].
 
     Examples
     --------
@@ -348,6 +343,8 @@ def least_noise(
 def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     """Capacity matrices of all blocks of a model: the blocks of the projection on the rows of M S^(1/2).
 
+    Errors are those of `block_losses`.
+
     Parameters
     ----------
     M : (n, n) array_like of float
@@ -360,11 +357,6 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     list of (k, k) ndarray of float64
         In the order of `law.blocks`. Their traces sum to the rank of M (singular values below 1e-10 of the
         largest count as 0).
-
-    Raises
-    ------
-    ValueError
-        If `M` is not square or `law` is for another number of features.
 
     Examples
     --------
@@ -426,6 +418,8 @@ def partial_dependence(table: Group, strength: float) -> Group:
 def independent_copies(law: Features, copies: int) -> Features:
     """Return the law of so many independent copies of a block, one after the other.
 
+    Errors are those of `block_losses`.
+
     Parameters
     ----------
     law : Features
@@ -436,11 +430,6 @@ def independent_copies(law: Features, copies: int) -> Features:
     -------
     Features
         Of copies times n_features.
-
-    Raises
-    ------
-    ValueError
-        If `copies` is below 1, or `law` is given exactly so many on.
 
     Examples
     --------

@@ -33,10 +33,10 @@ _CLASSES, _TRIED = 400, 25
 
 
 def loss_bound(law: Features, n_hidden: int) -> float:
-    r"""Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
+    """Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    O(n log n), for groups times their size and their number of patterns; a million features take a second or
-    two.
+    It takes O(n log n), for groups times their size and their number of patterns; a million features take a
+    second or two. It is 0 for groups that are on together or not at all.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     float
         Mean of importance times the loss of each feature: the largest bound known. Proved, see the module, at
         every n_features and for all biases; rounding is 1e-12 of it. For features that are alike also the
-        bound of any decoder (`theory.codes.decoder_bound`). 0 for groups that are on together or not at all.
+        bound of any decoder (`theory.codes.decoder_bound`).
 
     Raises
     ------
@@ -62,12 +62,9 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     >>> law = Features(1000, 1.0 / np.arange(1, 1001) ** 1.2 / 4.0)
     >>> round(1000 * loss_bound(law, 20), 6)
     0.001739
-
-    Groups of four features of which one is on, or none:
-
     >>> from superposition.theory.features import exclusive
     >>> law = Features(400, 0.1, groups=[exclusive(range(i, i + 4), 0.1) for i in range(0, 400, 4)])
-    >>> round(1000 * loss_bound(law, 40), 6)
+    >>> round(1000 * loss_bound(law, 40), 6)  # groups of four features of which one is on, or none
     1.221871
     """
     features = unconditioned("law", uniform(law))

@@ -1,16 +1,16 @@
 r"""Capacities: the share of the m dimensions of a matrix of rank m that each output has.
 
-The model is ReLU(M x + b), features are independent with variances v_j. Output i has its own feature with
-the weight M_ii, and interference from all others. Its *capacity* is the share of the variance of (M x)_i that
-is its own feature's,
+The model is ReLU(M x + b), features are independent with variances v_j. Output i has its own feature with the
+weight M_ii, and interference from all others. Its *capacity* is the share of the variance of (M x)_i that is
+its own feature's,
 
 .. math:: c_i = \frac{M_{ii}^2 v_i}{\sum_j M_{ij}^2 v_j} \in [0, 1], \qquad
           \operatorname{Var} \nu_i = v_i \frac{1 - c_i}{c_i}, \qquad
           \nu_i = \sum_{j \ne i} \frac{M_{ij}}{M_{ii}} x_j .
 
-The capacities of a matrix of rank m sum to m at most, and every allocation is attained; both are proved in
-the section "Capacities" of the page "Features that differ". For features that are alike c_i is Cowsik's ratio
-and the variance that of his Eq. 6.
+The section "Capacities" of the page "Features that differ" proves that those of a matrix of rank m sum to m
+at most, and that every allocation is attained. For features that are alike c_i is Cowsik's ratio and the
+variance that of his Eq. 6.
 """
 
 from typing import Any
@@ -54,8 +54,8 @@ def uniform(law: Any) -> Features:
 def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Share of each output's variance that is its own feature's, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
 
-    Their sum is at most the rank of M. See Scherlis et al. (2022), Polysemanticity and capacity, arXiv
-    2210.01892, for features of one variance.
+    Their sum is at most the rank of M. For features of one variance see Scherlis et al. (2022),
+    Polysemanticity and capacity, arXiv 2210.01892.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        If `M` is not square, or `law` is for another number of features or not independent.
+        If an argument is out of range, or `law` for another number of features or not independent.
 
     Examples
     --------
@@ -91,24 +91,19 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
 
 
 def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
-    r"""Variance of the interference of each output in units of its diagonal, :math:`v_i (1 - c_i)/c_i`.
+    """Variance of the interference of each output in units of its diagonal, :math:`v_i (1 - c_i)/c_i`.
+
+    Law and errors are those of `capacities`.
 
     Parameters
     ----------
     capacity : float or (n,) array_like of float
         In [0, 1].
-    law : Features
-        Law of n independent features.
 
     Returns
     -------
     (n,) ndarray of float64
         A few roundings off; inf where the capacity is 0, or too small for a finite one.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
@@ -125,10 +120,10 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
 def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
-    Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, with the cumulants :math:`\kappa_k =
-    \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i. The macroscopic loss is
-    `theory.rug.loss` at a = M_ii, at the standard deviation of this interference, and at the bias with a
-    times the mean of the interference.
+    Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, with the cumulants
+    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i. The
+    macroscopic loss is `theory.rug.loss` at a = M_ii, at the standard deviation of this interference, and at
+    the bias with a times the mean of the interference. Errors are those of `capacities`.
 
     Parameters
     ----------
@@ -144,11 +139,6 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     (n,) ndarray of float64
         Without importance. Asymptotic: relative error of the order of the next terms, (kappa_3/sigma³)²,
         kappa_5/sigma⁵ and (kappa_4/sigma⁴)².
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or a row has no positive diagonal or no interference.
 
     Examples
     --------

@@ -42,7 +42,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     Features are sorted by p times the root of importance times scale². The first ones are kept, the others
     are dealt to the planes in turn and back; how many are kept is searched for. Groups are dealt as a whole
     or feature by feature, whichever is better; in planes of up to 64 features neighbours are swapped while
-    the loss falls.
+    the loss falls. `loss_bound` is the bound from below.
 
     Parameters
     ----------
@@ -62,20 +62,14 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     ValueError
         If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
 
-    See Also
-    --------
-    loss_bound : From below.
-
     Examples
     --------
     >>> from superposition.theory import codes
     >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_plane_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
-
-    One feature of four is on, or none, in each of two planes:
-
     >>> from superposition.theory.features import exclusive
-    >>> priority_loss(Features(8, 0.2, groups=[exclusive(range(4), 0.2), exclusive(range(4, 8), 0.2)]), 4)
+    >>> groups = [exclusive(range(4), 0.2), exclusive(range(4, 8), 0.2)]  # one on of four, or none
+    >>> priority_loss(Features(8, 0.2, groups=groups), 4)
     0.0
     """
     return _best(law, n_hidden)[0]
@@ -86,13 +80,13 @@ def priority_weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights of the code of `priority_loss` whose encodings differ in length by a finite factor.
 
+    Law, n_hidden and errors are those of `priority_loss`.
+
     Parameters
     ----------
-    law, n_hidden
-        As for `priority_loss`.
     reach : float, optional
-        The longest encoding of a plane over its shortest one, 1 to 1e12; lengths fall geometrically. The
-        loss of `priority_loss` is the limit of large ones, but for outputs that are better dropped.
+        The longest encoding of a plane over its shortest one, 1 to 1e12; lengths fall geometrically. The loss
+        of `priority_loss` is the limit of large ones, but for outputs that are better dropped.
 
     Returns
     -------
@@ -100,11 +94,6 @@ def priority_weights(
     W_in : (n_hidden, n_features) ndarray of float64
     b : (n_features,) ndarray of float64
         0; the mean of what is dropped.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
 
     Examples
     --------

@@ -28,10 +28,8 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     alpha : float
         From 0 to 20.
     n_features : int
-    number_on : float, optional
-        Mean number of features that are on, above 0 and at most n_features.
-    scale : float, optional
-        Values are uniform on [0, scale].
+    number_on, scale : float, optional
+        Mean number of features that are on, above 0 and at most n_features; values are uniform on [0, scale].
 
     Returns
     -------
@@ -63,6 +61,9 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
 def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     """Allocate n_hidden dimensions by the leading order of weak interference.
 
+    An asymptote for small sigma_i. Where these are not small it may be above the loss of
+    `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those of `power_law`.
+
     Parameters
     ----------
     law : Features
@@ -74,14 +75,7 @@ def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     -------
     capacity : (n,) ndarray of float64
     loss : float
-        Loss per feature: mean of importance times the loss of each. An asymptote for small sigma_i. Where
-        these are not small it may be above the loss of `solvers.unequal.allocate`, as no feature is dropped,
-        or below it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or features are not independent or not uniform.
+        Loss per feature: mean of importance times the loss of each.
 
     Examples
     --------
@@ -116,24 +110,13 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 
-    with kappa_i = kappa_1 i^{-2 alpha}, which leaves out that t² grows like log(1/p).
+    with kappa_i = kappa_1 i^{-2 alpha}, which leaves out that t² grows like log(1/p). A few roundings off;
+    sums over i are taken as integrals. Errors are those of `power_law`.
 
     Parameters
     ----------
-    alpha : array_like of float
-        Above 1.
-    n_hidden : array_like of float
-        Broadcasts with `alpha`; at least alpha/(alpha - 1).
-
-    Returns
-    -------
-    float or ndarray of float64
-        A few roundings off; sums over i are taken as integrals.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    alpha, n_hidden : array_like of float
+        Above 1, and at least alpha/(alpha - 1); they broadcast.
 
     Examples
     --------
