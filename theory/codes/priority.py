@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray, Real, plain
-from ..unequal.priority import planes_alike
+from ..unequal.priority import plane_angles, planes_alike
 
 __all__ = ["priority_constant", "priority_map", "priority_plane_loss", "skew_pair_loss"]
 
@@ -109,9 +109,7 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     n = arguments.integer("n_features", n_features, 4)
     arguments.fits("n_features", n_features, n**2)
     spread = arguments.number("spread", spread, 1)
-    angle = np.concatenate([np.linspace(0.0, 0.5 * np.pi, n - 2), [np.pi, 1.5 * np.pi]])
-    # Orthogonal to the feature before it and away from those before that one.
-    read = np.concatenate([[0.0], angle[: n - 2] + 0.5 * np.pi, [1.5 * np.pi]])
+    angle, read = plane_angles(n)
     products = np.cos(read[:, None] - angle)
     products[np.abs(products) < 1e-15] = 0.0
     size = spread ** -np.arange(n, dtype=np.float64)

@@ -61,11 +61,15 @@ def edgeworth_correction(
     """
     a, b = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)
     sigma, p = arguments.real("sigma", sigma, 0, brackets="()"), arguments.probability("p", p)
-    # Cumulants of x from its moments p/2, p/3, p/4, p/5. The powers of a cancel but for those of sigma.
-    third_sum = (p / 4.0 - p**2 / 2.0 + p**3 / 4.0) * arguments.real("sum_of_cubes", sum_of_cubes)
-    fourth_cumulant = p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0
-    fourth_sum = fourth_cumulant * arguments.real("sum_of_fourths", sum_of_fourths, 0)
+    third, fourth = cumulants(p)
+    third_sum = third * arguments.real("sum_of_cubes", sum_of_cubes)
+    fourth_sum = fourth * arguments.real("sum_of_fourths", sum_of_fourths, 0)
     return cumulant_correction(a, b, sigma, p, third_sum, fourth_sum)
+
+
+def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the third and the fourth cumulant of x, from its moments p/2, p/3, p/4, p/5."""
+    return p / 4.0 - p**2 / 2.0 + p**3 / 4.0, p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0
 
 
 def cumulant_correction(
@@ -78,7 +82,7 @@ def cumulant_correction(
     z = b / s
     x1 = z + 1.0 / sigma
     density, density1 = (np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) for x in (z, x1))
-    # Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
+    # The powers of a cancel but for those of sigma. Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
     step = 2.0 * s * sigma**2 * (1.0 + a)
     slope1 = 2.0 * s * sigma * density1
     by_third = (1.0 - p) * 2.0 * s**2 * density + p * (step * (ndtr(x1) - ndtr(z)) - slope1)

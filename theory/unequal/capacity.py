@@ -21,7 +21,7 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray
 from ..features import Features, as_features
-from ..rug.finite import cumulant_correction
+from ..rug.finite import cumulant_correction, cumulants
 
 __all__ = [
     "capacities", "finite_size_correction", "independent", "independent_uniform", "interference_variance",
@@ -160,8 +160,7 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
         k = int(np.flatnonzero(variance <= 0.0)[0])
         raise ValueError(f"`M` must have interference in each row; got none in row {k}.")
     p = features.p
-    third = rows**3 @ (p / 4.0 - p**2 / 2.0 + p**3 / 4.0)
-    fourth = rows**4 @ (p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0)
+    third, fourth = (rows**k @ one for k, one in zip((3, 4), cumulants(p), strict=True))
     mean = bias / features.scale + diagonal * (rows @ p) / 2.0
     found = cumulant_correction(diagonal, mean, np.sqrt(variance), p, third, fourth)
     return np.asarray(found * features.scale**2)

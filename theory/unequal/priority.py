@@ -110,9 +110,7 @@ def priority_weights(
     b[held] = 0.0
     for one, these in enumerate(planes):
         k = these.size
-        first = max(k - 2, 2)  # in the first quadrant; then one at 180 and one at 270 degrees
-        angle = np.append(np.linspace(0.0, 0.5 * np.pi, first), [np.pi, 1.5 * np.pi])[:k]
-        read = np.append(0.0, np.append(angle[:first] + 0.5 * np.pi, 1.5 * np.pi))[:k]
+        angle, read = plane_angles(k)
         size = reach ** -np.linspace(0.0, 1.0, k) if k > 1 else np.ones(1)
         own = size * np.cos(read - angle)
         axes = kept + 2 * one + np.arange(2)
@@ -120,6 +118,17 @@ def priority_weights(
         W_out[np.ix_(these, axes)] = np.stack([np.cos(read), np.sin(read)], axis=1) / own[:, None]
         b[these] = 0.0
     return W_out, W_in, b
+
+
+def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the directions of the k encodings of a plane, by priority, and those that the outputs read.
+
+    Two or more encodings are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is
+    orthogonal to the feature before it and away from those before that one.
+    """
+    first = max(k - 2, 2)
+    angle = np.append(np.linspace(0.0, 0.5 * np.pi, first), [np.pi, 1.5 * np.pi])[:k]
+    return angle, np.append(0.0, np.append(angle[:first] + 0.5 * np.pi, 1.5 * np.pi))[:k]
 
 
 class _Dealer:
