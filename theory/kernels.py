@@ -1,23 +1,23 @@
 """How the engine compiles: one decorator for each kind of kernel, its options explained once.
 
-- ``cache=True`` keeps compiled code, beside the source or where Numba is told to. By itself Numba notices an
-  edit in the kernel's own file only: a caller in another file would go on with the old arithmetic. So `kept`
-  adds a checksum of all kernel files to what Numba compares. After an edit of any of them every kernel is
-  compiled anew. A *kernel file* is a module of `theory` or `solvers` that imports this one; kernels use
-  functions and constants of kernel files alone, which a test checks.
+- ``cache=True`` keeps compiled code, beside the source or where Numba is told to. Numba notices an edit in
+  the kernel's own file only, not in a file whose kernels it calls. So `kept` adds a checksum of all kernel
+  files to what Numba compares: after an edit of any of them every kernel is compiled anew. A *kernel file* is
+  a module of `theory` or `solvers` that imports this one; kernels use functions and constants of kernel files
+  alone, which a test checks.
 - ``shared`` kernels are compiled into their callers, whose compiler can then see through the call: it cannot
-  where Numba links compiled code. So are generators: Numba finds none that it has kept when it compiles a new
+  where Numba links compiled code. So are generators: Numba cannot load one that it has kept into a new
   caller, and stops with a KeyError.
-- ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and
-  costs no check. Kernels never divide by zero on valid input.
+- ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and costs no
+  check. Kernels never divide by zero on valid input.
 - ``nogil=True`` lets other Python threads run in the meantime, so that `solvers.threads` share the work.
 - No ``sort``, ``argsort`` or what rests on them (median, unique, …): Numba makes each of them from inner
-  functions of one name, and counts what it compiles from 1 in each process. Of two kernels that were kept by
-  different processes one may so be linked to the other's sort, which ends in a crash or in wrong numbers.
-- A number that is written into a call, or with which a variable begins that is handed on, makes Numba compile
-  the kernel called once for that number and once for all others. Where the kernel is large, ``plain(0)`` is
-  written instead. Arrays that are views, or read-only, have versions of their own likewise.
-- What a kernel is to use without knowing it, as the transform of a law of values, it gets as a number: the
+  functions of one name, numbered from 1 in each process. Two kernels kept by different processes may so be
+  linked to each other's sort, which ends in a crash or in wrong numbers.
+- Numba types a literal argument (``f(0)``, or a variable that begins as one) separately, and compiles ``f``
+  twice. Where ``f`` is large, write ``f(plain(0))``. Arrays that are views, or read-only, have versions of
+  their own too.
+- What a kernel uses without knowing it, as the transform of a law of values, it gets as a number: the
   ``address`` of the compiled function, which is ``called``. So a new one compiles no kernel anew.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
@@ -100,7 +100,7 @@ def checksum() -> str:
 
 
 def kept(dispatcher: Any) -> Any:
-    """Make Numba compare the checksum of all kernel files too before it uses what it has kept of a kernel."""
+    """Make Numba compare the checksum of all kernel files too before it loads a kernel that it has kept."""
     # Numba has no public way to say so. The first name is that of functions, the second that of ufuncs;
     # there is neither where the compiler is switched off.
     cached = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))

@@ -2,7 +2,7 @@
 
 `decoder_bound` is for any decoder of n_hidden linear measurements, below ratio = p; `relu_bound` for any
 model ReLU(M x + b) whose matrix has rank n_hidden at most, tied or not, with any biases, at every n_features.
-The page "Codes" has the proof.
+The page "Structured codes" has the proof.
 """
 
 import numpy.typing as npt
@@ -29,9 +29,9 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0, 25 (1 -
-        ratio)/81 p² for ratio >= 1/2, which skew pairs mixed with features kept reach, and 25/(324 ratio) p²
-        or more below; for small ratio 5/(19 e ratio) p².
+        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0, 25
+        (1 - ratio)/81 p² for ratio >= 1/2, which skew pairs mixed with features kept reach, and 25/(324
+        ratio) p² or more below; for small ratio 5/(19 e ratio) p².
 
     Raises
     ------

@@ -107,11 +107,11 @@ def derive_decoder_bound() -> Derivation:
     r"""Bound the error of any decoder by entropies.
 
     Tell the decoder which K features are on. Their values are uniform on a cube, of entropy 0. In suitable
-    coordinates the measurements are an orthonormal projection y on m dimensions at most, and z is the rest, d
-    = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance, so
-    h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d normal
-    values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced by its
-    mean n p, for the bound per feature at the ratio r.
+    coordinates the measurements are an orthonormal projection y on m dimensions at most, and z is the rest,
+    d = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance,
+    so h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d
+    normal values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced
+    by its mean n p, for the bound per feature at the ratio r.
 
     >>> round(float(derive_decoder_bound().evaluate({"p": 0.1, "r": 0.05})), 6)
     0.002057

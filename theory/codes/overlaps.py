@@ -2,12 +2,14 @@
 
 Two features of a code overlap by one of a few inner products. Around a feature of a strongly regular graph
 with n corners of degree d and an eigenvalue tau < 0 of multiplicity m there are two, in m dimensions: tau/d
-with the d neighbours, which are few and far away, and -(1 + tau)/(n - 1 - d) with the others.
+with the d neighbours, which are few and far away, and -(1 + tau)/(n - 1 - d) with the others, near a right
+angle.
 
 Subtracting the largest overlap mu > 0 of all, in one more dimension, leaves the model (G - mu)/(1 - mu)
 without positive interference, whose loss is F p² + O(p³) without bias (`small_p_constant`). For the
-generalised quadrangles GQ(q, q²), with (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions, F ratio → 1/3
-for large q: the loss tends to p sigma², what rank alone leaves of the interference, without a logarithm.
+generalised quadrangles GQ(q, q²), with (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions and the overlaps
+-1/q and 1/q², F ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the
+interference, without a logarithm.
 """
 
 import math

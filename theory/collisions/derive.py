@@ -32,9 +32,9 @@ def derive_initial_moments() -> Derivation:
 def derive_overlap() -> Derivation:
     r"""Derive how a positive overlap of two encodings moves at lam = 0.
 
-    It starts from the flow that `theory.sparsification.derive_flow` derives. A column in the symbols a =
-    |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source has
-    it, and :math:`d \ln \cos/dt` of the angle.
+    It starts from the flow that `theory.sparsification.derive_flow` derives. A column in the symbols
+    a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source
+    has it, and :math:`d \ln \cos/dt` of the angle.
 
     >>> derive_overlap().expression[0]
     -2*a - 2*b + 2

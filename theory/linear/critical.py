@@ -139,9 +139,9 @@ def critical_hessian(
 
     Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
     2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are on the page
-    "Linear". Index and nullity hold for every C of `critical_point`; rates of the pair are those of balanced
-    points, C C' = 1, near which training from small weights stays. Rates are as accurate as the differences
-    of the eigenvalues. Errors are those of `critical_loss`.
+    "Linear autoencoders". Index and nullity hold for every C of `critical_point`; rates of the pair are those
+    of balanced points, C C' = 1, near which training from small weights stays. Rates are as accurate as the
+    differences of the eigenvalues. Errors are those of `critical_loss`.
 
     Parameters
     ----------

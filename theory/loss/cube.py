@@ -1,8 +1,8 @@
 """Kernels of the class losses: moments of a ReLU of an affine function over the cube, without cancellation.
 
-Write z(u) = b + g.u for u in the cube [0, 1]^k and take a point t of the cube on the plane z = 0. There z =
-g.(u - t), so ReLU(z)^q is homogeneous around t, and Euler's theorem with Gauss's turns its mean over the cube
-into its means over the faces,
+Write z(u) = b + g.u for u in the cube [0, 1]^k and take a point t of the cube on the plane z = 0. There
+z = g.(u - t), so ReLU(z)^q is homogeneous around t, and Euler's theorem with Gauss's turns its mean over the
+cube into its means over the faces,
 
     (k + q) E ReLU(z)^q = sum_j (1 - t_j) E[ReLU(z)^q | u_j = 1] + t_j E[ReLU(z)^q | u_j = 0].
 

@@ -127,9 +127,9 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     Returns
     -------
     float
-        A number that sum_(k > K) p^k (1 - p)^(D-k) L_k exceeds for no W with |W_i| <= norm and no b with b_i
-        <= bias, any number of hidden neurons, importance 1. A total over features, raised for rounding as in
-        `dropped_bound`.
+        A number that sum_(k > K) p^k (1 - p)^(D-k) L_k exceeds for no W with |W_i| <= norm and no b with
+        b_i <= bias, any number of hidden neurons, importance 1. A total over features, raised for rounding as
+        in `dropped_bound`.
 
     Examples
     --------

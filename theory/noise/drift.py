@@ -31,7 +31,7 @@ def fourth_norm_drift(
         Encodings, one a row, of any length but 0.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each, fresh at each step.
-    noise_std, excess_kurtosis : float
+    noise_std, excess_kurtosis : float, the second optional
         Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
     learning_rate : float
         eta, of steps W - eta times the gradient of the loss on the encoding's own input.

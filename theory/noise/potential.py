@@ -46,7 +46,7 @@ def noise_averaged_loss(
         Encodings, one a row.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each.
-    noise_std, excess_kurtosis : float
+    noise_std, excess_kurtosis : float, the second optional
         Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
     method : {"exact", "edgeworth", "normal"}, optional
         Exact, first order in the excess kurtosis, or normal noise instead.
@@ -204,10 +204,10 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
     .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
               B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
-    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps. B >
-    0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative overlaps,
-    which noise itself brings about, *negative* excess kurtosis sparsifies. Arguments and validity are those
-    of :func:`effective_potential`; the result has shape (n_features,).
+    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
+    B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
+    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies. Arguments and validity
+    are those of :func:`effective_potential`; the result has shape (n_features,).
 
     Examples
     --------

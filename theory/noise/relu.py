@@ -74,7 +74,7 @@ def relu_moments(
         The output's encoding.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each.
-    noise_std, excess_kurtosis : float
+    noise_std, excess_kurtosis : float, the second optional
         Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
     method : {"exact", "edgeworth", "normal"}, optional
         ``"normal"`` takes normal noise of the same variance; ``"edgeworth"`` adds the first order of the

@@ -86,8 +86,8 @@ def derive_gradient(by: str) -> Derivation:
 def derive_optimal_scale() -> Derivation:
     """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a (Eq. 16).
 
-    A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there, E x² - E[x R]²
-    / E[R²]; the symbol b stands for beta.
+    A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there,
+    E x² - E[x R]² / E[R²]; the symbol b stands for beta.
 
     >>> scale = derive_optimal_scale().expression[0]
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
@@ -225,9 +225,10 @@ def derive_asymptotic_shift() -> Derivation:
 def derive_edgeworth_correction() -> Derivation:
     r"""Add the first terms of Edgeworth's expansion of the interference to the loss.
 
-    If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by :math:`\kappa_3/6\; E f''' +
-    \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The cumulants of :math:`\sum_j m_j
-    x_j` are those of x times power sums of m; those of x come from the logarithm of its transform.
+    If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by
+    :math:`\kappa_3/6\; E f''' + \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The
+    cumulants of :math:`\sum_j m_j x_j` are those of x times power sums of m; those of x come from the
+    logarithm of its transform.
 
     >>> [str(symbol) for symbol in derive_edgeworth_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']

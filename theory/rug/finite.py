@@ -82,7 +82,8 @@ def cumulant_correction(
     z = b / s
     x1 = z + 1.0 / sigma
     density, density1 = (np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi) for x in (z, x1))
-    # The powers of a cancel but for those of sigma. Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
+    # The powers of a cancel but for those of sigma.
+    # Off: 2 s² H_2(z); on: -2 s sigma H_2(x1) + 2 s sigma² (1 + a) (H_3(x1) - H_3(z)); each d/db is 1/s.
     step = 2.0 * s * sigma**2 * (1.0 + a)
     slope1 = 2.0 * s * sigma * density1
     by_third = (1.0 - p) * 2.0 * s**2 * density + p * (step * (ndtr(x1) - ndtr(z)) - slope1)

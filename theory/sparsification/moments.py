@@ -1,8 +1,8 @@
 r"""What the l1 force leaves of many normal weights: truncated moments, the parametric limit law.
 
-The exact dynamics is :math:`|w_k| = A (|w_k(0)| - c)_+`, driven by :math:`Q(c) = \sum_k (|w_k(0)| -
-c)_+^2`. For many weights with standard deviation s, sums become m times means over a standard normal x,
-at :math:`\zeta = c/s`:
+The exact dynamics is :math:`|w_k| = A (|w_k(0)| - c)_+`, driven by :math:`Q(c) = \sum_k (|w_k(0)| - c)_+^2`.
+For many weights with standard deviation s, sums become m times means over a standard normal x, at
+:math:`\zeta = c/s`:
 
 .. math:: M_k(\zeta) = E(|x| - \zeta)_+^k = 2 E(x - \zeta)_+^k.
 """
