@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 from superposition.theory import decoders, rug, unequal
 from superposition.theory.decoders import line
 from superposition.theory.decoders.channel import output_nodes
-from superposition.theory.decoders.line import line_losses, line_slopes
+from superposition.theory.decoders.line import line_losses
 from superposition.theory.features import VALUES, Features
 from superposition.theory.features.values import named
 
@@ -176,22 +176,6 @@ def test_the_rule_over_values_integrates_them(values):
 
             true = sum(integrate.quad(above, *pair, epsabs=1e-14)[0] for pair in pairwise(ends))
             assert weights @ special.ndtr((v - theta) / s) == pytest.approx(true, rel=1e-9)
-
-
-@pytest.mark.parametrize("values", VALUES)
-def test_the_gradient_by_differences(values):
-    """Fourth-order differences, good to h^4 and to rounding over h: 1e-8 of the largest slope."""
-    rng = np.random.default_rng(4)
-    for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.7, 2.0)]:
-        at = np.array([s * rng.uniform(-1, 4), rng.uniform(0.5, 1.5), s * rng.uniform(-1, 1)])
-        found = line_slopes(named("values", values), *at, s, p)
-        for k in range(3):
-            step = 1e-3 * (s, 1.0, s)[k] * np.eye(3)[k]
-            low, less, more, high = (
-                decoders.jumprelu_loss(*(at + h * step), s, p, values=values) for h in (-2, -1, 1, 2)
-            )
-            slope = (low - 8 * less + 8 * more - high) / 12 / step[k]
-            assert abs(found[k] - slope) <= 1e-8 * np.abs(found).max()
 
 
 def test_a_relu_is_that_of_the_rug_and_of_a_block_of_one_feature():

@@ -13,11 +13,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ..features import Values
-from ..features.values.law import needed
 from ..rug.closed import line_errors
 from ..special.cut import LOG_ROOT, ramps
 
-__all__ = ["best_line", "line_losses", "line_slopes", "share_above", "threshold"]
+__all__ = ["best_line", "line_losses", "share_above", "threshold"]
 
 
 def line_losses(
@@ -43,26 +42,6 @@ def _moments(
     with np.errstate(under="ignore"):
         e0 = float(weights @ np.exp(-0.5 * x * x - LOG_ROOT))
     return m0, m1, m2, e0, m0
-
-
-def line_slopes(
-    values: Values, theta: float, a: float, b: float, sigma: float, p: float
-) -> tuple[float, float, float]:
-    """Return the derivatives of the loss by the threshold, the scale and the bias.
-
-    At the threshold D = a theta + b goes over to 0; with it the loss changes by f (2 D E[x | theta] - D^2).
-    """
-    m0, m1, m2, e0, e1 = _moments(values, theta, sigma, p)
-    # D - x = sigma Z - (1 - a) y + b
-    by_b = sigma * e0 - (1.0 - a) * (theta * m0 + sigma * m1) + b * m0
-    by_t = sigma * e1 - (1.0 - a) * (theta * m1 + sigma * m2) + b * m1
-    at, jump = np.array([theta]), a * theta + b
-    height, mean, _ = needed(values, "values", "posterior")(at, sigma)
-    with np.errstate(under="ignore"):
-        on = p * float(np.exp(height[0]))
-        off = (1.0 - p) * float(np.exp(-0.5 * (theta / sigma) ** 2 - LOG_ROOT)) / sigma
-    by_theta = 2.0 * jump * on * float(mean[0]) - jump * jump * (on + off)
-    return by_theta, 2.0 * (theta * by_b + sigma * by_t), 2.0 * by_b
 
 
 def best_line(

@@ -44,17 +44,6 @@ def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
     return [arguments.real(name, value, -1e6, 1e6) for name, value in given.items()]
 
 
-def _near(name: str, value: FloatArray, sigma: FloatArray, values: Values) -> None:
-    """Check that an output lies where a value may have made it, for elsewhere the densities underflow."""
-    reach = 12.0 * sigma
-    low, high = (-12.0 if values.support[0] < 0.0 else 0.0) - reach, 60.0 + reach
-    if np.any((value < low) | (value > high)):
-        raise ValueError(
-            f"`{name}` must lie within 12 sigma of the values, in [{np.min(low):g}, {np.max(high):g}]; got "
-            f"{value.min():g} to {value.max():g}."
-        )
-
-
 @arguments.finite
 def bayes_decoder(
     y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
@@ -92,7 +81,12 @@ def bayes_decoder(
     """
     on, s, law = channel(p, sigma, values)
     at = arguments.real("y", y)
-    _near("y", at, s, law)
+    low, high = (-12.0 if law.support[0] < 0.0 else 0.0) - 12.0 * s, 60.0 + 12.0 * s
+    if np.any((at < low) | (at > high)):  # elsewhere the densities underflow
+        raise ValueError(
+            f"`y` must lie within 12 sigma of the values, in [{np.min(low):g}, {np.max(high):g}]; got "
+            f"{at.min():g} to {at.max():g}."
+        )
 
     def mean(y: float, p: float, sigma: float) -> float:
         return float(denoised(law, np.array([y]), sigma, p)[0][0])
