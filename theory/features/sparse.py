@@ -43,9 +43,6 @@ class SparseUniform:
     (0.15, 0.1, 0.0775)
     >>> SparseUniform([0.01, 1.0]).mean
     array([0.005, 0.5  ])
-    >>> SparseUniform(1.0).second_moment_matrix(2) * 12
-    array([[4., 3.],
-           [3., 4.]])
     """
 
     p: npt.ArrayLike
@@ -79,7 +76,11 @@ class SparseUniform:
         return self._p * (4 - 3 * self._p) / 12  # 4 - 3p is at least 1: hardly any cancellation
 
     def moment(self, k: int) -> Real:
-        """E x^k = p/(k + 1), for an integer k of at least 1."""
+        """E x^k = p/(k + 1), for an integer k of at least 1.
+
+        >>> SparseUniform(0.5).moment(4)
+        0.1
+        """
         return self._p / (arguments.integer("k", k, 1, _COUNTED) + 1)
 
     @property
@@ -93,15 +94,29 @@ class SparseUniform:
         return (1 - self._p) * (1 + self._p)
 
     def covariance(self, n: int) -> FloatArray:
-        """Covariance matrix of n features, shape (..., n, n): diagonal, as features are independent."""
+        """Covariance matrix of n features, shape (..., n, n): diagonal, as features are independent.
+
+        >>> SparseUniform(1.0).covariance(2) * 12
+        array([[1., 0.],
+               [0., 1.]])
+        """
         return np.expand_dims(self.variance, (-2, -1)) * np.eye(self._fitting(n, 2))
 
     def covariance_eigenvalues(self, n: int) -> FloatArray:
-        """Eigenvalues of `covariance`, shape (..., n): all equal to the variance."""
+        """Eigenvalues of `covariance`, shape (..., n): all equal to the variance.
+
+        >>> SparseUniform(1.0).covariance_eigenvalues(3) * 12
+        array([1., 1., 1.])
+        """
         return np.expand_dims(self.variance, -1) * np.ones(self._fitting(n, 1))
 
     def second_moment_matrix(self, n: int) -> FloatArray:
-        """E x x' of n features, shape (..., n, n): p/3 on the diagonal, p²/4 off it."""
+        """E x x' of n features, shape (..., n, n): p/3 on the diagonal, p²/4 off it.
+
+        >>> SparseUniform(1.0).second_moment_matrix(2) * 12
+        array([[4., 3.],
+               [3., 4.]])
+        """
         n = self._fitting(n, 2)
         diagonal = np.expand_dims(self.second_moment, (-2, -1))
         return np.where(np.eye(n, dtype=np.bool_), diagonal, np.expand_dims(self.pair_moment, (-2, -1)))
