@@ -151,12 +151,20 @@ class Evaluator:
                 law.kept["classes"] = few
         return self._known[n]
 
-    def __call__(self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None) -> Loss:
+    def __call__(
+        self,
+        model: Any,
+        gradient: bool = False,
+        rows: npt.ArrayLike | None = None,
+        target: Any = "identity",
+    ) -> Loss:
         """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
         if isinstance(model, Model):
-            bends = model.hidden != "identity" or model.output == "jumprelu"
-            if bends or model.n_outputs != model.n_features:
-                rule = "linear hidden neurons and an output, ReLU or identity, for each feature"
+            plain = isinstance(target, str) and target == "identity"
+            if model.hidden != "identity" or not plain:
+                return self._network(model, gradient, rows, target)
+            if model.output == "jumprelu" or model.n_outputs != model.n_features:
+                rule = "an output, ReLU or identity, for each feature, or a target"
                 raise ValueError(f"`model` must have {rule}; got {model!r}.")
             found = self.of_arrays(model.M, model.bias, gradient, rows, relu=model.output == "relu")
             return _of_model(model, found, rows) if gradient else found
@@ -166,6 +174,34 @@ class Evaluator:
             rule = "a Model or a tuple (M, b) of arrays"
             raise ValueError(f"`model` must be {rule}; got {arguments.shown(model)}.") from None
         return self.of_arrays(M, b, gradient, rows)
+
+    def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
+        """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
+        from .hidden.network import importance_of, linear_loss, network_loss, targets
+
+        if model.output != "identity":
+            rule = "a linear output ('identity') where hidden neurons bend or targets are not the features"
+            raise ValueError(f"`model` must have {rule}; got {model!r}.")
+        if rows is not None:
+            raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
+        A, name = targets(target, model.n_outputs, model.n_features)
+        law = self.law(model.n_features)
+        importance = importance_of(law, model.n_outputs)
+        slopes, slope_errors = None, None
+        if model.hidden == "identity":
+            if gradient or not law.independent:
+                rule = "a loss alone, of independent features, where linear hidden neurons have a target"
+                raise ValueError(f"`gradient` must be False: there is {rule}; got {gradient!r}.")
+            losses, errors = linear_loss(model, law, A, name, self.tol)
+            method = "second moments"
+        else:
+            losses, errors, slopes, slope_error, method = network_loss(
+                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
+            )
+            slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None
+        losses = np.maximum(losses, 0.0)
+        mean, error = float(np.mean(importance * losses)), float(np.mean(importance * errors))
+        return Loss(mean, error, frozen(losses), frozen(errors), slopes, slope_errors, method)
 
     def of_arrays(
         self,

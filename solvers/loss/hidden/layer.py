@@ -1,0 +1,580 @@
+"""Means of hidden neurons and of their products with each other and with targets, and derivatives by the layer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfc
+
+from ....theory.arguments import FloatArray
+from ....theory.features.values.law import Values
+from ....theory.features.values.parts import Parts, all_transforms
+from ..methods.outputs import IntArray, Law
+from .boxes import by_patterns
+from .planes import Axis, add_block
+from .table import Table, table_of
+
+__all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
+
+ComplexArray = npt.NDArray[np.complex128]
+
+KAPPA = 32.0  # images of the sum on the right count e^-32
+RARE = 68.0  # those on the left have a weight of e^32
+GROWTH = 9.0  # terms may outgrow the sum by e^9
+UNIT = 2.0**-53
+FIRST = 16  # frequencies to begin with
+MOST = 4096  # of a neuron by itself
+_FALL = 16.0  # changes are not believed to fall faster than that when frequencies double
+FEW = {True: 5, False: 4}  # features that a pair may hear for exact integrals: polynomial densities, or not
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The law, its table, and what targets hear of a value."""
+
+    law: Law
+    table: Table
+    spans: FloatArray
+    """For products of neurons."""
+    atoms: FloatArray
+    target_spans: FloatArray
+    target_atoms: FloatArray
+    target: str
+    """"identity", "relu" or "abs" of the features."""
+    mean: float
+    """Mean of the target of a feature that is on."""
+    cross: float
+    """Mean of its product with the value."""
+    square: float
+    half: Values | None
+    """The law of the size of the values, if they have both signs."""
+    tol: float
+    most: float
+    """Frequencies times features, for a pair."""
+
+    @classmethod
+    def of(cls, law: Law, target: str, tol: float, most: float) -> "Setting":
+        """Return the setting of a law; `target` is what is to be made of single features."""
+        values = law.values
+        table = table_of(values)
+        low, high = values.support
+        ends = (table.edges[0], table.edges[-1]) if table.edges.size else (0.0, 0.0)
+        spans = np.array([[*ends, 1.0]]) if table.edges.size else np.empty((0, 3))
+        atoms = np.array([[v, chance, 1.0] for v, chance in values.atoms], float).reshape(-1, 3)
+        half: Values | None = None
+        target_spans, target_atoms = spans, atoms
+        mean, cross, square = (float(values.moment(k)) for k in (1, 2, 2))
+        if target != "identity" and low < 0.0:
+            half = _half(values)
+            of_negative = 0.0 if target == "relu" else -1.0
+            target_spans = np.array([[0.0, ends[1], 1.0], [ends[0], 0.0, of_negative]])
+            share = 0.5 if target == "relu" else 1.0
+            mean = share * float(half.moment(1))
+            cross = 0.5 * float(values.moment(2)) if target == "relu" else 0.0
+            square = share * float(half.moment(2))
+        else:
+            target = "identity"
+        return cls(law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol, most)
+
+
+def _half(values: Values) -> Values:
+    """Return the law of |v| of values that are as likely as their negatives."""
+    from ....theory.features.values import named
+
+    known = {"symmetric": "uniform", "normal": "half-normal"}
+    if str(values) not in known:
+        raise ValueError(f"`target` must be 'identity' for {values!r} values; their sizes have no known law.")
+    return named("values", known[str(values)])
+
+
+def _taper(count: int) -> FloatArray:
+    """Return weights that fall smoothly from 1 to 0: what is cut off then matters less than at a sharp edge.
+
+    They blur an activation over a period/count, to all orders, and change its mean by what is not smooth there.
+    """
+    x = (np.arange(count) / count - 0.2) / 0.8
+    return np.asarray(0.5 * erfc(4.0 * (2.0 * x - 1.0)))
+
+
+def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
+    """Return the probabilities that no feature is on, and that each one alone is."""
+    off = 1.0 - p
+    before, after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
+    return float(before[-1]), p * before[:-1] * after[1:]
+
+
+def _transforms(parts: Parts, z: ComplexArray) -> ComplexArray:
+    out = np.empty((3, z.size), np.complex128)
+    all_transforms(parts.transform, np.ascontiguousarray(z.ravel()), out)
+    return out.reshape((3, *z.shape))
+
+
+class Unit:
+    """A hidden neuron z 1(z > t), z = w x + b, in units of the values, with its lattice of frequencies."""
+
+    def __init__(self, setting: Setting, w: FloatArray, b: float, t: float):
+        self.setting, self.w, self.b, self.t = setting, np.ascontiguousarray(w), float(b), float(t)
+        self.heard = np.flatnonzero(w)
+        self.p = setting.law.p[self.heard]
+        law = setting.law
+        mean = float(w @ law.mean)
+        spread = float(w**2 @ (law.square - law.mean**2))
+        self.rms = float(np.sqrt((mean + self.b) ** 2 + max(spread, 0.0)))
+        self._period: float | None = None
+        self._s, self._phi = np.empty(0, np.complex128), np.empty((3, self.heard.size, 0), np.complex128)
+
+    @property
+    def period(self) -> float:
+        """Length over which the lattice sum repeats itself."""
+        if self._period is None:
+            self._period = self._chosen()
+        return self._period
+
+    def _log_mean(self, theta: float) -> float:
+        """Return log E e^{theta (w x)}."""
+        x = theta * self.w[self.heard]
+        values = self.setting.law.values
+        if np.any(x >= 0.95 * values.pole):
+            return np.inf
+        with np.errstate(all="ignore"):
+            phi = _transforms(values.parts, x.astype(np.complex128))[0].real
+            found = float(np.sum(np.log1p(self.p * (phi - 1.0))))
+        return found if np.isfinite(found) else np.inf
+
+    def _chosen(self) -> float:
+        law, w = self.setting.law, self.w[self.heard]
+        start = abs(self.b) + self.t
+        low, high = law.values.support
+        reach = np.sum(np.maximum(np.maximum(w * low, w * high), 0.0)) if np.isfinite([low, high]).all() else np.inf
+        size = max(float(np.sqrt(np.sum(w**2 * law.square[self.heard]))), start, 1e-300)
+        period = start + reach
+        for theta in 1.3 ** np.arange(-20.0, 40.0) / size:
+            tail = self._log_mean(float(theta))
+            if not np.isfinite(tail):
+                break
+            period = min(period, start + (max(tail, 0.0) + RARE) / theta)
+        if np.isfinite(law.values.pole) and w.size:
+            period = max(period, 2.5 * KAPPA * float(np.max(w, initial=0.0)) / law.values.pole)
+        for _ in range(60):  # two neurons: by Cauchy and Schwarz
+            c = KAPPA / period
+            if 0.5 * self._log_mean(2.0 * c) + c * start <= GROWTH:
+                break
+            period *= 1.2
+        return float(max(period, 1e-250))
+
+    def frequencies(self, count: int) -> tuple[ComplexArray, ComplexArray]:
+        """Return so many frequencies, and the transforms of the features heard at s w, (3, n, count)."""
+        if self._s.size < count:
+            s = KAPPA / self.period + 2j * np.pi / self.period * np.arange(count)
+            self._phi = _transforms(self.setting.law.values.parts, np.outer(self.w[self.heard], s))
+            self._s = s
+        return self._s[:count], self._phi[:, :, :count]
+
+    def weight(self, s: ComplexArray) -> ComplexArray:
+        """Return the activation's transform, with the bias, over the period."""
+        found = np.exp(s * (self.b - self.t)) * (1.0 / s**2 + self.t / s) / self.period
+        return np.asarray(_taper(s.size) * found)
+
+    def per_flux(self, s: ComplexArray) -> ComplexArray:
+        """Return what a term of the mean is multiplied with for the flux at the threshold."""
+        return np.asarray(self.t / (1.0 / s**2 + self.t / s))
+
+
+@dataclass
+class Means:
+    """A mean, what it is off by, and its derivatives; `flux` is minus that by the threshold."""
+
+    value: float
+    error: float
+    by_b: FloatArray
+    flux: FloatArray
+    by_w: FloatArray
+    slope_error: float = 0.0
+
+
+def _patterns(
+    setting: Setting,
+    units: tuple[FloatArray, FloatArray, FloatArray],
+    on: FloatArray,
+    chances: FloatArray,
+    bends: bool,
+    quiet: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    w, b, t = units
+    found, by_w = np.zeros(5), np.zeros(w.shape)
+    spans, atoms = (setting.spans, setting.atoms) if bends else (setting.target_spans, setting.target_atoms)
+    spherical = setting.law.values == "normal" and spans.shape[0] == 1
+    by_patterns(
+        setting.table, spans, atoms, np.ascontiguousarray(on, float), np.ascontiguousarray(chances), w, b, t,
+        bends, quiet, spherical, found, by_w,
+    )  # fmt: skip
+    return found, by_w
+
+
+def _all_patterns(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    n = p.size
+    on = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
+    return on, np.prod(np.where(on > 0.0, p, 1.0 - p), axis=1)
+
+
+def _sets(count: int, *which: Any) -> FloatArray:
+    """Return patterns of `count` features with the given ones on, a row for each."""
+    on = np.zeros((which[0].size, count))
+    for one in which:
+        on[np.arange(one.size), one] = 1.0
+    return on
+
+
+def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
+    """Return E h_1 h_2 of two neurons, with derivatives by their weights (2, n) and biases."""
+    setting, law = one.setting, one.setting.law
+    n = law.n
+    either = np.union1d(one.heard, two.heard)
+    w = np.ascontiguousarray(np.stack([one.w[either], two.w[either]]))
+    b, t, p = np.array([one.b, two.b]), np.array([one.t, two.t]), law.p[either]
+    loud = np.full(either.size, np.nan)
+    scale = one.rms * two.rms
+    by_w = np.zeros((2, n))
+    few = FEW[setting.table.degree >= 0]
+    if either.size <= few or law.values.discrete and either.size <= 12:
+        on, chances = _all_patterns(p)
+        kept = chances > 0.0
+        found, by = _patterns(setting, (w, b, t), on[kept], chances[kept], True, loud)
+        by_w[:, either] = by
+        error, slope_error = 2.0**-46 * scale, 2.0**-44 * (one.rms + two.rms) * np.sqrt(law.square.max())
+    else:
+        found, by, error, slope_error = _by_lattice(setting, one, two, either, (w, b, t), slopes)
+        by_w[:, either] = by
+        error += 2.0**-46 * scale
+        slope_error += 2.0**-44 * (one.rms + two.rms)
+    rest = np.setdiff1d(np.arange(n), either)
+    by_w[:, rest] = found[1:3, None] * law.mean[rest]
+    return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error))
+
+
+def _by_lattice(
+    setting: Setting,
+    one: Unit,
+    two: Unit,
+    either: IntArray,
+    units: tuple[FloatArray, FloatArray, FloatArray],
+    slopes: bool,
+) -> tuple[FloatArray, FloatArray, float, float]:
+    w, _, _ = units
+    n, p = either.size, setting.law.p[either]
+    alone1 = np.flatnonzero((w[0] != 0.0) & (w[1] == 0.0))
+    alone2 = np.flatnonzero((w[0] == 0.0) & (w[1] != 0.0))
+    both = np.flatnonzero((w[0] != 0.0) & (w[1] != 0.0))
+    a0, a1 = _none_and_one(p[alone1])
+    b0, b1 = _none_and_one(p[alone2])
+    c0, c1 = _none_and_one(p[both])
+    # Patterns in which at most one feature of each kind is on, but three: exact.
+    pairs = lambda x, y: (np.repeat(x, y.size), np.tile(y, x.size))  # noqa: E731
+    none = np.zeros((1, n))
+    on = [none, _sets(n, alone1), _sets(n, alone2), _sets(n, both)]
+    on += [_sets(n, *pairs(alone1, alone2)), _sets(n, *pairs(both, alone2)), _sets(n, *pairs(both, alone1))]
+    chances = [np.array([a0 * b0 * c0]), a1 * b0 * c0, a0 * b1 * c0, a0 * b0 * c1]
+    chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
+    quiet = np.full(n, np.nan)
+    found, by_w = _patterns(setting, units, np.concatenate(on), np.concatenate(chances), True, quiet)
+    error = slope_error = 0.0
+    # One neuron hears at most one, the other hears two or more by itself: a sum over its frequencies.
+    for turn, (first, second, single, double, s0, s1, d0, d1) in enumerate(
+        ((one, two, alone1, alone2, a0, a1, b0, b1), (two, one, alone2, alone1, b0, b1, a0, a1))
+    ):
+        if double.size < 2:
+            continue
+        part = _by_line(setting, first, second, (w[0], w[1]) if turn == 0 else (w[1], w[0]), p,
+                        (single, both, double), (s0, s1, c0, c1, d0, d1))  # fmt: skip
+        order = [0, 1] if turn == 0 else [1, 0]
+        found[0] += part[0][0]
+        found[1:3] += part[0][1:3][order]
+        found[3:5] += part[0][3:5][order]
+        by_w += part[1][order]
+        error, slope_error = error + part[2], slope_error + part[3]
+    # Both hear two or more.
+    if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
+        part = _by_plane(setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), slopes)
+        found += part[0]
+        by_w += part[1]
+        error, slope_error = error + part[2], slope_error + part[3]
+    return found, by_w, error, slope_error
+
+
+def _by_plane(
+    setting: Setting, one: Unit, two: Unit, either: IntArray, w: FloatArray, p: FloatArray,
+    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], slopes: bool,
+) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
+    alone1, alone2, both = kinds
+    a0, a1, b0, b1, c0, c1 = chances
+    parts = setting.law.values.parts
+    shared_w, shared_p = np.ascontiguousarray(w[:, both]), np.ascontiguousarray(p[both])
+    scale = one.rms * two.rms
+    found, count, now = np.full(5, np.inf), FIRST, np.full(5, np.inf)
+    places = [np.searchsorted(unit.heard, either[kind]) for unit, kind in ((one, alone1), (two, alone2))]
+
+    def axis(unit: Unit, at: IntArray, p: FloatArray, ones: FloatArray, zero: float, count: int) -> Axis:
+        s, phi = unit.frequencies(count)
+        whole = np.prod(1.0 - p[:, None] + p[:, None] * phi[0, at], axis=0)
+        return Axis(np.ascontiguousarray(s), unit.weight(s), whole, ones @ phi[0, at], zero, unit.t)
+
+    while True:
+        before, found, by_shared = found, np.zeros(5), np.zeros((2, both.size))
+        along = np.zeros((2, 4, count), np.complex128)
+        axis1 = axis(one, places[0], p[alone1], a1, a0, count)
+        axis2 = axis(two, places[1], p[alone2], b1, b0, count)
+        add_block(
+            parts.transform, parts.sides == 1, axis1, axis2, shared_w, shared_p, c0, c1, slopes, found, by_shared,
+            along,
+        )  # fmt: skip
+        last, change = now, np.abs(found - before)
+        now = change.copy()
+        change = np.maximum(change, last / _FALL)
+        if change[0] <= setting.tol * scale or 8.0 * count**2 * max(both.size, 1) > setting.most:
+            break
+        count *= 2
+    by_w = np.zeros((2, p.size))
+    by_w[:, both] = by_shared
+    if slopes:
+        for side, (unit, at, ones, kind) in enumerate(
+            ((one, places[0], a1, alone1), (two, places[1], b1, alone2))
+        ):
+            if kind.size == 0:
+                continue
+            _, phi = unit.frequencies(count)
+            factors = 1.0 - p[kind][:, None] + p[kind][:, None] * phi[0, at]
+            less = p[kind][:, None] * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
+            for other in range(2):
+                x, y = along[side, 2 * other], along[side, 2 * other + 1]
+                which = side if other == 0 else 1 - side
+                by_w[which, kind] = np.sum((phi[1, at] * (less * x + ones[:, None] * y)).real, axis=1)
+    images = 8.0 * np.exp(-KAPPA) * (one.period + abs(one.b)) * (two.period + abs(two.b))
+    error = float(change[0]) + images + 2.0**-40 * scale
+    slope_error = 4.0 * float(change.max()) + images + 2.0**-38
+    return found, by_w, error, slope_error
+
+
+def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[FloatArray, FloatArray]:
+    """Return values and weights of a feature for means behind a neuron and oscillations e^{i fast v}."""
+    v, weights = [setting.atoms[:, 0]], [setting.atoms[:, 1]]
+    table = setting.table
+    if table.edges.size:
+        low, high = table.panels[0], table.panels[-1]
+        step = 12.0 / max(abs(fast), 1e-300)
+        places = [table.panels]
+        if w != 0.0:
+            places.append(np.clip([(unit.t - unit.b) / w], low, high))
+        edges = np.unique(np.concatenate(places))
+        pieces = [np.linspace(a, c, 1 + int(np.ceil((c - a) / step))) for a, c in zip(edges, edges[1:], strict=False)]
+        edges = np.unique(np.concatenate(pieces))
+        gauss, rule = table.nodes[20, :20], table.weights[20, :20]
+        width = np.diff(edges)[:, None]
+        at = (edges[:-1, None] + width * gauss).ravel()
+        density = setting.law.values.density
+        assert density is not None
+        v.append(at)
+        weights.append((width * rule).ravel() * density(at))
+    return np.concatenate(v), np.concatenate(weights)
+
+
+def _by_line(
+    setting: Setting, first: Unit, second: Unit, w: tuple[FloatArray, FloatArray], p: FloatArray,
+    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...],
+) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
+    """Return the part where `first` hears at most one feature, and `second` by itself two or more.
+
+    Derivatives are those by the weights of `first`, then of `second`.
+    """
+    single, both, double = kinds
+    s0, s1, c0, c1, d0, d1 = chances
+    w1, w2 = w
+    parts, size = setting.law.values.parts, p.size
+    of_double = np.searchsorted(np.flatnonzero(w2), double)
+
+    def on(z: FloatArray) -> FloatArray:
+        return np.where(z > first.t, 1.0, np.where((z == first.t) & (first.t == 0.0), 0.5, 0.0))
+
+    start = np.array([first.b])
+    step0 = float(on(start)[0])
+    act0 = first.b if step0 > 0.0 else 0.0
+
+    def fluxes(j: int, s: ComplexArray | None) -> ComplexArray:
+        """Return the flux at the threshold of `first`, and times the value, at frequencies of `second`."""
+        v0 = (first.t - first.b) / w1[j]
+        table = setting.table
+        if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:
+            return np.zeros((2, 1 if s is None else s.size), np.complex128)
+        assert setting.law.values.density is not None
+        height = float(setting.law.values.density(np.array([v0]))[0]) * first.t / abs(w1[j])
+        wave = np.ones(1, np.complex128) if s is None else np.exp(s * w2[j] * v0)
+        return np.stack([height * wave, height * v0 * wave])
+
+    # What `first` makes of one of its own, by itself: activation, its step, and both times the value.
+    alone = np.zeros((single.size, 4))
+    own_flux = np.zeros((single.size, 2))
+    for at, j in enumerate(single):
+        v, weights = _value_nodes(setting, first, w1[j], 0.0)
+        z = first.b + w1[j] * v
+        step = on(z)
+        z = z * (step > 0.0)
+        alone[at] = weights @ z, weights @ step, weights @ (v * z), weights @ (v * step)
+        own_flux[at] = fluxes(int(j), None)[:, 0].real
+    base = s0 * c0 * np.array([act0, step0]) + c0 * (s1 @ alone[:, :2] if single.size else np.zeros(2))
+    base_flux = c0 * float(s1 @ own_flux[:, 0]) if single.size else 0.0
+
+    found, by_w = np.zeros(5), np.zeros((2, size))
+    error = slope_error = 0.0
+    count, before, now = 32, np.full(5, np.inf), np.full(5, np.inf)
+    scale = first.rms * second.rms
+    while True:
+        s, phi = second.frequencies(count)
+        weight = second.weight(s) * np.where(np.arange(count) == 0, 1.0, 2.0)
+        factors = 1.0 - p[double][:, None] + p[double][:, None] * phi[0, of_double]
+        whole = np.prod(factors, axis=0)
+        rest = whole - d0 - d1 @ phi[0, of_double]
+        # Means over the value of a feature that both hear.
+        waves = np.zeros((both.size, 4, count), np.complex128)
+        flux_waves = np.zeros((both.size, 2, count), np.complex128)
+        for at, j in enumerate(both):
+            v, weights = _value_nodes(setting, first, w1[j], float(w2[j] * s[-1].imag))
+            z = first.b + w1[j] * v
+            step = on(z)
+            z = z * (step > 0.0)
+            wave = np.exp(np.outer(v, s * w2[j]))
+            waves[at] = np.stack([weights * z, weights * step, weights * v * z, weights * v * step]) @ wave
+            flux_waves[at] = fluxes(int(j), s)
+        inner = base[:, None] + s0 * np.einsum("c,cks->ks", c1, waves[:, :2])
+        inner_flux = base_flux + s0 * np.einsum("c,cs->s", c1, flux_waves[:, 0])
+        terms = weight * rest
+        found[0] = np.sum(terms * inner[0]).real
+        found[1] = np.sum(terms * (inner[1] + inner_flux)).real
+        found[2] = np.sum(terms * s * inner[0]).real
+        found[3] = np.sum(terms * inner_flux).real
+        found[4] = np.sum(terms * second.per_flux(s) * inner[0]).real
+        last, change = now, np.abs(found - before)
+        now = change.copy()
+        change = np.maximum(change, last / _FALL)
+        if change[0] <= setting.tol * scale or count >= MOST:
+            break
+        before, count = found.copy(), 2 * count
+    slope = phi[1, of_double] * (p[double][:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - d1[:, None])
+    by_w[0, double] = np.sum((weight * (inner[1] + inner_flux) * slope).real, axis=1)
+    by_w[1, double] = np.sum((weight * s * inner[0] * slope).real, axis=1)
+    plain, tilted = np.sum(terms).real, np.sum(terms * s).real
+    if single.size:
+        by_w[0, single] = c0 * s1 * (alone[:, 3] + own_flux[:, 1]) * plain
+        by_w[1, single] = c0 * s1 * alone[:, 2] * tilted
+    for at, j in enumerate(both):
+        by_w[0, j] = s0 * c1[at] * np.sum(terms * (waves[at, 3] + flux_waves[at, 1])).real
+        by_w[1, j] = s0 * c1[at] * np.sum(terms * s * waves[at, 2]).real
+    error = float(change[0]) + 2.0**-42 * scale
+    slope_error = 4.0 * float(change.max()) + 2.0**-40
+    return found, by_w, error, slope_error
+
+
+@dataclass
+class UnitMeans:
+    """Means of one neuron h, with a linear function of the targets, g = g_0 + sum of g_l target(x_l)."""
+
+    mean: float
+    """E h."""
+    on: float
+    """Derivative of `mean` by the bias; P(h > 0) without a threshold."""
+    by_targets: FloatArray
+    """(n,): E h target(x_l)."""
+    by_b: float
+    """Derivative of E h g by the bias."""
+    flux: float
+    by_w: FloatArray
+    error: float
+    """Of `mean` and `by_targets`."""
+    slope_error: float
+    active: float
+    """P(z > t)."""
+
+
+def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
+    """Return means of a neuron with targets, and the derivatives of E h g."""
+    setting, law = unit.setting, unit.setting.law
+    n, heard, p = law.n, unit.heard, unit.p
+    others = np.setdiff1d(np.arange(n), heard)
+    target_means = law.p * setting.mean
+    start = g0 + float(g[others] @ target_means[others])
+    quiet = np.full(heard.size, np.nan)
+    few = 4 if setting.target_spans.shape[0] < 2 and setting.table.degree >= 0 else 3
+    exact = heard.size <= few or law.values.discrete and heard.size <= 12
+    if exact:
+        on, chances = _all_patterns(p)
+        on, chances = on[chances > 0.0], chances[chances > 0.0]
+    else:
+        none, ones = _none_and_one(p)
+        on = np.concatenate([np.zeros((1, heard.size)), np.eye(heard.size)])
+        chances = np.r_[none, ones]
+
+    def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
+        units = (np.ascontiguousarray(np.stack([unit.w[heard], w2])), np.array([unit.b, b2]), np.array([unit.t, 0.0]))
+        return _patterns(setting, units, on, chances, False, quiet)
+
+    found, by = with_linear(g[heard], start)
+    plain, _ = with_linear(np.zeros(heard.size), 1.0)
+    mean, rate, targets, slopes = found[2], plain[1], by[1].copy(), by[0].copy()
+    by_b, flux, error, slope_error = found[1], found[3], 2.0**-46 * unit.rms, 2.0**-44
+    active = plain[1] - plain[3]
+    if not exact:
+        count, before, step = 32, np.full(3, np.inf), np.full(3, np.inf)
+        while True:
+            s, phi = unit.frequencies(count)
+            weight = unit.weight(s) * np.where(np.arange(count) == 0, 1.0, 2.0)
+            factors = 1.0 - p[:, None] + p[:, None] * phi[0]
+            whole = np.prod(factors, axis=0)
+            less = p[:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - ones[:, None]
+            rest = whole - none - ones @ phi[0]
+            psi, psi_slope = _target_transforms(setting, unit, s, phi)
+            sigma = p[:, None] * psi / np.where(factors == 0.0, 1e-200, factors)
+            part_mean = np.sum(weight * rest).real
+            part_targets = np.sum((weight * less * psi).real, axis=1)
+            linear = g[heard] @ (less * psi)
+            part_b = np.sum(weight * s * (start * rest + linear)).real
+            now = np.array([part_mean, part_b, float(g[heard] @ part_targets)])
+            last, change = step, np.abs(now - before)
+            step = change.copy()
+            change = np.maximum(change, last / _FALL)
+            if max(change[0], change[2]) <= setting.tol * unit.rms * max(1.0, abs(start)) or count >= MOST:
+                break
+            before, count = now, 2 * count
+        total = g[heard] @ sigma
+        twice = p[:, None] * whole / np.where(factors == 0.0, 1e-200, factors) * (total - g[heard][:, None] * sigma)
+        inner = phi[1] * (start * less + twice) + g[heard][:, None] * psi_slope * less
+        slopes += np.sum((weight * s * inner).real, axis=1)
+        targets += part_targets
+        by_b += part_b
+        mean += part_mean
+        extra = np.sum(weight * s * rest).real
+        rate += extra
+        per_flux = unit.per_flux(s)
+        flux += np.sum(weight * per_flux * (start * rest + linear)).real
+        active += extra - np.sum(weight * per_flux * rest).real
+        error += float(max(change[0], change[2])) + 8.0 * np.exp(-KAPPA) * unit.period + 2.0**-42 * unit.rms
+        slope_error += 4.0 * float(change.max()) + 2.0**-40
+    by_targets, by_w = mean * target_means, np.zeros(n)
+    by_targets[heard] = targets
+    by_w[heard] = slopes
+    chance, cross = law.p[others], setting.cross
+    own = g[others] * (chance * cross - law.mean[others] * target_means[others])
+    by_w[others] = law.mean[others] * by_b + own * rate
+    return UnitMeans(mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active)
+
+
+def _target_transforms(
+    setting: Setting, unit: Unit, s: ComplexArray, phi: ComplexArray
+) -> tuple[ComplexArray, ComplexArray]:
+    """Return E target(v) e^{zv} and its derivative at z = s w, for each feature heard."""
+    if setting.half is None:
+        return phi[1], phi[2]
+    z = np.outer(unit.w[unit.heard], s)
+    up = _transforms(setting.half.parts, z)
+    if setting.target == "relu":
+        return 0.5 * up[1], 0.5 * up[2]
+    down = _transforms(setting.half.parts, -z)
+    return 0.5 * (up[1] + down[1]), 0.5 * (up[2] - down[2])

@@ -1,0 +1,213 @@
+r"""The exact expected loss of a network with hidden neurons that bend and a linear readout.
+
+With y = V h + c and targets t the loss of an output needs means of products only:
+
+.. math:: E (t_k - y_k)^2 = E t_k^2 + v_k' H v_k + c_k^2 - 2 v_k' T_k + 2 c_k v_k' \mu - 2 c_k E t_k
+
+with mu = E h, H = E h h' and T_k = E h t_k. The derivatives by the first layer are those of means of products,
+weighted with what the loss has of them.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory import arguments
+from ....theory.arguments import FloatArray
+from ....theory.models import Model
+from ....theory.results import frozen, result
+from ...threads import each
+from ..methods.outputs import Law
+from .layer import Setting, Unit, pair_means, unit_means
+
+__all__ = ["ESTIMATES", "TARGETS", "HiddenMeans", "hidden_means", "network_loss", "targets"]
+
+TARGETS = ("identity", "relu", "abs")
+ESTIMATES = {
+    "boxes": "heuristic: rounding in units of the neurons' sizes",
+    "lattice of pairs": "heuristic: what the last doublings of the frequencies changed, and rounding",
+    "second moments": "heuristic: rounding of sums of second moments",
+}
+# Frequencies of a pair times features, at most: some 10 ns each.
+WORK = 4e8
+
+
+def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str]:
+    """Return A and the function f of targets A f(x), after checking.
+
+    `target` is the name of a function, an array A of shape (n_outputs, n_features), or both as (A, name).
+    """
+    matrix, name = target, "identity"
+    if isinstance(target, str):
+        matrix, name = None, target
+    elif isinstance(target, tuple) and len(target) == 2 and isinstance(target[1], str):
+        matrix, name = target
+    arguments.choice("target", name, TARGETS)
+    if matrix is not None:
+        A = arguments.real("target", arguments.matrix("target", matrix, (n_outputs, n_features)), -1e50, 1e50)
+        return A, name
+    if n_outputs != n_features:
+        rule = f"an array of shape ({n_outputs}, {n_features}) where outputs are not one for each feature"
+        raise ValueError(f"`target` must be {rule}; got {name!r}.")
+    return np.eye(n_features), name
+
+
+@result
+class HiddenMeans:
+    """Means of hidden neurons h_i = f(u_i x + b_i), and what they are off by.
+
+    Attributes
+    ----------
+    mean : (n_hidden,) ndarray of float64
+        E h, for activations that are not negative the expected l1 norm of each.
+    active : (n_hidden,) ndarray of float64
+        P(h_i is on): its expected L0.
+    products : (n_hidden, n_hidden) ndarray of float64
+        E h h'.
+    by_targets : (n_hidden, n_features) ndarray of float64
+        E h_i f(x_j), f the function of the targets.
+    errors : (n_hidden, n_hidden) ndarray of float64
+        Of `products`.
+    unit_errors : (n_hidden,) ndarray of float64
+        Of the others.
+    """
+
+    mean: FloatArray
+    active: FloatArray
+    products: FloatArray
+    by_targets: FloatArray
+    errors: FloatArray
+    unit_errors: FloatArray
+
+
+def _setting(model: Model, law: Law, name: str, tol: float, budget: float | None) -> tuple[Setting, list[Unit]]:
+    if model.hidden == "identity":
+        raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
+    if not law.independent:
+        raise ValueError("`law` must be of independent features for hidden neurons that bend; got groups or `exactly`.")
+    if law.values.transform is None:
+        raise ValueError(f"`law` must be of values with a transform; got {law.values!r}.")
+    most = WORK if budget is None else budget / max(model.n_hidden * (model.n_hidden + 1) / 2, 1)
+    setting = Setting.of(law, name, tol, most)
+    thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
+    weights = model.W_in * law.scale
+    units = [Unit(setting, weights[i], float(model.b_in[i]), float(thresholds[i])) for i in range(model.n_hidden)]
+    return setting, units
+
+
+def hidden_means(
+    model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
+) -> HiddenMeans:
+    """Return the means of hidden neurons, of their products, and of those with functions of the features."""
+    _, units = _setting(model, law, name, tol, budget)
+    count, n = model.n_hidden, law.n
+    products, errors = np.zeros((2, count, count))
+    by_targets = np.zeros((count, n))
+    mean, active, unit_errors = np.zeros((3, count))
+    for i, unit in enumerate(units):
+        one = unit_means(unit, 0.0, np.zeros(n))
+        mean[i], active[i], by_targets[i], unit_errors[i] = one.mean, one.active, one.by_targets * law.scale, one.error
+        for j in range(i, count):
+            pair = pair_means(unit, units[j], False)
+            products[i, j] = products[j, i] = pair.value
+            errors[i, j] = errors[j, i] = pair.error
+    return HiddenMeans(*map(frozen, (mean, active, products, by_targets, errors, unit_errors)))
+
+
+def network_loss(
+    model: Model,
+    law: Law,
+    A: FloatArray,
+    name: str,
+    importance: FloatArray,
+    gradient: bool,
+    tol: float,
+    budget: float | None,
+    workers: int | None,
+) -> tuple[FloatArray, FloatArray, dict[str, FloatArray] | None, float, str]:
+    """Return losses and errors of outputs, the mean loss' derivatives and their error, and the methods."""
+    setting, units = _setting(model, law, name, tol, budget)
+    V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
+    weights = importance / model.n_outputs
+    A = A * law.scale
+    square, target_mean = law.p * setting.square, law.p * setting.mean
+    target_means = A @ target_mean
+    target_squares = target_means**2 + (A**2) @ (square - target_mean**2)
+    # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_il target(x_l), and a constant.
+    K = (V.T * weights) @ V
+    g0, g = 2.0 * (V.T * weights) @ c, -2.0 * (V.T * weights) @ A
+    pairs = [(i, j) for i in range(count) for j in range(i, count)]
+
+    def of_pair(at: int) -> Any:
+        i, j = pairs[at]
+        return pair_means(units[i], units[j], gradient)
+
+    found = each(of_pair, len(pairs), workers)
+    single = each(lambda i: unit_means(units[i], float(g0[i]), g[i]), count, workers)
+    H, H_errors = np.zeros((2, count, count))
+    for (i, j), pair in zip(pairs, found, strict=True):
+        H[i, j] = H[j, i] = pair.value
+        H_errors[i, j] = H_errors[j, i] = pair.error
+    mean, T = np.array([one.mean for one in single]), np.array([one.by_targets for one in single])
+    unit_errors = np.array([one.error for one in single])
+    inside = np.einsum("ki,ij,kj->k", V, H, V)
+    cross = np.einsum("ki,il,kl->k", V, T, A)
+    shift = V @ mean
+    losses = target_squares + inside + c**2 - 2.0 * cross + 2.0 * c * shift - 2.0 * c * target_means
+    sizes = target_squares + np.abs(inside) + c**2 + 2.0 * np.abs(cross) + 2.0 * np.abs(c * shift)
+    size, far = np.abs(V), np.abs(A).sum(axis=1) + np.abs(c)
+    errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
+    errors += (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
+    methods = ", ".join(sorted({"boxes" if max(u.heard.size for u in units) <= 4 else "lattice of pairs"}))
+    if not gradient:
+        return losses, errors, None, 0.0, methods
+    by_W, by_b_in, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
+    slope_error = 0.0
+    for (i, j), pair in zip(pairs, found, strict=True):
+        share = K[i, j] if i == j else 2.0 * K[i, j]
+        for unit, side in ((i, 0), (j, 1)):
+            by_W[unit] += share * pair.by_w[side]
+            by_b_in[unit] += share * pair.by_b[side]
+            flux[unit] += share * pair.flux[side]
+        slope_error += abs(share) * pair.slope_error
+    for i, one in enumerate(single):
+        by_W[i] += one.by_w
+        by_b_in[i] += one.by_b
+        flux[i] += one.flux
+        slope_error += one.slope_error * (abs(g0[i]) + np.abs(g[i]).sum())
+    by_out = 2.0 * weights[:, None] * (V @ H - A @ T.T + np.outer(c, mean))
+    by_b = 2.0 * weights * (c + shift - target_means)
+    by = {"W_in": by_W * law.scale, "b_in": by_b_in, "W_out": by_out, "b": by_b}
+    if model.tied:
+        by = {"W_in": by["W_in"] + by_out.T, "b_in": by_b_in, "b": by_b}
+    if model.thresholds is not None:
+        by["thresholds"] = -flux
+    return losses, errors, {key: frozen(one) for key, one in by.items()}, float(slope_error), methods
+
+
+def linear_loss(
+    model: Model, law: Law, A: FloatArray, name: str, tol: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return losses and errors of y = M x + b for targets that are no features, from second moments."""
+    setting = Setting.of(law, name, tol, 1.0)
+    M, b = model.M * law.scale, model.bias
+    A = A * law.scale
+    mean, spread = law.mean, law.square - law.mean**2
+    target_mean = law.p * setting.mean
+    target_spread, cross = law.p * setting.square - target_mean**2, law.p * setting.cross - mean * target_mean
+    shift = A @ target_mean - M @ mean - b
+    losses = shift**2 + A**2 @ target_spread + M**2 @ spread - 2.0 * (A * M) @ cross
+    sizes = shift**2 + A**2 @ target_spread + M**2 @ spread + 2.0 * np.abs(A * M) @ np.abs(cross)
+    return losses, (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-53 * sizes
+
+
+def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
+    """Return the importance of outputs: that of the features, or one number for all."""
+    importance: npt.NDArray[np.float64] = law.features.importance
+    if n_outputs == importance.size:
+        return importance
+    if np.all(importance == importance[0]):
+        return np.full(n_outputs, importance[0])
+    rule = f"one importance for all where outputs are not one for each feature, but {n_outputs}"
+    raise ValueError(f"`{name}` must have {rule}; got {arguments.shown(importance)}.")
