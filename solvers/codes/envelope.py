@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from ...theory import arguments
 from ...theory import codes as theory
@@ -16,13 +15,12 @@ from .. import rug
 from ..results import result
 from .blocks import LEAST_P, Block, blocks
 
-__all__ = ["MODELS", "Envelope", "crossings", "envelope", "envelopes"]
+__all__ = ["MODELS", "Envelope", "envelope", "envelopes"]
 
 MODELS = ("tied", "balanced", "free")
 
 # Rugs that may be mixed with other codes: a mixture may be any of these, or the rug at the ratio asked for.
 _RUG_RATIOS = np.geomspace(1e-4, 1.0, 160)
-
 # Sizes of cut polygons and of priority codes: all small ones, of the others some, and neighbouring ones mix.
 _SIZES = np.unique(np.concatenate([np.arange(5, 40), np.geomspace(5, 30000, 60)]).astype(np.int64))
 
@@ -32,33 +30,26 @@ _ALONE = 1e-9
 
 @result
 class Envelope:
-    """The least loss of all codes and mixtures of two; arrays have the shape of p and ratio together.
-
-    Attributes
-    ----------
-    loss, structured : float or ndarray
-        Least loss per feature, an upper bound on the optimum; the same without the rug.
-    rug, linear : float or ndarray
-        Loss of the rug (macroscopic optimum) and of the affine model at this ratio.
-    lower_bound : float or ndarray
-        What no model of this ratio can beat, by proof.
-    names : tuple of str
-        What `first` and `second` count.
-    first, second : int or ndarray of int
-        The two codes whose mixture has `loss`; the same one where nothing is mixed.
-    share : float or ndarray
-        Fraction of the features that `second` keeps; 0 where nothing is mixed.
-    """
+    """The least loss of all codes and mixtures of two; floats, or arrays of the shape of p and ratio together."""
 
     loss: Any
+    """Least loss per feature: an upper bound on the optimum."""
     structured: Any
+    """The same without the rug."""
     rug: Any
+    """Loss of the rug (macroscopic optimum) at this ratio."""
     linear: Any
+    """Loss of the best affine model at this ratio."""
     lower_bound: Any
+    """Proved: no model of this ratio has a smaller loss."""
     names: tuple[str, ...]
+    """Names of codes, which `first` and `second` count."""
     first: Any
+    """One code of the mixture that has `loss`."""
     second: Any
+    """The other one; the same where nothing is mixed."""
     share: Any
+    """Fraction of the features in `second`; 0 where nothing is mixed."""
 
 
 def _hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
@@ -132,10 +123,9 @@ def envelope(
 
     Notes
     -----
-    Codes count with the exact loss of a model, but for cut polygons (`theory.codes.collision_loss`, a bound),
-    priority codes (their infimum) and the rug (its macroscopic loss, the limit of many features). A mixture
-    keeps a share of the features in each of two codes, in blocks that do not touch, so losses and ratios both
-    average. It needs n_features large enough for the shares.
+    Codes count with the exact loss of a model; cut polygons with the bound `theory.codes.collision_loss`,
+    priority codes with their infimum, the rug with its limit of many features. A mixture keeps a share of the
+    features in each of two codes, in blocks that do not touch, so losses and ratios both average.
 
     Examples
     --------
@@ -201,54 +191,3 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
     }
     shaped = {name: np.asarray(field).reshape(shape)[()] for name, field in fields.items()}
     return Envelope(names=kinds, **shaped)
-
-
-def crossings(
-    ratio: float,
-    codes: Sequence[str] = ("pair",),
-    *,
-    models: str = "balanced",
-    low: float = 1e-4,
-    high: float = 0.9,
-    points: int = 33,
-) -> FloatArray:
-    """Find where, at one ratio, the rug and the best mixture of structured codes have the same loss.
-
-    Parameters
-    ----------
-    ratio : float
-        n_hidden/n_features, in (0, 1).
-    codes, models : optional
-        As for `envelope`.
-    low, high : float, optional
-        Range of p, within [1e-6, 1).
-    points : int, optional
-        Values of p at which signs are compared, at least 2: two crossings between two neighbours are missed.
-
-    Returns
-    -------
-    (n,) ndarray of float64
-        Values of p, ascending, to 1e-9 relative for what is in closed form (pairs), to 1e-4 else.
-
-    Examples
-    --------
-    >>> crossings(0.25, models="tied").round(6)          # pairs and dropped features beat the rug in between
-    array([0.096833, 0.83973 ])
-    """
-    at = arguments.number("ratio", ratio, 0, 1, brackets="()")
-    low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
-    high = arguments.number("high", high, low, 1, brackets="()")
-    count = arguments.integer("points", points, 2, 10_000)
-
-    def excess(log_p: npt.ArrayLike) -> FloatArray:
-        found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)
-        return np.asarray(np.log(found.structured / found.rug))
-
-    grid = np.linspace(np.log(low), np.log(high), count)
-    values = excess(grid)
-    roots = [
-        optimize.brentq(lambda x: float(excess(x)[0]), grid[k], grid[k + 1], xtol=1e-10)
-        for k in range(count - 1)
-        if values[k] * values[k + 1] < 0.0
-    ]
-    return np.exp(np.array(roots, dtype=np.float64))
