@@ -27,8 +27,8 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     r"""Return what becomes of two encodings whose only nonzero weights are `w1` and `w2`, on the same neuron.
 
     With equal signs :math:`|w_i|' = |w_i| (1 - w_1^2 - w_2^2) - \lambda`: the flow of *one* encoding with
-    the two weights, under feature benefit and the l1 force alone. So the larger weight wins, by the l1
-    force, and equal ones stay equal. With opposite signs each moves as if it were alone.
+    these two weights. So the larger weight wins, and equal ones stay equal, an unstable state. With opposite
+    signs each moves as if it were alone.
 
     Parameters
     ----------
@@ -48,12 +48,8 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
 
     Notes
     -----
-    As exact as :func:`superposition.solvers.sparsification.solve`. With equal signs both keep the neuron if
-    the weights are equal, an unstable state, or lam = 0.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.5, "Benign and malign collisions".
+    As exact as :func:`superposition.solvers.sparsification.solve`. The collisions are those of Lecomte et al.
+    (2024), §2.5.
 
     Examples
     --------

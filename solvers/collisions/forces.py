@@ -1,7 +1,4 @@
-"""Smooth forces of the interference flow: on whole matrices by matrix products, and on listed weights.
-
-What they take is said where they are called: `Force` of `solvers.integrate.inclusion`.
-"""
+"""Smooth forces of the interference flow (`Force` of `solvers.integrate.inclusion`), dense and listed."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,15 +1,11 @@
 r"""State evolution: what iterated decoding of a linear projection attains, and the line of exact recovery.
 
-Each step is the scalar channel of `theory.decoders` at an interference sigma_t, which the error that is left
-determines. For Gaussian projections (approximate message passing) and for rugs (orthogonal rows, where the
-posterior mean is made independent of its input) it is
+On Gaussian projections (approximate message passing) and on rugs (orthogonal rows) the interference follows
 
 .. math:: \sigma_{t+1}^2 = \frac{m_t}{r}, \qquad
           \sigma_{t+1}^2 = \Bigl(\frac1r - 1\Bigr) \Bigl(\frac1{m_t} - \frac1{\sigma_t^2}\Bigr)^{-1},
 
-with r the ratio of neurons to features and m_t the loss of the Bayes decoder at sigma_t. Both have the same
-fixed points, m = r sigma^2. On a rug the first step, from the mean of x, is the one-step decoder of Cowsik et
-al. (2024), at their Eq. 6.
+with r the ratio of neurons to features and m_t the loss of the Bayes decoder at sigma_t.
 """
 
 from typing import Any
@@ -78,6 +74,9 @@ def state_evolution(
 ) -> Evolution:
     """Iterate the Bayes decoder's loss until it stays or the features are recovered.
 
+    Gaussian projections: Donoho, Maleki and Montanari (2009), Bayati and Montanari (2011); orthogonal ones:
+    Ma and Ping (2017), Rangan, Schniter and Fletcher (2019).
+
     Parameters
     ----------
     p : float
@@ -92,7 +91,7 @@ def state_evolution(
         Steps at most.
     tol : float, optional
         The iteration ends where the loss changes by less than this share, or where the interference is below
-        1e-7: the features are recovered, and the loss goes on to fall by a constant factor a step.
+        1e-7: the features are recovered.
 
     Returns
     -------
@@ -103,11 +102,6 @@ def state_evolution(
     ------
     ValueError
         If an argument is out of range.
-
-    References
-    ----------
-    Donoho, Maleki and Montanari (2009) and Bayati and Montanari (2011) for Gaussian projections; Ma and Ping
-    (2017), Rangan, Schniter and Fletcher (2019) for orthogonal ones.
 
     Examples
     --------
@@ -143,9 +137,8 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
 
     .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2
 
-    Above it the evolution has no fixed point but 0; below it, it stops at the largest. The line is the same
-    for Gaussian and orthogonal projections. No decoder recovers values with a density below the ratio p (Wu
-    and Verdu 2010); between p and this line, none that is fast is known.
+    Above it the evolution has no fixed point but 0, for both kinds of projections. No decoder recovers values
+    with a density below the ratio p (Wu and Verdu 2010); between p and this line no fast one is known.
 
     Parameters
     ----------

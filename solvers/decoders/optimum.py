@@ -1,4 +1,4 @@
-"""The best decoder of each kind on the same noise, and what each can attain at a law of the data."""
+"""The best decoder of each kind on the same noise."""
 
 from functools import cache, partial
 from typing import Any
@@ -19,28 +19,24 @@ __all__ = ["DECODERS", "Decoder", "TopK", "optimum", "topk_optimum"]
 
 DECODERS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 
-# Shifts that are tried first, in units of sigma: the loss over the threshold can have two minima.
-SPACING = 0.25
-# Beyond so many deviations below every value, all outputs are kept.
-BELOW = 9.0
-# No noise reaches so many deviations.
-ABOVE = 38.0
+# In units of sigma: step of the scan over thresholds, since the loss can have two minima; below every value by
+# BELOW all outputs are kept; no noise reaches ABOVE.
+SPACING, BELOW, ABOVE = 0.25, 9.0, 38.0
 
 
 @result
 class Decoder:
-    """Decoder of least loss of its kind; arrays of one shape, or floats.
+    """Decoder of least loss of its kind: a y + b where y > theta, else 0; arrays of one shape, or floats.
 
-    It is a y + b where y > theta, else 0; everywhere if theta = -inf. The Bayes decoder has no such form, and
-    NaN in all three.
+    The Bayes decoder has no such form, and NaN in all three.
     """
 
     theta: Any
-    """Threshold."""
+    """Threshold; -inf if all outputs are kept."""
     a: Any
-    """Scale above it."""
+    """Scale."""
     b: Any
-    """Bias above it."""
+    """Bias."""
     loss: Any
     """Loss per feature."""
 
@@ -60,16 +56,14 @@ def optimum(
     sigma : array_like of float
         Standard deviation of the interference in units of the diagonal, from 1e-100 to 1e3.
     decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
-        a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y]. A
-        gated ReLU is at its best a JumpReLU, whose line is positive at its threshold.
+        a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y].
     values : str or Values, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
     Returns
     -------
     Decoder
-        Relative error of the loss below 1e-9, unless it is below 1e-28 p; that of theta, a and b its square
-        root.
+        Relative error of the loss below 1e-9, unless it is below 1e-28 p; of theta, a, b its square root.
 
     Raises
     ------
@@ -78,10 +72,10 @@ def optimum(
 
     Notes
     -----
-    ReLU is a stationary point of the JumpReLU's loss. Where features are not rare it is also the best
-    JumpReLU; a jump pays below a certain p, where the threshold moves abruptly. Where the noise is wide, the
-    best threshold may lie below all outputs; the decoder is then affine. A ReLU of values of both signs never
-    is: it passes through zero at its threshold.
+    ReLU is a stationary point of the JumpReLU's loss, and its minimum where features are not rare; below a
+    certain p a jump pays, and the threshold moves abruptly. A gated ReLU is at its best a JumpReLU. In wide
+    noise the best threshold may lie below all outputs; the decoder is then affine, but for a ReLU of values
+    of both signs.
 
     Examples
     --------
@@ -181,8 +175,8 @@ def topk_optimum(
     Returns
     -------
     TopK
-        Relative error of the loss below 1e-8 at its k. Up to 16 every k is tried, then some of all sizes and
-        what the best threshold keeps; between neighbours of the best, the loss is taken to have one minimum.
+        Relative error of the loss below 1e-8 at its k. Between the best k tried (all up to 16, then some) and
+        its neighbours, the loss is taken to have one minimum.
 
     Raises
     ------

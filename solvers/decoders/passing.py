@@ -51,14 +51,6 @@ class Passing:
     """How it ended; `message` has the sentence."""
 
 
-def _decode(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
-    """Return posterior means and the mean of the posterior variances."""
-    low = -12.0 if values.support[0] < 0.0 else 0.0
-    at = np.clip(y, low - 30.0 * sigma, 60.0)  # what lies beyond belongs to other laws
-    mean, variance = denoised(values, at, sigma, p)
-    return mean, float(np.mean(variance))
-
-
 def message_passing(
     A: Any,
     h: npt.ArrayLike,
@@ -73,9 +65,9 @@ def message_passing(
     Parameters
     ----------
     A : (n_hidden, n_features) array_like or LinearOperator, or a square one
-        With fewer rows than columns: independent entries of mean 0 and variance 1/n_hidden. Square: a
-        projector times n_features/n_hidden, as `superposition.solvers.rug.rug_matrix` and
-        `superposition.solvers.rug.random_projector` make them; a `RugMatrix` or an array.
+        With fewer rows than columns: independent entries of mean 0 and variance 1/n_hidden. Square, a
+        `RugMatrix` or an array: a projector times n_features/n_hidden, as from
+        `superposition.solvers.rug.random_projector`.
     h : (n_hidden,) or (n_features,) array_like of float
         A x.
     p : float
@@ -90,8 +82,8 @@ def message_passing(
     Returns
     -------
     Passing
-        `status` is `Status.DIVERGED` where the interference grows tenfold over its first value, which happens
-        if A is not of its kind; x is then that of the step of least interference.
+        `status` is `Status.DIVERGED` where the interference grows tenfold, which happens if A is not of its
+        kind; x is then that of the step of least interference.
 
     Raises
     ------
@@ -171,7 +163,10 @@ def _passed(channel: Channel, x: FloatArray, p: float, values: Values, steps: in
             elif len(path) >= steps:
                 status = Status.STEPS
             else:
-                found, loss = _decode(values, y, sigma, p)
+                # What lies farther out belongs to other laws.
+                at = np.clip(y, (-12.0 if values.support[0] < 0.0 else 0.0) - 30.0 * sigma, 60.0)
+                found, variance = denoised(values, at, sigma, p)
+                loss = float(np.mean(variance))
                 sigmas.append(sigma)
                 path.append(loss)
                 x = found if sigma <= min(sigmas) else x

@@ -1,19 +1,13 @@
 r"""Flows with an l1 force, as differential inclusions: :math:`\dot w \in f(w) - \lambda\,\mathrm{sign}(w)`.
 
 The sign of zero is the interval [-1, 1]: a weight that reaches zero rests there until its smooth force f
-exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign, so
-that its velocity is smooth. Events within a step are then corrected weight by weight:
-
-- `_landed`: a weight that crossed zero stops there if lam holds it (|f| <= lam at the crossing), and
-  otherwise goes on with the other sign;
-- `_woken`: a weight at rest whose force came to exceed lam starts at that moment.
-
-Both are right to second order in the step for the weight itself. Until the end of the step the other weights
-miss O(lam h^2) of its change: the scheme has third order between events and second order through them, which
-is why pairs of higher order, as in `explicit`, gain nothing here.
+exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign. Events
+within a step are then corrected weight by weight, right to second order: `_landed` stops a weight that crossed
+zero, or lets it go on with the other sign; `_woken` starts one at rest whose force came to exceed lam. The
+other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
 
 The weights w of a step are a vector: a whole matrix, or a list of those entries that move. `rows` holds the
-encoding (row of the matrix) of each, `lam` the l1 strength of each encoding, f the forces at the four stages.
+row of the matrix of each, `lam` the l1 strength of each row, f the forces at the four stages.
 """
 
 import functools
@@ -51,9 +45,8 @@ _TRUST = 0.5
 # which is some 40 times faster at it. Measured at n = 256, m = 1024: equal at a density of 0.12. The list
 # may then grow.
 _LIST_BELOW, _LIST_UP_TO = 0.12, 0.20
-# A weight at rest is listed when the force on it is above this share of lam: at half of it the list would
-# be twice as long as the weights that move, at nine tenths forces outside the list pass lam within a few
-# steps.
+# A weight at rest is listed when the force on it is above this share of lam: at 0.5 the list would be twice
+# as long as the weights that move, at 0.9 forces outside the list pass lam within a few steps.
 _WATCHED = 0.75
 # Dense steps between two counts of the weights to be listed; a count costs a tenth of a step.
 _COUNT_EVERY = 16
@@ -226,9 +219,8 @@ def _march(
 ) -> tuple[float, float, float, int, int, int]:
     """Integrate w in place to the time `until`, for `most` steps, or until `few` weights need following.
 
-    Returns t, h and curve there, the numbers of steps kept and rejected, and the place of the status in
-    `ENDS`. Longest steps that come back to earlier weights will do so for ever, as each depends on the last
-    weights only, and the rest of the time is skipped. What is at rest up to rounding ends in such a cycle.
+    Returns t, h and curve there, the steps kept and rejected, and the place of the status in `ENDS`. Longest
+    steps that come back to earlier weights will do so for ever, so the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]

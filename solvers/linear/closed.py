@@ -23,9 +23,6 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     .. math:: M(t) = e^{\Sigma t}W_0\,[1 + W_0'(e^{2\Sigma t}-1)W_0]^{-1}\,W_0'e^{\Sigma t} .
 
-    The other two flows of tied weights lead to no such equation; for :math:`\Sigma = \lambda 1` all three are
-    the same but for the time, twice as fast for the tied loss.
-
     Parameters
     ----------
     W0 : (n_features, n_hidden) array_like of float
@@ -43,17 +40,14 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     Raises
     ------
     ValueError
-        If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, or `t` is empty,
-        unsorted or negative.
+        If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, or `t` is out of
+        range.
 
     Notes
     -----
-    A time costs n_features n_hidden^2, however late it is. Each row of W in the eigenbasis keeps its digits:
-    relative error a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what still grows or fades.
-
-    References
-    ----------
-    Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5 (1994) 674.
+    Each row of W in the eigenbasis has a relative error of a few n_hidden roundings, times (1 +
+    :math:`\lambda_1 t`) for what still grows or fades. See Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE
+    Trans. Neural Networks 5 (1994) 674.
 
     Examples
     --------
@@ -75,9 +69,8 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     r"""Where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
-    The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along the curve :math:`e^{\Sigma\tau}w_0` and rests where
-    that meets the unit sphere. So its end depends on the start; it is an eigenvector only if
-    :math:`w_0` is, and comes near the leading one if :math:`w_0` is small.
+    The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and rests where it meets the unit sphere: in
+    an eigenvector only if :math:`w_0` is one, near the leading one if :math:`w_0` is small.
 
     Parameters
     ----------
@@ -145,8 +138,8 @@ def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
 def _orthonormal(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the first and the other rows of Q in the QR decomposition of e^logs X below the identity.
 
-    Householder's reflections with the largest entry as pivot keep the digits of each row, however different
-    rows are in size (Cox and Higham, 1998). Rows carry their size as a logarithm: it may be beyond doubles.
+    Householder's reflections with the largest entry as pivot keep the digits of each row, however different rows
+    are in size (Cox and Higham, 1998).
     """
     hidden = X.shape[1]
     b, logs = np.vstack((np.eye(hidden), X)), np.concatenate((np.zeros(hidden), logs))

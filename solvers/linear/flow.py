@@ -1,8 +1,7 @@
 """Gradient flows of linear autoencoders at any covariance, integrated to a tolerance.
 
-In the eigenbasis of the covariance each row of the weights (one eigen-direction) is multiplied by small
-matrices that all rows share. So a row that is tiny now and matters later keeps its relative accuracy, and a
-zero row stays zero.
+In the eigenbasis of the covariance each row of the weights is multiplied by small matrices that all rows share:
+a row that is tiny now and matters later keeps its relative accuracy.
 """
 
 import numpy as np
@@ -88,11 +87,9 @@ def gradient_flow(
     r"""Integrate one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
     ``"pair"`` moves decoder and encoder, :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`:
-    minus half the gradient of :math:`E|x-ABx|^2`. A'A - BB' is conserved; A = B' is not, unless AB commutes
-    with :math:`\Sigma`. The others are flows of tied weights. ``"tied"``, the sum of the last two, is minus
-    half the gradient of :math:`E|x-WW'x|^2`, which a trained model with shared weights follows.
-    ``"encoder"``, Eq. 22 of the source, ends at orthonormal columns, in general not the leading eigenvectors.
-    ``"decoder"`` is Oja's, what Eq. 21 becomes at A = B'.
+    minus half the gradient of :math:`E|x-ABx|^2`. The others are flows of tied weights: ``"tied"``, the sum of
+    the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq. 22 of the source, ends at
+    orthonormal columns, in general not the leading eigenvectors; ``"decoder"`` is Oja's, Eq. 21 at A = B'.
 
     Parameters
     ----------
@@ -102,14 +99,13 @@ def gradient_flow(
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
     t : (n_times,) array_like of float
-        Times at which weights are wanted, sorted, not negative; one number is one time. Gradient descent on
-        the loss summed over features, at the learning rate eta, makes 2 eta of this time in a step; on the
-        loss per feature 2 eta/n_features.
+        Times at which weights are wanted, sorted, not negative; one number is one time. A step of gradient
+        descent on the loss summed over features, at the learning rate eta, takes 2 eta of this time.
     rule : {"tied", "encoder", "decoder", "pair"}, optional
         The flow.
     rtol : float, optional
-        Error allowed in each step, from 1e-13 to 1e-2: the largest entry of any row's error beside the
-        row's largest entry, in the eigenbasis of the covariance. Of a pair, a row is that of A or of B'.
+        Error allowed in each step, from 1e-13 to 1e-2: the largest entry of any row's error over the row's
+        largest entry, in the eigenbasis of the covariance.
     B0 : (n_hidden, n_features) array_like of float, optional
         Initial encoder of a pair, W0' by default.
     steps : int, optional
@@ -122,21 +118,14 @@ def gradient_flow(
     Raises
     ------
     ValueError
-        If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, `t` is empty,
-        unsorted or negative, `rule` is unknown, `B0` is given to another rule than ``"pair"``, or `rtol` or
-        `steps` is out of range.
+        If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, `B0` is given to
+        another rule than ``"pair"``, or an argument is out of range.
 
     Notes
     -----
-    By :func:`superposition.solvers.integrate.integrate`. Entries of W are off by half of `rtol` at most
-    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`), the
-    loss by a few n_features roundings of the mean eigenvalue. A start on the way to a saddle leaves it once
-    the rounding of the change of basis, 1e-16 of the largest weight, has grown. Steps are at most about
-    :math:`1/\lambda_1` long, for stability; one costs some 24 n_features n_hidden^2 multiplications.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61.
+    By :func:`superposition.solvers.integrate.integrate`; entries of W are off by half of `rtol` at most (measured
+    for up to 8 features, :math:`\lambda_1 t \le 50`). A start on the way to a saddle leaves it once rounding,
+    1e-16 of the largest weight, has grown. See Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61.
 
     Examples
     --------

@@ -22,8 +22,7 @@ _PRODUCT = 200_000
 class Samples:
     """The mean loss of samples, weighted so that first and second moments are those of the law.
 
-    Rare independent features are drawn more often than they are on, and weighted by the ratio of
-    probabilities. Inputs without any feature on are one sample.
+    Rare independent features are drawn more often than they are on. Inputs with none on are one sample.
     """
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):

@@ -41,13 +41,11 @@ _FINER = (30, 5)
 _KICK = 0.05
 # Encodings shorter than this count as dropped when their biases are set.
 _SMALL = 0.1
-# A race, first by samples: how many, and frequencies that judge the ends; steps and gradient of a
-# descent; moves of features for each random start, how many of them begin at the same ends and at how many
-# ends; and distinct ends that are kept.
+# A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves of
+# features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
 _SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
-# Then by the loss itself: steps of all that are kept, of whom two and all within so much of the best, in
-# units of the zero model, go on. Without a metric the first steps are many, by few frequencies, to this
-# gradient.
+# Then on the loss itself: steps of all that are kept; two and all within so much of the best go on; the gradient
+# to which few frequencies lead where there is no metric.
 _SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
 # Variables up to which the Hessian on the samples is the metric of descents, step of its differences, and the
 # least curvature, in units of the largest.
@@ -211,20 +209,20 @@ def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bo
 
 
 def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
-    """Return the best proved lower bound of the loss per feature of any model of this size.
+    """Return the best proved lower bound of the loss per feature of any model ReLU(M x + b), rank(M) <= n_hidden.
+
+    It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
+    alike, and `theory.unequal.loss_bound`, for uniform values.
 
     Parameters
     ----------
-    n_features, n_hidden : int
-    law : float or Features
+    n_features, n_hidden, law : int, int, float or Features
         As for `minimise`.
 
     Returns
     -------
     float
-        For any ReLU(M x + b) with rank(M) <= n_hidden: the largest of `theory.codes.decoder_bound` and
-        `theory.codes.relu_bound`, of features that are alike, and `theory.unequal.loss_bound`, of uniform
-        values. 0 where none holds.
+        0 where no bound holds.
 
     Raises
     ------
@@ -467,43 +465,35 @@ def minimise(
     n_features, n_hidden : int
         n from 1 to 64, m from 1 to 64.
     law : float or Features
-        Probability that a feature is on, for independent features uniform on [0, 1], or any law. The number
-        0 stands for the limit of rare features: the loss is then the limit of loss/p, L_1/n, and biases are
-        not positive, because L_0 weighs infinitely more.
+        Probability that a feature is on, for independent features uniform on [0, 1], or any law. The number 0
+        stands for the limit of rare features: the loss is then that of loss/p, L_1/n, with biases at most 0.
     tied : bool, optional
         Whether W_out is the transpose of W_in.
     bias : {True, False, "common"}, optional
         A bias for each output, none, or one for all.
     penalty : tuple or callable, optional
         ``("l1", lam)`` adds :math:`\frac{\lambda}{n} \sum |w|` over all free weights, ``("interference",
-        lam)`` adds :math:`\frac{\lambda}{n} \sum_{i \ne j} M_{ij}^2` with M = W_out W_in. A function takes
-        W_out, W_in, b and returns a value, which is added to the loss per feature, and its derivatives by
-        the three; those of a tied model are added.
+        lam)`` adds :math:`\frac{\lambda}{n} \sum_{i \ne j} M_{ij}^2` with M = W_out W_in. A function of
+        W_out, W_in, b returns a value, which is added to the loss per feature, and its three derivatives.
     classes : int, optional
-        Count only inputs with at most so many features on. The loss is then the part of the expected loss
-        that comes from them.
+        Count only the part of the expected loss from inputs with at most so many features on.
     largest : float, optional
-        Bound of the absolute value of each weight; biases are free. Without it free weights of sparse
-        features grow by many decades, and descents end on the way.
+        Bound of the absolute value of each weight. Without it free weights of sparse features grow by many
+        decades, and descents end on the way.
     starts : int, optional
-        Random starts. Ordered ones are added to them: axes with antipodes, regular polygons, and orthogonal
-        sets of the features that matter most, by importance times second moment.
-    steps : int, optional
-        Steps of each descent at most.
-    tol : float, optional
-        A descent has converged where `gradient_norm`, with its error, is at most this.
+        Random starts, in addition to ordered ones.
+    steps, tol : int, float, optional
+        Steps of each descent at most; it has converged where `gradient_norm`, with its error, is at most `tol`.
     first : sequence, optional
         More starts: matrices W (n_features, n_hidden), or models (W_out, W_in, b).
     rng : Generator, int or None, optional
-        Generator, or seed of one, that draws the starts. None draws a fresh seed.
+        Draws the starts.
     seconds : float, optional
-        Budget: after it descents stop, and the best model so far is returned; `message` says how many starts
-        were made. What is found then depends on the speed of the machine. Without a budget, the default, the
-        same seed gives the same numbers.
+        Budget after which the best model so far is returned. What is found then depends on the machine;
+        without a budget the same seed gives the same numbers.
     progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
-        By default a search that takes more than two seconds tells of these in a line on the terminal, if
-        there is one; not with False.
+        By default a line on a terminal tells of a search longer than two seconds; not with False.
     workers : int, optional
         Threads that share the descents; all of Numba's by default. The result does not depend on it.
     importance : None, optional
@@ -520,16 +510,9 @@ def minimise(
 
     Notes
     -----
-    L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
-    its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
-    The loss comes from `solvers.loss.evaluator`: folds for up to 14 independent features with uniform values,
-    all patterns for few others with bounded values, or of few classes, else transforms.
-
-    From 10 independent features on the starts race. All descend on the mean loss of 2048 samples of the law,
-    weighted to have its first and second moments; the loss itself judges their ends. Then features are moved
-    in the best ends, six times for each random start: two are exchanged, or one gets new weights. The six
-    best ends take a few steps on the loss itself, with the Hessian on the samples as metric, and the best of
-    these descend to `tol`.
+    L-BFGS-B from each start, on the loss of `solvers.loss.evaluator`; the best end is finished by Newton's
+    method, which leaves saddles. From 10 independent features on the starts race on 2048 samples of the law
+    first. The page "Best models" of the documentation has the details.
 
     Examples
     --------
@@ -587,13 +570,9 @@ def descend(
 
     Parameters
     ----------
-    W_out : (n_features, n_hidden) array_like of float
-        Decoder. Not modified.
-    W_in : (n_hidden, n_features) array_like of float
-        Encoder; in a tied model it has to be the transpose of the decoder. Not modified.
-    b : (n_features,) array_like of float
-        Bias. Not modified.
-    law, tied, bias, penalty, classes, largest, steps, tol
+    W_out, W_in, b : (n_features, n_hidden), (n_hidden, n_features), (n_features,) array_like of float
+        Decoder, encoder (in a tied model the decoder's transpose) and biases. Not modified.
+    law, tied, bias, penalty, classes, largest, steps, tol : optional
         As for `minimise`; n_features may be as large as 1024.
 
     Returns
@@ -609,7 +588,7 @@ def descend(
     Notes
     -----
     Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound weighs them: the
-    descent is then the same for every split of one product. A step of 64 features takes a fifth of a second.
+    descent is then the same for every split of one product.
 
     Examples
     --------

@@ -74,8 +74,7 @@ def ordered(
 ) -> list[Model]:
     """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped.
 
-    Of `many` features, where one polygon would leave most of them dropped, axes of one feature or of two, and
-    polygons in all planes.
+    Of `many` features: axes of one feature or of two, and polygons in all planes.
     """
     order = np.argsort(-worth, kind="stable")
     many = many and n > m > 2

@@ -28,8 +28,7 @@ class Descent:
     """
 
     t: FloatArray
-    """Flow times of the summaries, shape (n_times,). A step takes the time 4 learning_rate; with one for each
-    run the shape is (runs, n_times)."""
+    """Flow times of the summaries, shape (n_times,); (runs, n_times) with a learning rate for each run."""
     W: FloatArray
     """Weights at the time `reached`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
@@ -145,8 +144,8 @@ def descend(
     W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, or many independent runs. Not modified.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Law of each component of the noise; all are symmetric, with excess kurtosis -2, -1.2, 0, 3.
-        Three-point noise has the values -c, 0, c and the excess kurtosis that is asked for.
+        Symmetric law of each component of the noise, with excess kurtosis -2, -1.2, 0, 3, or for the values
+        -c, 0, c the one that is asked for.
     noise_std : float or (runs,) array_like of float
         Standard deviation of each component, at least 0.
     learning_rate : float or (runs,) array_like of float
@@ -155,22 +154,18 @@ def descend(
     steps : int
         Steps to make.
     rng : Generator or int, optional
-        Each run draws from a child of its own (``Generator.spawn``): its noise depends on the seed and on its
-        index alone.
+        Its children (``Generator.spawn``) draw the noise of the runs: it depends on seed and index alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
     shared : bool, optional
-        Whether all inputs of a step get the same noise vector, as in the authors' published code; fresh
-        noise for each input if not. See the Notes.
+        Whether all inputs of a step get the same noise vector, as in the authors' published code.
     lam : float or (runs,) array_like of float, optional
-        Strength of the l1 term of the printed loss, by the subgradient with sign(0) = 0. It is 4 times that
-        of the normal form (footnote 5 of the paper).
+        Strength of the l1 term of the printed loss, 4 times that of the normal form; sign(0) = 0.
     draws : int, optional
         Noise vectors for each input over which one step averages its gradient.
-    record : increasing sequence of int, optional
-        Steps at which to keep summaries, from 0 (the start) to `steps`; only the last if not given.
-    keep_weights : bool, optional
-        Whether to keep all weights at these steps, too.
+    record, keep_weights : increasing sequence of int, bool, optional
+        Steps at which to keep summaries, from 0 (the start) to `steps`, only the last if not given; whether to
+        keep all weights there, too.
     workers : int, optional
         Threads that share the runs, by default as many as Numba uses. The result does not depend on it.
 
@@ -187,18 +182,16 @@ def descend(
 
     Notes
     -----
-    Shared or fresh noise makes no difference to the mean step. Sharing correlates what the inputs contribute
-    to the random part of a step, an effect of second order in the learning rate. The authors' code shares one
-    vector among all its parallel runs, too; here runs are always independent.
-
-    A step at n_features = 8, n_hidden = 16 takes about a microsecond on one core, a run some 50 more. Cost
+    Shared noise does not change the mean step; it correlates what the inputs contribute to the random part, an
+    effect of second order in the learning rate. The authors' code shares one vector among all its parallel runs,
+    too; here runs are always independent. A step at n_features = 8, n_hidden = 16 takes about a microsecond; cost
     grows as draws n_features^2 n_hidden.
 
     References
     ----------
     Lecomte et al. (2024), §3.1, §4. The authors' code (github.com/kushalthaman/polysemanticity,
     project-code/experiments/fourth_norm.py) has n_features = 8, n_hidden = 16, normal weights of variance
-    1/n_hidden, learning_rate = 0.02, 100000 steps, noise_std 0.07, 0.1, 0.15; the paper gives none of these.
+    1/n_hidden, learning_rate = 0.02, 100000 steps, noise_std 0.07, 0.1, 0.15.
 
     Examples
     --------
@@ -248,7 +241,7 @@ def descend_averaged(
 
     Parameters
     ----------
-    W0, noise, noise_std, learning_rate, steps, excess_kurtosis, record, keep_weights
+    W0, noise, noise_std, learning_rate, steps, excess_kurtosis, record, keep_weights : optional
         As in :func:`descend`, with one number for all runs; `noise_std` is at most 1e30.
 
     Returns
@@ -264,15 +257,12 @@ def descend_averaged(
 
     Notes
     -----
-    What :func:`descend` does to first order in the learning rate, and what it tends to with many `draws`.
-    At n_features = 8, n_hidden = 16 a step takes well below 0.1 ms with normal noise, below 1 ms with
-    bipolar and 50 ms with other noise. Bipolar noise costs n_features^2 2^(n_hidden/2) up to 40 hidden
-    neurons. The gradients have the error of :func:`superposition.theory.noise.relu_moments`.
+    What :func:`descend` does to first order in the learning rate, and tends to with many `draws`. Gradients have
+    the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs n_features^2 2^(n_hidden/2)
+    up to 40 hidden neurons.
 
     Examples
     --------
-    Descent with many draws scatters about it:
-
     >>> W0 = np.random.default_rng(0).normal(scale=0.5, size=(3, 4))
     >>> sure = descend_averaged(W0, "bipolar", 0.2, 0.02, 500)
     >>> many = descend(np.tile(W0, (100, 1, 1)), "bipolar", 0.2, 0.02, 500, rng=0, draws=20)

@@ -1,8 +1,7 @@
 """Exact losses and optimal small models of the ReLU output model (Elhage et al. 2022).
 
-Global optima of two features in one dimension with numerical lower bounds (`pair`), optimal arrangements on
-the sphere (`sphere`), polygons, and names for what a model looks like. Minimisers of other sizes and laws
-come from `superposition.solvers.minimise`.
+Two features in one dimension with numerical lower bounds (`pair`), points on the sphere (`sphere`), polygons,
+and names for what a model looks like. Minimisers are in `superposition.solvers.minimise`.
 """
 
 from ..minimise import Certificate

@@ -119,9 +119,8 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 
     Notes
     -----
-    A part gets a name when its sorted inner products are those of a polytope that is known by name, in as
-    many dimensions: no two of these share them. Features with one direction share a position: "2 x pentagon"
-    is a pentagon with two features at each corner. A square is two orthogonal antipodal pairs.
+    A part has a name if its sorted inner products are those of a known polytope in as many dimensions. Features
+    with one direction share a position: "2 x pentagon" has two features at each corner.
 
     Examples
     --------
@@ -155,13 +154,8 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of `geometry`.
 
-    Arguments and errors are those of `geometry`, but all rows may be zero.
-
-    Returns
-    -------
-    str
-        Groups of features that are orthogonal to all others, by name, features counted from 0. Features no
-        longer than `tol` are "dropped".
+    Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped". Arguments
+    and errors are those of `geometry`, but all rows may be zero.
 
     Examples
     --------
@@ -187,7 +181,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     Returns
     -------
     (n_features,) ndarray of bool
-        Whether the output at the largest value, |W_i|^2 + b_i, and the length |W_i| are above 1e-3.
+        Whether the output at the largest value, |W_i|^2 + b_i, and |W_i| are above 1e-3.
 
     Raises
     ------

@@ -41,30 +41,25 @@ class Polygon:
 def best_polygon(k: int, p: float) -> Polygon:
     r"""Minimise the exact loss of k features on a regular polygon over the common norm and bias.
 
-    The features are alike, so a critical point among regular polygons is one among all models. The polygon
-    with the largest `gain` is the best way to store some of many features as one polygon.
+    The polygon with the largest `gain` is the best way to store some of many features as one polygon. It is a
+    critical point among all models, often a saddle, which `minimise` leaves.
 
     Parameters
     ----------
     k : int
-        Number of features, 2 to 32. k = 2 is the antipodal pair, which needs one dimension only.
+        Number of features, 2 (the antipodal pair) to 32.
     p : float
-        Probability that a feature is on, in [1e-4, 1]. One number, as the features have to be alike.
+        Probability that a feature is on, in [1e-4, 1].
 
     Returns
     -------
     Polygon
-        Loss to 1e-9 relative.
+        Loss to 1e-9 relative, the least of descents from four biases; that none is lower is not proved.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    Descents from four biases; that no other minimum is lower is not proven. Most polygons are saddles among
-    all models, which `minimise` leaves.
 
     Examples
     --------

@@ -15,13 +15,10 @@ from ...theory.rug.closed import best_scale, profile, slope_kernel
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
 
-# At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19, and the affine optimum is exact to
-# rounding.
+# At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19: the affine optimum is exact to rounding.
 _AFFINE_FROM = 9.0
-
 # Below this p the squares of sigma and the tails leave the range of doubles.
 _LEAST_P = 1e-100
-
 # Between these the slope at bias 0 changes sign from + to - for every p.
 _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
 
@@ -43,8 +40,8 @@ class Optimum:
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     r"""Minimise the macroscopic loss over scale and bias at the least interference.
 
-    The scale is eliminated exactly (Eq. 16). The profile of the loss over the shift z = b/(a sigma), which is
-    left, has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum.
+    The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift
+    z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum.
 
     Parameters
     ----------
@@ -66,13 +63,9 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
     Notes
     -----
-    That the profile has only one minimum is not proved; it was found by counting the sign changes of the
-    slope, and a test repeats the count. So the passage from the sparse regime (b < 0) to the almost affine
-    one (b > 0) is a crossover, not a jump; it happens along `crossover_ratio`.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.2 and App. A.
+    That the profile has only one minimum is not proved; a test counts the sign changes of its slope. So the
+    passage from the sparse regime (b < 0) to the almost affine one (b > 0) is a crossover, not a jump, along
+    `crossover_ratio`.
 
     Examples
     --------

@@ -10,9 +10,8 @@ With :math:`Q(c) = \sum_k (|w_k(0)| - c)_+^2` and :math:`g = 1/A` the m equation
 .. math:: dg/dc = (Q(c)/g^2 - 1)/\lambda, \qquad dt/dc = 1/(\lambda g).
 
 Weight k drops at the time :math:`t(|w_k(0)|)`. The equation is stiff when lam is small, so it is solved by
-Radau IIA collocation (5 stages, order 9, L-stable) with dense output. A step ends at the next weight or
-strides over many, as far as a bound on the error from Q's kinks allows. Equal weights that are left at the
-end have a closed form.
+Radau IIA collocation (5 stages, order 9, L-stable) with dense output, in steps that stride over many weights
+as far as a bound on the error from Q's kinks allows.
 """
 
 from .limit import LimitLaw, limit_law

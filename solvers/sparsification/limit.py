@@ -1,9 +1,8 @@
 r"""The limit law of sparsification: expected numbers and norms at any time, and how far one run strays.
 
-Three things are put together. Many weights: the exact scalar equation driven by the mean of Q, transient
-of the length included. Few weights: expectations over the largest weights of the sample, whose order
-statistics are known exactly, by a fixed quadrature rule. Spread of single runs: to first order in 1/m by
-the influence of one weight, for few weights by the same quadrature.
+Many weights: the scalar equation driven by the mean of Q. Few weights: expectations over the largest weights of
+the sample, whose order statistics are known exactly, by a fixed quadrature rule. Spread of single runs: to first
+order in 1/m by the influence of one weight, for few weights by the same quadrature.
 """
 
 import math
@@ -64,11 +63,10 @@ class LimitLaw:
 def _mean_course(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    r"""Follow the mean: threshold and y = (g/scale)^2 at the times before `stop` is reached; when; y then.
+    """Follow the mean: threshold and y = (g/scale)^2 at the times before `stop` is reached; when; y then; success.
 
-    In units of the initial standard deviation, dc/dt = lam g and d(g^2)/dt = 2 (Q - g^2) become
-    d zeta/dt = force sqrt(y), dy/dt = 2 (M_2(zeta) - y), force = lam sqrt(m); log y is integrated. The last
-    answer says whether the integration went as far as it should.
+    In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and
+    dy/dt = 2 (M_2(zeta) - y); log y is integrated.
     """
     start = scale**-2.0
     if force == 0.0:
@@ -116,10 +114,9 @@ def _mean_course(
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     r"""Integrals that say how one weight x among many moves the threshold: universal functions of zeta.
 
-    A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold
-    reached at a given time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are
-    :math:`\int_0^\zeta (\zeta - z)^k M_2^{-3/2} dz` for k = 0, 1, 2, and the means of J and J² over the
-    weights x < zeta.
+    A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a
+    time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta -
+    z)^k M_2^{-3/2} dz` for k = 0, 1, 2, and the means of J and J² over the weights x < zeta.
     """
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
@@ -213,8 +210,7 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
     """Step through dy/dt = 2 (Q - y) until c has grown by `width`; return y = g^2 there and the time.
 
-    The threshold moves as dc = lam sqrt(y) dt. Exact for Q exponential in time, with the time that of a g
-    linear in c: neither the transient of the length nor its balance needs short steps.
+    Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     """
     g, after, time = math.sqrt(y), y, 0.0
     for _ in range(3):
@@ -263,9 +259,8 @@ def _path(
 ) -> Iterator[_State]:
     """Move the threshold; after each step yield its width and the number, sum and sum of squares left.
 
-    `one` and `two` are the sums of `sums_above` over the weights z. From `nodes[0]` to the last of z the
-    `rest` of the weights count as their mean; then it goes from weight to weight until one is left, and on. A
-    step of 0 begins with new numbers.
+    `one` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the weights
+    count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):
@@ -307,9 +302,8 @@ def _follow(
 ) -> FloatArray:
     """Means over the quadrature points of m', m'^2, |W|_1, |W|_1^2 and relative variance at the times.
 
-    `largest` are the weights followed, in initial standard deviations as everything here, `tails` the
-    chance to be larger than the last of them, `edges` the moments there. The threshold is at `nodes[0]`
-    at the time `begin`, with g^2 = `start`.
+    `largest` are the weights followed, `tails` the chance to be larger than the last of them, `edges` the
+    moments there. The threshold is at `nodes[0]` at the time `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
@@ -335,8 +329,7 @@ def _follow(
 def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     r"""Compute the expected course of sparsification for many normal initial weights, with nothing fitted.
 
-    The flow is that of :func:`solve`; the m initial weights are independent normals with standard deviation
-    scale/sqrt(m).
+    The flow is that of :func:`solve`; initial weights are independent normals of s.d. scale/sqrt(m).
 
     Parameters
     ----------
@@ -344,10 +337,8 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
         Flow times, not negative, any shape and order.
     lam : float
         Strength of the l1 force, 0 or from 1e-12 to 1e6; the theory is for lam <= 1/sqrt(m).
-    m : int
-        Number of weights, from 8 to 1e15.
-    scale : float
-        Initial length, from 1e-6 to 1e6.
+    m, scale : int, float
+        Number of weights, from 8 to 1e15, and initial length, from 1e-6 to 1e6.
 
     Returns
     -------
@@ -361,15 +352,11 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
 
     Notes
     -----
-    Asymptotic for m -> infinity: the expectations err by a relative O(1/m), less than 1 % at m = 100, and
-    by the few thousandths of the quadrature rule where few weights are left. The standard deviations are
-    leading order in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the
-    l1 norm; a quarter, of the number) at 1. For small lam sqrt(m) it becomes the closed curve of
-    :func:`superposition.theory.sparsification.parametric_law`.
-
-    References
-    ----------
-    Takes the place of the scalings in Lecomte et al. (2024), §2.4 and Fig. 2.
+    Asymptotic for m -> infinity: expectations err by a relative O(1/m), less than 1 % at m = 100, and by the few
+    thousandths of the quadrature rule where few weights are left. Standard deviations are leading order in 1/m
+    and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1. The limit of small lam sqrt(m) is
+    :func:`superposition.theory.sparsification.parametric_law`. It takes the place of the scalings in Lecomte
+    et al. (2024), §2.4 and Fig. 2.
 
     Examples
     --------

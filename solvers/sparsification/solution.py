@@ -113,10 +113,8 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     ----------
     w0 : (m,) array_like of float
         Initial weights, any signs and order, with ties and zeros allowed. Not modified.
-    lam : float
-        Strength of the l1 force, at least 0.
-    t : (n_times,) array_like of float
-        Times, not negative, sorted; flow time, not steps. A number stands for one time.
+    lam, t : float, (n_times,) array_like of float
+        Strength of the l1 force, at least 0; flow times, not negative, sorted. A number is one time.
 
     Returns
     -------
@@ -126,19 +124,13 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     Raises
     ------
     ValueError
-        If `w0` or `t` is not a finite, non-empty vector, the squares in `w0` overflow, `t` is negative or
-        unsorted, or `lam` is negative, not finite or not a single number.
+        If an argument has another shape or is out of range, or the squares in `w0` overflow.
 
     Notes
     -----
-    Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13, as far as the numbers
-    given determine them: while a dying encoding shrinks through zero, its norms are that good beside lam
-    times t; initial lengths beyond a thousand cost digits, unless the weights are equal or one. Ten million
-    weights take some three times as long as sorting them.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4; the affine invariance behind it is the end of their Appendix B.
+    Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13; initial lengths beyond a thousand
+    cost digits, and norms of a dying encoding are that good relative to lam times t. Ten million weights take
+    some three times as long as sorting them. The model is that of Lecomte et al. (2024), §2.4.
 
     Examples
     --------
@@ -166,10 +158,8 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
 
     Parameters
     ----------
-    w0, lam
-        As in :func:`solve`.
-    t : float
-        Time, not negative.
+    w0, lam, t : (m,) array_like of float, float, float
+        As in :func:`solve`, with one time.
 
     Returns
     -------

@@ -1,8 +1,7 @@
 """The compiled part: sums over sorted weights, integration in the threshold, reading off times.
 
-The equations are in the package's docstring. `v` are the sorted absolute weights, none of them zero; a place
-of the threshold c is given as the index of the first weight above it and the gap to that weight, which keeps
-its own precision where weights nearly tie.
+`v` are the sorted absolute weights, none of them zero; a place of the threshold c is given as the index of the
+first weight above it and the gap to that weight, which keeps its own precision where weights nearly tie.
 """
 
 import math
@@ -262,10 +261,9 @@ def _try_step(
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
     """Integrate from c = 0 to v[top - 1], where only the largest weight and its equals are left.
 
-    Returns one row a step and a closing row: start, width and time at the start, distance from there to the
-    next weight, index of that weight, width / lam, and a polynomial in the place x within the step (the time
-    since the start is x width / lam times it). A step strides over weights if its width exceeds the distance.
-    The table is empty if the numbers are out of all proportion.
+    Returns one row a step and a closing row: start, width and time at the start, distance to the next weight, its
+    index, width / lam, and a polynomial in the place x within the step (times x width / lam it is the time since
+    the start). The table is empty if the numbers are out of all proportion.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)

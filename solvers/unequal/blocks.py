@@ -1,10 +1,9 @@
 r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
 
 With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
-(1 - g_a²) t_ia², smooth in V, g and t up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a
-Lagrange multiplier lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and
-biases: L-BFGS-B with the exact gradient, from many starts. The least over mixtures of blocks at a ratio is
-the lower convex hull of loss over capacity, which the slopes of chords find.
+(1 - g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange multiplier
+lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases, from many
+starts. Mixtures of blocks are the lower convex hull of loss over capacity, which the slopes of chords find.
 """
 
 from itertools import combinations, product
@@ -42,69 +41,50 @@ State = tuple[float, float, FloatArray]
 
 @result
 class BlockPart:
-    """A kind of block and the share of the blocks that are of this kind.
-
-    Attributes
-    ----------
-    share : float
-        Between 0 and 1.
-    capacity : (k, k) ndarray of float64
-        Capacity matrix C, in the coordinates of the symmetric root of the covariance.
-    coefficients : (k, k) ndarray of float64
-        Row i has the weights of output i on the features of its block: positive entries off the diagonal
-        share a direction, negative ones are opposite.
-    b, noise : (k,) ndarray of float64
-        Biases, with the means of the interference; standard deviations of that from other blocks.
-    per_feature : (k,) ndarray of float64
-        Expected squared errors, without importance.
-    loss : float
-        Mean of importance times `per_feature`.
-    ratio : float
-        tr C/k: neurons per feature.
-    directions, capacities : ndarray of float64
-        Eigenvectors (k, q), as columns, and eigenvalues (q,) of C.
-    """
+    """A kind of block of k features and the share of the blocks that are of this kind."""
 
     share: float
+    """Between 0 and 1."""
     capacity: FloatArray
+    """Capacity matrix C, in the coordinates of the symmetric root of the covariance, shape (k, k)."""
     coefficients: FloatArray
+    """Row i has the weights of output i on the features of its block, shape (k, k): features with positive
+    entries share a direction, with negative ones they are opposite."""
     b: FloatArray
+    """Biases, with the means of the interference, shape (k,)."""
     noise: FloatArray
+    """Standard deviations of the interference from other blocks, shape (k,)."""
     per_feature: FloatArray
+    """Expected squared errors, without importance, shape (k,)."""
     loss: float
+    """Per feature: the mean of importance times `per_feature`."""
     ratio: float
+    """Neurons per feature, tr C/k."""
     directions: FloatArray
+    """Eigenvectors of C, as columns, shape (k, q)."""
     capacities: FloatArray
+    """Eigenvalues of C, shape (q,)."""
 
 
 @result
 class BlockOptimum:
-    """The best mixture of blocks at a ratio.
-
-    Attributes
-    ----------
-    parts : tuple of BlockPart
-        One, or two where a mixture is better than any one kind.
-    loss : float
-        Per feature: the mean of importance times squared error.
-    multiplier : float
-        Lagrange multiplier: by how much one more neuron per feature lowers the loss.
-    gap : float
-        `loss` less the least Lagrangian found at this multiplier: 0 to rounding if the search is finished. It
-        is a certificate as far as the starts found the least one; that they did is not proved.
-    starts, steps : int
-        Random starts, steps of all descents.
-    status : Status
-        How the last descent ended.
-    """
+    """The best mixture of blocks at a ratio."""
 
     parts: tuple[BlockPart, ...]
+    """One, or two where a mixture is better than any one kind."""
     loss: float
+    """Loss per feature: the mean of importance times squared error."""
     multiplier: float
+    """Lagrange multiplier: by how much one more neuron per feature lowers the loss."""
     gap: float
+    """`loss` less the least Lagrangian that the starts found at this multiplier; 0 to rounding if the search is
+    finished. That no lower one exists is not proved."""
     starts: int
+    """Random starts."""
     steps: int
+    """Steps of all descents."""
     status: Status
+    """How the last descent ended."""
 
 
 def _root(covariance: FloatArray) -> FloatArray:
@@ -349,9 +329,8 @@ def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Find the best macroscopic code of independent copies of a block, at a ratio of neurons to features.
 
-    In the limit of many blocks, `theory.unequal.block_losses`. Codes that keep the inside of a block exact
-    (antipodal pairs, polygons of exclusive features) are included, and so are dropped features and mixtures
-    of two kinds of blocks.
+    In the limit of many blocks (`theory.unequal.block_losses`). Antipodal pairs, polygons of exclusive
+    features, dropped features and mixtures of two kinds of blocks are included.
 
     Parameters
     ----------
@@ -367,17 +346,12 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     Returns
     -------
     BlockOptimum
-        Its loss is that of a code, to the error of `theory.unequal.block_losses`. That no better code exists
-        is not proved; see `gap`.
+        Its loss is that of a code; that no better code exists is not proved, see `gap`.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    See Also
-    --------
-    superposition.solvers.rug.optimum : One feature a block, without mixtures.
 
     Examples
     --------
@@ -432,17 +406,14 @@ def realise_blocks(
     law : Features
         Of one block, the one that `best` was found for.
     n_blocks : int
-        Enough for one neuron. Capacities are rounded to whole neurons: the ratio is met to within
-        (directions)/(2 n_blocks k).
+        Enough for one neuron. Capacities are rounded to whole neurons.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 
     Returns
     -------
-    W_out : (n, m) ndarray of float64
-    W_in : (m, n) ndarray of float64
-    b : (n,) ndarray of float64
-        Of the law `theory.unequal.independent_copies(law, n_blocks)`.
+    W_out, W_in, b : (n, m), (m, n), (n,) ndarray of float64
+        For the law `theory.unequal.independent_copies(law, n_blocks)`.
 
     Raises
     ------

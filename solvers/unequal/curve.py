@@ -1,10 +1,9 @@
 """The macroscopic loss of one feature as a function of its capacity, and its convex envelope.
 
-Everything is at scale 1 and importance 1. A curve belongs to one probability p and one law of values. The
-loss f(c) is concave up to about three quarters of the least capacity of a feature that is not dropped,
-convex from there on, and for p >= 0.85 concave again near c = 1 (signs of second differences on grids of 4500
-points). So the envelope has a straight piece at its beginning, often one at its end, and one on each side of
-a pair.
+Everything is at scale 1 and importance 1. The loss f(c) is concave up to about three quarters of the least
+capacity of a feature that is not dropped, convex from there on, and for p >= 0.85 concave again near c = 1
+(measured on grids). So the envelope has a straight piece at its beginning, often one at its end, and one on
+each side of a pair.
 """
 
 from dataclasses import dataclass
@@ -66,8 +65,7 @@ def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
 class Curve:
     """Lower convex envelope of the loss over the capacity.
 
-    `kinds` are those of its pieces by growing capacity. Piece k + 1 is better than piece k below
-    multipliers[k], which fall. Within the rug the capacity is a smooth function of the multiplier.
+    Piece k + 1, of kinds[k + 1], is better than piece k below multipliers[k], which fall.
     """
 
     kinds: tuple[int, ...]
@@ -116,9 +114,8 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any
 def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
 
-    Losses are exact at the grid's points. The slope between them is that of a spline of the logarithm of the
-    loss, which spans many decades, in an angle in which it is smooth up to c = 1. The multiplier of a
-    straight piece is off by the square of a step.
+    Losses are exact at the grid's points; slopes are those of a spline of the logarithm of the loss, in an angle
+    in which it is smooth up to c = 1. The multiplier of a straight piece is off by the square of a step.
     """
     on = np.array([p])
     dropped, kept = (float(one[0]) for one in ends(values, on))

@@ -24,29 +24,20 @@ _CHANCES = 32
 
 @result
 class MeanField:
-    """A model of random directions where few features are on; arrays have the shape (n_features,).
-
-    Attributes
-    ----------
-    loss : float
-        Loss per feature: the mean of importance times `per_feature`.
-    per_feature : ndarray of float64
-        Loss of each output, without importance.
-    kept : int
-        Number of features with a direction of their own.
-    a, b : ndarray of float64
-        Scale of each output, the squared length of its encoding if tied, and its bias, with the mean of the
-        interference.
-    capacity : ndarray of float64
-        Share of each output's variance that is its own feature's.
-    """
+    """A model of random directions where few features are on; arrays have the shape (n_features,)."""
 
     loss: float
+    """Loss per feature: the mean of importance times `per_feature`."""
     per_feature: FloatArray
+    """Loss of each output, without importance."""
     kept: int
+    """Number of features with a direction of their own."""
     a: FloatArray
+    """Scale of each output; the squared length of its encoding if tied."""
     b: FloatArray
+    """Bias, with the mean of the interference."""
     capacity: FloatArray
+    """Share of each output's variance that is its own feature's."""
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -129,13 +120,11 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     r"""Loss of encodings of random directions where few features are on: the interference is not normal.
 
     Averaged over directions, the interference of an output given x is normal with a variance in proportion to
-    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, scaled so that the
-    mean variance is that of `theory.unequal.interference_variance` at the output's capacity.
-
-    Tied models W W' have k features with a direction of their own, and encodings of one squared length a in
-    the other m - k dimensions: tau_j = 1 and c_i = (m - k) v_i/sum_j v_j, summed over these features. a, k
-    and each bias are the best ones, nothing is fitted. Untied ones have the capacities of `allocate`, tau_j =
-    c_j/v_j, and the best scale and bias of each output.
+    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, scaled to the mean
+    variance at the output's capacity. Tied models W W' have k features with a direction of their own, and
+    encodings of one squared length a in the other m - k dimensions (:math:`\tau_j = 1`, :math:`c_i = (m - k)
+    v_i/\sum_j v_j`), with the best a, k and biases. Untied ones have the capacities of `allocate`
+    (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
 
     Parameters
     ----------
@@ -181,11 +170,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 
 
 def _each(
-    p: FloatArray,
-    sigma: FloatArray,
-    scale: FloatArray,
-    law: tuple[FloatArray, FloatArray],
-    a: float | None,
+    p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Optimise outputs, those of one scale at some p only, and interpolate between these."""
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)

@@ -66,10 +66,8 @@ def pair_basins(
         Number of starts, up to a million.
     bias : bool, optional
         Whether the biases flow. Otherwise they stay zero.
-    init_std : float, optional
-        Standard deviation of the initial encodings, in [0.01, 10].
-    confidence : float, optional
-        Confidence of the interval for the fraction, in (0, 1).
+    init_std, confidence : float, optional
+        Standard deviation of the initial encodings, in [0.01, 10]; confidence of the interval, in (0, 1).
     rng : Generator, int or None, optional
         Draws the initial encodings, independent and normal with mean 0; biases start at 0.
     workers : int, optional
@@ -81,10 +79,8 @@ def pair_basins(
 
     Notes
     -----
-    The flow is dx/dt = -grad L for the exact loss per feature, in the encodings and biases alike; Heun's
-    method with steps adapted to an error of 1e-4, then Newton's once the Hessian is positive definite and
-    the minimum within 0.01. A flow counts as best if its final loss is within 1e-7, relative, of that of
-    `phase_diagram`.
+    The flow is dx/dt = -grad L for the exact loss per feature, by Heun's method with steps adapted to an error
+    of 1e-4, then by Newton's. It counts as best if its loss is within 1e-7, relative, of `phase_diagram`'s.
 
     Examples
     --------

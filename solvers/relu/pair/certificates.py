@@ -34,11 +34,11 @@ def certify(
 ) -> Certificate:
     r"""Bound numerically from below the loss of all models ReLU(W W' x + b) of two features in one dimension.
 
-    Branch and bound in double precision over the two encodings, best box first. The loss of an output z
-    splits into two parts. E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its
-    bias, E (z - x)+² rises with all of them. For each bias, the first at the largest and the second at the
-    smallest entries of a box bound the loss from below, and the least value over all biases follows from
-    cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
+    Branch and bound in double precision over the two encodings, best box first. The loss of an output z is
+    E min(x, (x - z)+)², which falls with every entry of its row of M = W W' and with its bias, plus
+    E (z - x)+², which rises with all. So the first at the largest and the second at the smallest entries of a
+    box bound it from below, at the bias that makes this least. Beyond the first box `theory.relu.steep_bound`
+    holds.
 
     Parameters
     ----------
@@ -48,10 +48,8 @@ def certify(
         Where in the diagram, as for `phase_diagram`.
     bias : bool, optional
         Whether the models compared have free biases; if not, b = 0.
-    gap : float, optional
-        Gap to reach, relative to `loss`, at least 1e-7.
-    most_boxes : int, optional
-        Boxes after which the bound is returned as it is, up to ten million.
+    gap, most_boxes : float, int, optional
+        Gap to reach, relative to `loss`, at least 1e-7; boxes after which the bound is returned as it is.
     imbalance : (2,) array_like of float, optional
         Only models whose abs(w1² - w2²) is in this closed range are compared; all by default.
 
@@ -67,8 +65,8 @@ def certify(
 
     Notes
     -----
-    The number of boxes grows like 1/gap, and with p; a box takes 25 microseconds, a fiftieth of that without
-    biases. Bounds are evaluated without directed rounding, whose error, 1e-15, is far below the least gap.
+    The number of boxes, of 25 microseconds each, grows like 1/gap and with p. Rounding is not directed; its
+    error, 1e-15, is far below the least gap.
 
     Examples
     --------

@@ -153,16 +153,10 @@ def phase_diagram(
 
     Notes
     -----
-    The best biases follow in closed form, for values uniform on [0, 1], so the search has two dimensions.
-    Every local minimum of a lattice of encodings (spacing 0.1 up to 2.5), states with one feature dropped,
-    their neighbourhoods and the neighbours' solutions are polished by Newton's method. That none is missed is
-    not shown here: see `certify`.
-
-    With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
-    and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for
-    p < 1. At p = 1 the reflection x2 → 1 - x2 makes both signs equal. With zero biases no feature is ever
-    dropped: at large p, from (40 - 4 √14)/43 on at equal importances, and where these differ much, both
-    encodings share one sign. The diagrams of Elhage et al. (2022) compare four patterns at fixed biases.
+    The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
+    encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the neighbours'
+    solutions are polished by Newton's method. That none is missed is not shown here: see `certify`. The page
+    "Small ReLU models" of the documentation describes the phases.
 
     Examples
     --------

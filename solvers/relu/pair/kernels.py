@@ -1,10 +1,9 @@
 """Kernels of two features in one dimension: exact loss, best bias, minima, lower bounds.
 
 Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of
-h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. Between the breakpoints two Gauss
-points are exact for F and its first and second derivatives, and nothing cancels when a or m vanishes. In b, F
-is piecewise quartic, so its global minimum over the bias is found from cubic roots. The general kernels of
-`theory.loss` take ten times as long for loss and gradient (`tests/benchmarks/bench_relu.py`).
+h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. So two Gauss points between the
+breakpoints are exact for F and its first and second derivatives. In b, F is piecewise quartic: its global minimum
+is found from cubic roots. The kernels of `theory.loss` take ten times as long.
 """
 
 import heapq

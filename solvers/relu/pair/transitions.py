@@ -34,14 +34,13 @@ class Transitions:
     importance: FloatArray
     """Where in the diagram."""
     before: IntArray
-    """Phases on both sides, as indices into `PHASES`."""
+    """Phase below this importance, as an index into `PHASES`."""
     after: IntArray
-    """Phases on both sides, as indices into `PHASES`."""
+    """Phase above it."""
     jump: FloatArray
     """Largest step of an encoding's absolute value."""
     slope_drop: FloatArray
-    """By how much the slope of the least loss per feature over the importance falls, F2/2 before less
-    after."""
+    """By how much the slope of the least loss per feature over the importance falls."""
     is_jump: npt.NDArray[np.bool_]
     """Whether `jump` is above 1e-3."""
 
@@ -101,10 +100,9 @@ def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
 def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
     r"""Locate the transitions of two features in one dimension, and tell jumps from continuous ones.
 
-    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
-    a phase. Importance 1 is listed if the best model there is not symmetric: it then jumps to its mirror
-    image. Importances above 1 follow by exchanging the features. The least loss is concave in the importance,
-    as a minimum over functions that are linear in it; at a jump its slope falls.
+    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within a
+    phase. Importance 1 is listed if the best model there jumps to its mirror image; importances above 1 follow by
+    exchanging the features. The least loss is concave in the importance: at a jump its slope falls.
 
     Parameters
     ----------
@@ -116,9 +114,8 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     Returns
     -------
     Transitions
-        `importance` to 1e-9 relative for jumps. Where a feature enters continuously, its encoding counts
-        from 1e-5 on, so `importance` is late by about 1e-5 times a constant; `theory.relu.onset_importance`
-        is exact.
+        `importance` to 1e-9 relative for jumps. Where a feature enters continuously it is late by about 1e-5
+        times a constant; `theory.relu.onset_importance` is exact.
 
     Examples
     --------

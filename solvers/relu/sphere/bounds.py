@@ -96,10 +96,9 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
 
     Notes
     -----
-    The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program sees h on a grid, so
-    the most that h exceeds the kernel anywhere, about 1e-9, is found from the roots of derivatives and taken
-    off. Where n is a multiple of 5 the bound *equals* the energy of pentagons in 2 dimensions, taken n/5
-    times, from degree 8 on (to 1e-8 n^2): they are optimal.
+    The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program sees h on a grid; the
+    most that h exceeds the kernel anywhere, about 1e-9, is found from the roots of derivatives and taken off.
+    Where n is a multiple of 5 the bound *equals* the energy of n/5 pentagons in 2 dimensions, from degree 8 on.
 
     Examples
     --------
