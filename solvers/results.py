@@ -1,7 +1,4 @@
-"""What all results have in common: how a solver ended, and the contract of result objects.
-
-`result` is the decorator of `theory.results`, which says what it promises.
-"""
+"""What all results have in common: how a solver ended, and their contract (`theory.results`)."""
 
 import enum
 

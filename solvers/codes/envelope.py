@@ -30,7 +30,7 @@ _ALONE = 1e-9
 
 @result
 class Envelope:
-    """The least loss of all codes and mixtures of two; floats, or arrays of the shape of p and ratio together."""
+    """The least loss of all codes and mixtures of two; floats, or arrays of the shape of p and ratio."""
 
     loss: Any
     """Least loss per feature: an upper bound on the optimum."""
@@ -52,7 +52,7 @@ class Envelope:
     """Fraction of the features in `second`; 0 where nothing is mixed."""
 
 
-def _hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
+def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
     """Return the corners of the lower convex hull, by ascending ratio."""
     corners: list[int] = []
     for k in np.lexsort((loss, ratio)):
@@ -72,7 +72,7 @@ def _mix(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
     """Return the hull at some ratios, its corners left and right of each, and the share of the right one."""
-    corners = _hull(ratio, loss)
+    corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)
     i, j = corners[right - 1], corners[right]
     share = (at - ratio[i]) / (ratio[j] - ratio[i])
@@ -98,12 +98,14 @@ def envelope(
 ) -> Envelope:
     """Find the least loss of structured codes, dropping, the rug and all mixtures of two.
 
+    Codes count with the exact loss of a model; cut polygons with the bound `theory.codes.collision_loss`,
+    priority codes with their infimum, the rug with its limit of many features. A mixture keeps a share of the
+    features in each of two codes, in blocks that do not touch, so losses and ratios both average.
+
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in [1e-6, 1).
-    ratio : array_like of float
-        n_hidden/n_features, in (0, 1]. Broadcasts with `p`; rows of equal p share their work.
+    p, ratio : array_like of float
+        Probability that a feature is on, in [1e-6, 1), and n_hidden/n_features, in (0, 1].
     codes : sequence of str, optional
         Codes to compare, see `theory.codes.overlaps`. Features kept exactly ("identity"), dropped ones, and
         the rug always belong to them.
@@ -120,12 +122,6 @@ def envelope(
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    Codes count with the exact loss of a model; cut polygons with the bound `theory.codes.collision_loss`,
-    priority codes with their infimum, the rug with its limit of many features. A mixture keeps a share of the
-    features in each of two codes, in blocks that do not touch, so losses and ratios both average.
 
     Examples
     --------

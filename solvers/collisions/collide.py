@@ -32,24 +32,19 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
 
     Parameters
     ----------
-    w1, w2 : float
-        The two weights, at most 1e150 in size.
-    lam : float
-        Strength of the l1 force, at least 0, in the normal form (constants 4 dropped).
+    w1, w2, lam : float
+        The weights, at most 1e150 in size, and the strength of the l1 force in the normal form.
 
     Returns
     -------
     Collision
+        As exact as :func:`superposition.solvers.sparsification.solve`. The collisions are those of Lecomte et
+        al. (2024), §2.5.
 
     Raises
     ------
     ValueError
-        If an argument is not one finite number, a weight is larger, or `lam` is negative.
-
-    Notes
-    -----
-    As exact as :func:`superposition.solvers.sparsification.solve`. The collisions are those of Lecomte et al.
-    (2024), §2.5.
+        If an argument is out of range.
 
     Examples
     --------

@@ -30,7 +30,8 @@ class Flow:
     """Weights and summaries of the flow with interference; see :func:`flow` and :func:`flow_untied`.
 
     Shapes are those of one initialisation; with many, all arrays but `t` begin with the axis of the runs.
-    Summaries not reached are nan, or -1 where they count; those too large for doubles are inf.
+    Summaries not reached are nan, or -1 where they count; those too large for doubles are inf. `steps` were
+    kept, `rejected` ones taken back; `status` is a `Status`, with many runs an array of them.
     """
 
     t: FloatArray
@@ -57,11 +58,8 @@ class Flow:
     reached: Any
     """Time that the weights belong to: the last of `t` unless the run stopped early."""
     steps: Any
-    """Steps that were kept."""
     rejected: Any
-    """Steps that were made and taken back."""
     status: Any
-    """A `Status`; with many runs an array of them."""
 
     @property
     def message(self) -> str:
@@ -100,7 +98,7 @@ def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArr
     Raises
     ------
     ValueError
-        If `W` has fewer than two axes, is empty or not finite, or `threshold` is negative.
+        If an argument has another shape or is out of range.
 
     Examples
     --------
@@ -179,7 +177,7 @@ def flow(
     workers: int = 1,
     steps: int = 1_000_000,
 ) -> Flow:
-    r"""Gradient flow of all encodings under feature benefit, interference and the l1 force.
+    r"""Gradient flow of all encodings: feature benefit, interference, l1 force (Lecomte et al. 2024, §2.3).
 
     .. math:: dW_i/dt \in (1 - |W_i|^2) W_i - \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j) W_j
               - \lambda\, \mathrm{sign}(W_i),
@@ -202,34 +200,24 @@ def flow(
         its own length and 1.
     threshold : float, optional
         A neuron is polysemantic when two or more features have absolute weights above this there.
-    workers : int, optional
-        Threads that share the initialisations, beside those of BLAS. The result does not depend on it.
-    steps : int, optional
-        Steps after which a run stops, with a status instead of an exception.
+    workers, steps : int, optional
+        Threads that share the initialisations; steps after which a run stops with a status.
 
     Returns
     -------
     Flow
+        The steps are of third order, and of second order where a weight reaches or leaves zero or an overlap
+        changes its sign. Errors are below 10 times `tol`, times what the flow itself makes of a deviation:
+        much when two nearly equal weights part. A `tol` of 1e-4 is enough for counts.
 
     Raises
     ------
     ValueError
-        If `W0` has another number of axes, is empty or not finite, `t` is unsorted, negative or empty, `lam`
-        or `threshold` is negative, `tol` is outside [1e-13, 0.1], or `workers` or `steps` is below 1.
-
-    Notes
-    -----
-    The steps are of third order, and of second order where a weight reaches or leaves zero or an overlap
-    changes its sign. Errors are below 10 times `tol`, times what the flow itself makes of a deviation: much
-    when two nearly equal weights part. A `tol` of 1e-4 is enough for counts.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.3. The pair: Bogacki and Shampine, Appl. Math. Lett. 2 (1989) 321.
+        If an argument has another shape or is out of range.
 
     Examples
     --------
-    Two features that begin on the same neuron with the same sign; the one for which it matters more keeps it:
+    Of two features that begin on one neuron with the same sign one keeps it:
 
     >>> result = flow([[0.8, 0.1], [0.6, 0.5]], lam=0.01, t=[0, 10, 1000])
     >>> result.W.round(3)
@@ -293,40 +281,21 @@ def flow_untied(
               - \lambda\, \mathrm{sign}(E_i) - \delta E_i
 
     and likewise for :math:`D_i`, with `decoder_lam` for lam: the source's loss with constants 2 dropped, so
-    that equal E and D move as in :func:`flow`. A feature with :math:`g_{ii} < 0` learns nothing.
+    that equal E and D move as in :func:`flow`. A feature with :math:`g_{ii} < 0` learns nothing. Scheme and
+    error are those of :func:`flow`. The l1 force acts on activations, so inputs enter only by a rotation of
+    the encoder: the flow is solved for the encodings and rotated back (Lecomte et al. 2024, App. A, "Basis
+    vectors as inputs").
 
     Parameters
     ----------
-    encoder0 : (n_inputs, n_hidden) array_like of float
-        Initial encoder; for basis vectors as inputs row i is the encoding of feature i. Not modified.
-    decoder0 : (n_features, n_hidden) array_like of float
-        Initial decoder, row i reads out feature i. Not modified.
-    lam, t : float, (n_times,) array_like of float
-        As in :func:`flow`; the l1 force is on the hidden activations.
+    encoder0, decoder0 : (n_inputs, n_hidden), (n_features, n_hidden) array_like of float
+        Initial weights; row i of the decoder reads out feature i. Not modified.
+    lam, t, tol, steps : float, (n_times,) array_like of float, float, int
+        As in :func:`flow`, with the same errors; the l1 force is on the hidden activations.
     decoder_lam, weight_decay : float, optional
-        l1 strength on the decoder's weights, which the source's loss lacks, and l2 strength :math:`\delta` on
-        all.
+        l1 strength on the decoder's weights (the source has none), l2 strength :math:`\delta` on all.
     inputs : (n_features, n_inputs) array_like of float, optional
         Orthonormal inputs, row i is shown for feature i; by default the basis vectors.
-    tol, steps : float, int, optional
-        As in :func:`flow`.
-
-    Returns
-    -------
-    Flow
-        With the decoder in `W_out`.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, a number is not finite, negative where it must not be, or `inputs` is not
-        orthonormal.
-
-    Notes
-    -----
-    Scheme and error are those of :func:`flow`. The l1 force acts on activations, so inputs enter only by a
-    rotation of the encoder: the flow is solved for the encodings and rotated back (Lecomte et al. 2024, App.
-    A, "Basis vectors as inputs").
 
     Examples
     --------

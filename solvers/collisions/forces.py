@@ -46,10 +46,7 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the force with interference on listed weights, those of neuron k in first[k]:first[k + 1].
-
-    G gets the overlaps of pairs that share a neuron above its diagonal; other pairs do not meet.
-    """
+    """Write the force on listed weights, those of neuron k in first[k]:first[k + 1]; G gets overlaps."""
     free_listed(w, first, rows, G, out)
     for k in range(first.size - 1):
         for a in range(first[k], first[k + 1]):

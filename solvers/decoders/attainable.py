@@ -23,7 +23,7 @@ class Attainable:
     """Losses that decoders attain; `print` shows a table."""
 
     decoder: tuple[str, ...]
-    """Their names: "topk" only if the law has a number of features; "iterated" is message passing to its end."""
+    """Their names: 'topk' if the law has a number of features; 'iterated': message passing to its end."""
     loss: FloatArray
     """Loss per feature of each, importance included."""
     error_estimate: FloatArray

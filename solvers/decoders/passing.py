@@ -37,7 +37,7 @@ __all__ = ["Passing", "message_passing"]
 
 @result
 class Passing:
-    """Features decoded by message passing."""
+    """Features decoded by message passing in so many `steps`; `status` says how it ended."""
 
     x: FloatArray
     """Posterior means of the features, shape (n_features,)."""
@@ -46,9 +46,7 @@ class Passing:
     path: FloatArray
     """Expected loss per feature after each step: the mean posterior variance."""
     steps: int
-    """Steps that were made."""
     status: Status
-    """How it ended; `message` has the sentence."""
 
 
 def message_passing(
@@ -70,14 +68,10 @@ def message_passing(
         `superposition.solvers.rug.random_projector`.
     h : (n_hidden,) or (n_features,) array_like of float
         A x.
-    p : float
-        Probability that a feature is on, in [1e-100, 1].
-    values : str or Values, optional
-        Law of the value of a feature that is on, at scale 1.
-    steps : int, optional
-        Steps at most.
-    tol : float, optional
-        The iteration ends where the interference changes by less than this share, or falls below 1e-7.
+    p, values : float, str or Values
+        Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
+    steps, tol : int, float, optional
+        Steps at most; they end where the interference changes by less than this share, or falls below 1e-7.
 
     Returns
     -------

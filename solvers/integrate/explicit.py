@@ -1,7 +1,4 @@
-"""Smooth flows: Dormand and Prince's pair of orders 5 and 4 with control of the error, group by group.
-
-The compiled loop takes the velocity as a first-class function, so it is compiled once for all velocities.
-"""
+"""Smooth flows: Dormand and Prince's pair of orders 5 and 4 with control of the error, group by group."""
 
 import functools
 import inspect
@@ -47,20 +44,18 @@ ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
 
 @result
 class Trajectory:
-    """States at the times asked for; see :func:`integrate`. What was not reached is nan."""
+    """States `y`, of shape (n_times,) + that of the start, at the times `t`; see :func:`integrate`.
+
+    The integration came to the time `reached`, in so many `steps` that were kept and `rejected` ones;
+    `status` says why it ended. What was not reached is nan.
+    """
 
     t: FloatArray
-    """Times, shape (n_times,)."""
     y: FloatArray
-    """States at these times, shape (n_times,) + that of the start."""
     reached: float
-    """Time that the integration came to."""
     steps: int
-    """Steps that were kept."""
     rejected: int
-    """Steps that were made and taken back."""
     status: Status
-    """Why it ended."""
 
 
 @kernel
@@ -129,7 +124,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 @functools.cache
 def _compiled_march() -> Any:
-    """Compile the loop when it is first needed, for any velocity of the one signature."""
+    """Compile the loop when it is first needed, once for all velocities: they are first-class functions."""
     compiled: Any = kernel(_march)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
     compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))
@@ -190,33 +185,26 @@ def integrate(
     parameters : array_like of float, optional
         Handed on to the velocity as a flat vector.
     group : array_like of int, optional
-        Of the shape of `y0`: entries with the same number, from 0 on, share a scale. By default each entry
-        has its own.
-    rtol : float, optional
-        Error allowed in each step, from 1e-13 to 1e-2: the largest error of a group beside its largest entry.
-    floor : float, optional
-        A group whose entries are all smaller is held to the absolute error ``rtol * floor``.
+        Of the shape of `y0`: entries with the same number share a scale. By default each has its own.
+    rtol, floor : float, optional
+        Error allowed in each step, from 1e-13 to 1e-2: the largest error of a group over its largest entry,
+        or over `floor` if that is larger.
     steps : int, optional
-        Steps after which the run stops, with a status instead of an exception.
+        Steps after which the run stops with a status.
 
     Returns
     -------
     Trajectory
         Its status is `REACHED`; `STEPS` if the budget ran out; `DIVERGED` or `STALLED` if the shortest step
-        was not finite or not accurate enough.
+        was not finite or not accurate enough. The steps have order 5 (Dormand and Prince, J. Comput. Appl.
+        Math. 6 (1980) 19). In the end the error is at most about (number of steps) times `rtol` times what
+        the flow makes of a deviation; where the flow contracts it stays near `rtol`.
 
     Raises
     ------
     ValueError
         If an argument has another shape or is out of range, or `velocity` takes other arguments. What it
         raises itself is passed on.
-
-    Notes
-    -----
-    Dormand and Prince's pair (J. Comput. Appl. Math. 6 (1980) 19): the error is estimated for order 4, the
-    result has order 5. Steps are at most about 3.3 over the fastest rate of decay, for stability. In the end
-    the error is at most about (number of steps) times `rtol` times what the flow makes of a deviation; where
-    the flow contracts it stays near `rtol`.
 
     Examples
     --------

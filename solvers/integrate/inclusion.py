@@ -2,9 +2,9 @@ r"""Flows with an l1 force, as differential inclusions: :math:`\dot w \in f(w) -
 
 The sign of zero is the interval [-1, 1]: a weight that reaches zero rests there until its smooth force f
 exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign. Events
-within a step are then corrected weight by weight, right to second order: `_landed` stops a weight that crossed
-zero, or lets it go on with the other sign; `_woken` starts one at rest whose force came to exceed lam. The
-other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
+within a step are then corrected weight by weight, right to second order: `_landed` stops a weight that
+crossed zero, or lets it go on with the other sign; `_woken` starts one at rest whose force came to exceed
+lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
 
 The weights w of a step are a vector: a whole matrix, or a list of those entries that move. `rows` holds the
 row of the matrix of each, `lam` the l1 strength of each row, f the forces at the four stages.
@@ -280,17 +280,6 @@ def _compiled_march(listed: Any) -> Any:
     return compiled
 
 
-def _dense(
-    w: FloatArray, until: float, at: Progress, lam: FloatArray, force: Force, work: FloatArray, few: int
-) -> None:
-    """Follow the whole matrix in place, until the time or until few weights need following."""
-    rows = np.repeat(np.arange(lam.size), w.size // lam.size)
-    state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
-    at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
-    at.steps += steps
-    at.rejected += rejected
-
-
 def _list(
     W: FloatArray,
     until: float,
@@ -301,11 +290,9 @@ def _list(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Follow a list of weights only, in place, until the time or until the list gets long.
-
-    The force on all others is checked after some steps. If one should have left zero so long ago that it
-    matters at the tolerance, the steps are taken back and fewer are made, with a new list.
-    """
+    """Follow a list of weights only, in place, until the time or until the list gets long."""
+    # The force on all others is checked after some steps. If one should have left zero so long ago that it
+    # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     march = _compiled_march(listed) if is_jitted(listed) else _march
     F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
     span = 8 if wakes else at.most
@@ -368,17 +355,13 @@ def advance(
     ----------
     W : (n, m) ndarray of float64
         Weights, C-contiguous; changed in place.
-    until : float
-        Time at which the last step ends.
-    at : Progress
-        Where the integration stands; changed in place.
+    until, at : float, Progress
+        Time at which the last step ends, and where the integration stands; changed in place.
     lam : (n,) ndarray of float64
         l1 strength of each row.
-    force : Force
-        Smooth force on the whole matrix.
-    listed : Force, optional
-        The same on listed weights, compiled: used while few weights move. Without an l1 force do without:
-        weights at rest then wake at the least force, and lists would not last.
+    force, listed : Force
+        Smooth force on the whole matrix, and compiled on listed weights, for while few of them move; left out
+        without an l1 force, as weights at rest then wake at the least force.
     wakes : bool, optional
         Whether the force on a weight at rest can come to exceed lam. Otherwise a list is never checked.
 
@@ -393,7 +376,11 @@ def advance(
     """
     few = -1 if listed is None else int(_LIST_BELOW * W.size)
     w, work = W.reshape(-1), np.empty((lam.size, lam.size))
+    rows = np.repeat(np.arange(lam.size), w.size // lam.size)
     while at.t < until and at.code == _REACHED:
-        _dense(w, until, at, lam, force, work, few)
+        state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
+        at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
+        at.steps += steps
+        at.rejected += rejected
         if listed is not None and at.t < until and at.code == _REACHED:
             _list(W, until, at, lam, force, work, listed, wakes)

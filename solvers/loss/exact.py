@@ -39,25 +39,20 @@ def exact_loss(
     Returns
     -------
     Loss
-        `loss` is the mean over the outputs asked for, in their order in `per_feature`.
+        `loss` is the mean over the outputs asked for, in their order in `per_feature`. `evaluator` chooses
+        the method, which the result names; the page "The exact loss at any law" describes them. With few
+        features of bounded values only rounding is left; independent uniform features have a lattice sum,
+        good to 4e-12 of p/3 for 512 features with random weights. What is cut off is bounded as
+        `methods.uniform` and `methods.lattice` derive (for binary values no better than 1e-4 of the loss).
+        The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. The cost
+        is n^2 times the number of frequencies, 0.7 ns each for uniform values: a hundred where many features
+        are on at once, up to some 1e4 where few are. Results do not depend on the number of threads.
 
     Raises
     ------
     ValueError
         If an argument has another shape or is out of range, or rounding would leave at most two digits of a
         loss.
-
-    Notes
-    -----
-    `evaluator` chooses the method, which the result names; the page "The exact loss at any law" of the
-    documentation describes them. With few features of bounded values only rounding is left; independent uniform
-    features have a lattice sum, good to 4e-12 of p/3 for 512 features with random weights. What is cut off is
-    bounded as `methods.uniform` and `methods.lattice` derive; for sums of binary values, which have atoms, the
-    bound stays at 1e-4 of the loss and takes seconds a row.
-
-    The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. The cost is n^2
-    times the number of frequencies, 0.7 ns each for uniform values: a hundred where many features are on at
-    once, up to some 1e4 where few are. Results do not depend on the number of threads.
 
     Examples
     --------
@@ -75,24 +70,14 @@ def exact_loss(
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:
     """Exact expected loss of one output, E (x_i - ReLU(row . x + b))^2.
 
+    As `exact_loss`, with vectors of size 1; `loss` includes the importance of feature i.
+
     Parameters
     ----------
-    row, b : (n,) array_like of float, float
-        The output's weights, up to 1e50, and its bias. Not modified.
-    i : int
-        The feature that the output is to reconstruct, 0 <= i < n.
-    law, tol
+    row, i, b : (n,) array_like of float, int, float
+        The output's weights, up to 1e50, the feature that it is to reconstruct, and its bias.
+    law, tol : optional
         As for `exact_loss`.
-
-    Returns
-    -------
-    Loss
-        With vectors of size 1; `loss` includes the importance of feature i.
-
-    Raises
-    ------
-    ValueError
-        As in `exact_loss`.
 
     Examples
     --------
@@ -120,13 +105,11 @@ def value_and_gradient(
 
     Parameters
     ----------
-    M, b, law
+    M, b, law, rows : optional
         As for `exact_loss`.
     tol : float, optional
         Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default the
         gradient of models of 16 to 128 features is good to 1e-9.
-    rows : sequence of int, optional
-        Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
     frequencies : int, optional
         Terms of a lattice sum at most, by default some 2^26/n_features. With it the error of the loss is an
         estimate, not a bound.
@@ -136,17 +119,14 @@ def value_and_gradient(
     Loss
         Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
         and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
+        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), which the derivatives may be
+        far below where they cancel, and what the upper half of a sum over frequencies changes. Both are
+        estimates; brute force in exact arithmetic has not exceeded them.
 
     Raises
     ------
     ValueError
         As in `exact_loss`, and if at most two digits of a row's derivatives would be left.
-
-    Notes
-    -----
-    `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), which the derivatives may be far
-    below where they cancel, and what the upper half of a sum over frequencies changes. Both are estimates; brute
-    force in exact arithmetic has not exceeded them.
 
     Examples
     --------
@@ -164,21 +144,7 @@ def exact_gradient(
     """Return the derivatives of the exact loss per feature by M and by b.
 
     Good to 1e-10 of the largest entry of a row, except where the derivatives themselves cancel:
-    `value_and_gradient` returns them with their errors.
-
-    Parameters
-    ----------
-    M, b, law, tol
-        As for `value_and_gradient`.
-
-    Returns
-    -------
-    by_M, by_b : (n, n), (n,) ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        As in `exact_loss` and `value_and_gradient`.
+    `value_and_gradient`, whose arguments and errors these are, returns them with their errors.
 
     Examples
     --------

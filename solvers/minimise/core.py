@@ -163,9 +163,6 @@ def trust(
     return End(x, float(value(x)), slope, int(found.nit), status)
 
 
-# --- Races --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Round:
     """One round of a race: how each start of it descends, and how many distinct ends go on."""
@@ -202,10 +199,7 @@ def race(
     workers: int | None = 1,
     whole: bool = False,
 ) -> tuple[list[End], list[End]]:
-    """Return the ends of the last round, best first, and those that were left behind on the way.
-
-    The best of the distinct ends of a round go on to the next. Ends do not depend on the number of threads.
-    """
+    """Return the ends of the last round, best first, and those left behind; the best distinct ones go on."""
     field, lost = list(field), []
     for one in rounds:
 
@@ -220,9 +214,6 @@ def race(
         field = distinct(ends, None, one.kept, one.near)
         lost += ends[len(field) :]
     return field, lost
-
-
-# --- Second derivatives -------------------------------------------------------------------------------------
 
 
 def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray | None:
@@ -249,11 +240,7 @@ def newton(
     slope: Callable[[FloatArray], float],
     steps: int = 4,
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
-    """Take Newton steps with one Hessian while `slope` halves, across the columns of `fixed`.
-
-    These are directions of symmetries and variables at bounds. Returned are the point, the least curvature and
-    its direction; None where nothing is free.
-    """
+    """Take Newton steps across the columns of `fixed`; return point, least curvature and its direction."""
     kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
     if not kept.size:
         return x, None, None

@@ -11,10 +11,11 @@ class Certificate:
     """How sure it is that a model has the least loss."""
 
     kind: str
-    """"branch and bound" (in double precision): no model with free biases has a loss below `lower_bound`; with
-    "zero bias" added, no model with b = 0. "many starts": the model is the lowest local minimum found."""
+    """'branch and bound' (in double precision): no model with free biases has a loss below `lower_bound`;
+    with 'zero bias' added, no model with b = 0. 'many starts': the model is the lowest local minimum
+    found."""
     lower_bound: float
-    """Loss per feature that no model goes below: for "many starts" `solvers.minimise.lower_bound`."""
+    """Loss per feature that no model goes below: for 'many starts' `solvers.minimise.lower_bound`."""
     gap: float
     """The model's loss minus `lower_bound`."""
     work: int
@@ -23,10 +24,7 @@ class Certificate:
 
 @result
 class Local:
-    """A local minimum, the model ReLU(W_out W_in x + b), with its objective (loss per feature and penalty).
-
-    `hits` is how many starts ended here, up to symmetries.
-    """
+    """A minimum W_out, W_in, b, its objective (loss per feature and penalty), and the `hits` of starts."""
 
     objective: float
     hits: int
@@ -55,20 +53,20 @@ class Minimum:
     objective: float
     """The loss with the penalty."""
     gradient_norm: float
-    """Length of the gradient by all free weights and biases; with an l1 penalty of the shortest subgradient."""
+    """Length of the gradient by free weights and biases; with an l1 penalty of the shortest subgradient."""
     gradient_error: float
     """What it may be off by, without a penalty's share."""
     curvature: float | None
-    """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features on,
-    where it is expensive: see `validate.codes.curvatures`."""
+    """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
+    on, where it is expensive: see `validate.codes.curvatures`."""
     minima: tuple[Local, ...]
     """Distinct minima of all starts, best first, up to the order of features that the law leaves alike. In a
     race only the best are descended to the end, and the best may have no start."""
     losses: FloatArray
     """The objective that each start ended at, ascending, shape (starts,)."""
     hits: int
-    """Random and ordered starts that ended within 1e-6 of the least objective, in units of the loss of the zero
-    model. A minimum that as many starts lead to would have been missed with probability e^-hits."""
+    """Random and ordered starts that ended within 1e-6 of the least objective, in units of the loss of the
+    zero model. A minimum that as many starts lead to would have been missed with probability e^-hits."""
     starts: int
     """Starts that were made: random, ordered and given ones."""
     planned: int

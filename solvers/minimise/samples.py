@@ -20,12 +20,10 @@ _PRODUCT = 200_000
 
 
 class Samples:
-    """The mean loss of samples, weighted so that first and second moments are those of the law.
-
-    Rare independent features are drawn more often than they are on. Inputs with none on are one sample.
-    """
+    """The mean loss of samples, weighted so that first and second moments are those of the law."""
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):
+        # Rare features are drawn more often than they are on; inputs with none on are one sample.
         drawn, raised = law, np.maximum(law.p, min(1.0, _ON / law.n_features))
         if law.independent:
             drawn = replace(law, p=raised)

@@ -1,8 +1,4 @@
-"""Exact losses and optimal small models of the ReLU output model (Elhage et al. 2022).
-
-Two features in one dimension with numerical lower bounds (`pair`), points on the sphere (`sphere`), polygons,
-and names for what a model looks like. Minimisers are in `superposition.solvers.minimise`.
-"""
+"""Exact optima of small ReLU output models (Elhage et al. 2022), and names for what a model looks like."""
 
 from ..minimise import Certificate
 from .arrangement import Geometry, geometry, named_groups, represented

@@ -101,6 +101,9 @@ def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bo
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     """Describe the directions of an arrangement.
 
+    A part has a name if its sorted inner products are those of a known polytope in as many dimensions.
+    Features with one direction share a position: "2 x pentagon" has two features at each corner.
+
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
@@ -116,11 +119,6 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     ------
     ValueError
         If `W` is not a finite matrix, or all its rows are zero, or `tol` is out of range.
-
-    Notes
-    -----
-    A part has a name if its sorted inner products are those of a known polytope in as many dimensions. Features
-    with one direction share a position: "2 x pentagon" has two features at each corner.
 
     Examples
     --------
@@ -154,8 +152,8 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of `geometry`.
 
-    Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped". Arguments
-    and errors are those of `geometry`, but all rows may be zero.
+    Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped".
+    Arguments and errors are those of `geometry`, but all rows may be zero.
 
     Examples
     --------

@@ -18,16 +18,12 @@ _CONVERGED = 1e-6
 
 @result
 class Polygon:
-    """The best regular polygon: k features at equal angles in the plane, one norm, one bias."""
+    """The best regular polygon: k features of this p, of one squared norm `a` and one bias `b`."""
 
     k: int
-    """Number of features."""
     p: float
-    """Probability that a feature is on."""
     a: float
-    """Squared norm of the encodings."""
     b: float
-    """Bias."""
     loss: float
     """Exact loss per feature."""
     gain: float
@@ -46,10 +42,8 @@ def best_polygon(k: int, p: float) -> Polygon:
 
     Parameters
     ----------
-    k : int
-        Number of features, 2 (the antipodal pair) to 32.
-    p : float
-        Probability that a feature is on, in [1e-4, 1].
+    k, p : int, float
+        Number of features, 2 (the antipodal pair) to 32, and the probability that one is on, in [1e-4, 1].
 
     Returns
     -------

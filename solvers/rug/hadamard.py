@@ -1,7 +1,7 @@
 """The fast Walsh-Hadamard transform, the Persian rug as an operator, random projectors beside it.
 
-The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix
-H_ij = (-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.) R_ij
+The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix H_ij =
+(-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.) R_ij
 depends on i XOR j alone, so every row is a permutation of row 0 and one transform tells all about R.
 """
 
@@ -71,8 +71,8 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     Returns
     -------
     y : ndarray of float64
-        Same shape as `x`. Exact on integers while sum(|x|) is below 2^53; otherwise the rounding error is about
-        log2(n) 2^-53 of y in the Euclidean norm. O(n log n): 2^22 numbers take some 30 ms.
+        Same shape as `x`. Exact on integers while sum(|x|) is below 2^53; otherwise the rounding error is
+        about log2(n) 2^-53 of y in the Euclidean norm. O(n log n): 2^22 numbers take some 30 ms.
 
     Raises
     ------
@@ -198,30 +198,28 @@ class RugMatrix(LinearOperator):
 
 
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
-    """Persian rug of `n_hidden` random Hadamard rows: it attains the bound of `superposition.theory.rug.sigma`.
+    """Persian rug of random Hadamard rows: it attains the bound of `superposition.theory.rug.sigma`.
 
     Parameters
     ----------
-    n_features : int
-        Size, a power of two of at least 2.
-    n_hidden : int
-        Rank, from 1 to n_features. At n_hidden = n_features the rug is the identity.
+    n_features, n_hidden : int
+        Size, a power of two of at least 2, and rank, from 1 to n_features (the identity).
     rng : Generator or int, optional
         Source of randomness or its seed.
     constant_row : bool, optional
-        Whether row 0, all ones, may be drawn too, as in the source. The mean of the interference, which the bias
-        has to compensate, then depends on the draw: it is p/2 times the sum of a row off the diagonal,
+        Whether row 0, all ones, may be drawn too, as in the source. The mean of the interference, which the
+        bias has to compensate, then depends on the draw: it is p/2 times the sum of a row off the diagonal,
         n_features/n_hidden - 1 with row 0 and -1 without.
 
     Returns
     -------
     R : RugMatrix
-        A LinearOperator of shape (n_features, n_features); R.rows are the rows drawn.
+        R.rows are the rows drawn.
 
     Raises
     ------
     ValueError
-        If `n_features` is not a power of two of at least 2 or `n_hidden` is out of range.
+        If an argument is out of range.
 
     Examples
     --------
@@ -241,35 +239,18 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
 def random_projector(
     n_features: int, n_hidden: int, *, rng: Seed = None, unit_diagonal: bool = False
 ) -> FloatArray:
-    """Random matrix (n_features/n_hidden) O P O', to compare the rug with.
+    """Random matrix (n_features/n_hidden) O P O', to compare the rug with, of shape (n_features, n_features).
+
+    It is symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding. Arguments
+    and errors are those of `rug_matrix`, but n_features may be any integer from 2 on.
 
     Parameters
     ----------
-    n_features : int
-        Size, at least 2; any integer.
-    n_hidden : int
-        Rank of the projector P, from 1 to n_features.
-    rng : Generator or int, optional
-        Source of randomness or its seed.
     unit_diagonal : bool, optional
         By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2 (n_features -
-        n_hidden) / (n_hidden (n_features + 2)), against Eq. 7. With True, Givens rotations of such a matrix make
-        the diagonal 1 and keep the eigenvalues: an equal-norm tight frame, which attains Eq. 6 like the rug.
-
-    Returns
-    -------
-    M : (n_features, n_features) ndarray of float64
-        Symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding.
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is below 2 or `n_hidden` out of range.
-
-    References
-    ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), Eq. 7 and section 4.2.1 (tight frames).
-    .. [2] Davies and Higham (2000), for the rotations of SciPy's `random_correlation`.
+        n_hidden) / (n_hidden (n_features + 2)), against Eq. 7 of Cowsik et al. (2024). With True, Givens
+        rotations (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the eigenvalues: an
+        equal-norm tight frame, which attains Eq. 6 like the rug.
 
     Examples
     --------

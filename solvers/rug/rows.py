@@ -17,8 +17,8 @@ __all__ = ["RowStatistics", "drawn_rug", "row_statistics"]
 class RowStatistics:
     """Statistics over the entries of each row of M off its diagonal.
 
-    Each field is a number for a `RugMatrix`, whose rows are all alike, and has shape (n_features,) for an array.
-    The interference of output i is nu_i = sum over j != i of M_ij x_j / M_ii.
+    Each field is a number for a `RugMatrix`, whose rows are all alike, and has shape (n_features,) for an
+    array. The interference of output i is nu_i = sum over j != i of M_ij x_j / M_ii.
     """
 
     diagonal: Real
@@ -41,7 +41,7 @@ _LARGEST = 5e102  # of a row's length times its largest entry: the cube is a fin
 
 
 def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatistics:
-    r"""Statistics of the rows of M and of their interference (Cowsik et al. 2024, Eq. 3, 4, 6), up to rounding.
+    r"""Statistics of the rows of M and of their interference (Cowsik et al. 2024, Eqs. 3, 4 and 6).
 
     .. math:: E\nu_i = \frac p2 \sum_{j \ne i} \frac{M_{ij}}{M_{ii}}, \qquad
               \mathrm{Var}\,\nu_i = \frac{4p - 3p^2}{12} \sum_{j \ne i} \frac{M_{ij}^2}{M_{ii}^2}

@@ -30,16 +30,16 @@ IntArray = npt.NDArray[np.int64]
 
 @result
 class Sparsification:
-    """Exact solution of the l1 flow of one encoding; see :func:`solve`."""
+    """Exact solution of the l1 flow of one encoding at the times `t`; see :func:`solve`.
+
+    `nonzeros` counts the weights that are not zero, `l1_norm` is the sum of their sizes, `l2_norm` their
+    Euclidean length, all of shape (n_times,).
+    """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
     nonzeros: IntArray
-    """Weights not zero at these times, shape (n_times,)."""
     l1_norm: FloatArray
-    """Sums of the absolute weights, shape (n_times,)."""
     l2_norm: FloatArray
-    """Euclidean lengths, shape (n_times,)."""
     drop_times: FloatArray
     """When each weight becomes zero for good, in the order of `w0`, shape (m,); inf if never, 0 if it was."""
     died: bool
@@ -47,10 +47,7 @@ class Sparsification:
 
     @property
     def relative_variance(self) -> FloatArray:
-        """Variance of the absolute weights left over the square of their mean, shape (n_times,); nan of none.
-
-        It is m' |W|² / |W|_1² - 1 for m' weights; rounding can leave -1e-16 for a single one.
-        """
+        """Variance of the absolute weights left over their squared mean, shape (n_times,); nan of none."""
         ratio = np.divide(self.l2_norm, self.l1_norm, out=np.ones_like(self.l1_norm), where=self.l1_norm > 0)
         return np.where(self.nonzeros > 0, np.maximum(self.nonzeros * ratio**2 - 1, 0.0), np.nan)
 
@@ -119,18 +116,15 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     Returns
     -------
     Sparsification
-        At its drop time a weight counts as zero.
+        At its drop time a weight counts as zero. Times, norms and drop times are good to a relative 1e-10,
+        commonly to 1e-13; initial lengths beyond a thousand cost digits, and norms of a dying encoding are
+        that good relative to lam times t. Ten million weights take some three times as long as sorting them.
+        The model is that of Lecomte et al. (2024), §2.4.
 
     Raises
     ------
     ValueError
         If an argument has another shape or is out of range, or the squares in `w0` overflow.
-
-    Notes
-    -----
-    Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13; initial lengths beyond a thousand
-    cost digits, and norms of a dying encoding are that good relative to lam times t. Ten million weights take
-    some three times as long as sorting them. The model is that of Lecomte et al. (2024), §2.4.
 
     Examples
     --------
@@ -154,23 +148,9 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 
 
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
-    r"""All weights at one time of the flow that :func:`solve` solves.
+    """All weights at one time of the flow of `solve`, whose arguments and errors these are.
 
-    Parameters
-    ----------
-    w0, lam, t : (m,) array_like of float, float, float
-        As in :func:`solve`, with one time.
-
-    Returns
-    -------
-    w : (m,) ndarray of float64
-        The weights, in the order and with the signs of `w0`, good to 1e-10 beside their own size before the
-        threshold is taken off.
-
-    Raises
-    ------
-    ValueError
-        As :func:`solve`.
+    Weights are good to 1e-10 of their own size before the threshold is taken off.
 
     Examples
     --------

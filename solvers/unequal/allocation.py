@@ -54,8 +54,8 @@ class Allocation:
     multiplier: float
     """Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss."""
     gap: float
-    """`loss` less the dual value at this multiplier, a lower bound of all allocations of many features to these
-    codes. Numerical, to 1e-7 of the loss; 0 where rounding makes it negative."""
+    """`loss` less the dual value at this multiplier, a lower bound of all allocations of many features to
+    these codes. Numerical, to 1e-7 of the loss; 0 where rounding makes it negative."""
     status: Status
     """Whether the gap is as small as was asked for."""
 
@@ -229,16 +229,14 @@ def allocate(
 
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
-    With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is not
-    convex: a dropped feature jumps to a capacity of p (common) to 40 p (rare). For many features, where any
-    share of a class may jump, the sum of the minima less lambda m is the least loss.
+    With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is
+    not convex: a dropped feature jumps to a capacity of p (common) to 40 p (rare). For many features, where
+    any share of a class may jump, the sum of the minima less lambda m is the least loss.
 
     Parameters
     ----------
-    law : Features
-        Law of independent features.
-    n_hidden : int
-        m, at least 1.
+    law, n_hidden : Features, int
+        Law of independent features, and m, at least 1.
     codes : sequence of {"rug", "pairs", "skew pairs"}, optional
         How features may be stored, in addition to dropped, kept exactly and in the rug. Pairs of features of
         neighbouring p (`theory.codes.antipodal_loss`, `skew_pair_loss`) need uniform values.
@@ -249,17 +247,14 @@ def allocate(
     -------
     Allocation
         Every allocation is attained, with capacities that sum to n_hidden to 1e-12. More than 256 different p
-        share curves of loss over capacity, at a gap of 1e-6 or less of the loss.
+        share curves of loss over capacity, at a gap of 1e-6 or less of the loss. Interference is taken to be
+        normal, which holds where many features are on at once. A million features with different p take less
+        than a minute; with values that are not uniform each p takes 6 to 18 s.
 
     Raises
     ------
     ValueError
         If an argument is out of range, features are not independent or p is below 1e-100.
-
-    Notes
-    -----
-    Interference is taken to be normal, which holds where many features are on at once. A million features
-    with different p take less than a minute; with values that are not uniform each p takes 6 to 18 s.
 
     Examples
     --------

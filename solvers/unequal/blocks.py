@@ -1,11 +1,12 @@
 r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
 
-With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
-(1 - g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange multiplier
+With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of (1 -
+g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange multiplier
 lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases, from many
 starts. Mixtures of blocks are the lower convex hull of loss over capacity, which the slopes of chords find.
 """
 
+from functools import reduce
 from itertools import combinations, product
 from typing import Any
 
@@ -57,7 +58,7 @@ class BlockPart:
     per_feature: FloatArray
     """Expected squared errors, without importance, shape (k,)."""
     loss: float
-    """Per feature: the mean of importance times `per_feature`."""
+    """Loss per feature: the mean of importance times `per_feature`."""
     ratio: float
     """Neurons per feature, tr C/k."""
     directions: FloatArray
@@ -68,7 +69,7 @@ class BlockPart:
 
 @result
 class BlockOptimum:
-    """The best mixture of blocks at a ratio."""
+    """The best mixture of blocks at a ratio, from random `starts` and `steps` in all; `status` of the last one."""
 
     parts: tuple[BlockPart, ...]
     """One, or two where a mixture is better than any one kind."""
@@ -77,14 +78,11 @@ class BlockOptimum:
     multiplier: float
     """Lagrange multiplier: by how much one more neuron per feature lowers the loss."""
     gap: float
-    """`loss` less the least Lagrangian that the starts found at this multiplier; 0 to rounding if the search is
-    finished. That no lower one exists is not proved."""
+    """`loss` less the least Lagrangian that the starts found at this multiplier; 0 to rounding if the search
+    is finished. That no lower one exists is not proved."""
     starts: int
-    """Random starts."""
     steps: int
-    """Steps of all descents."""
     status: Status
-    """How the last descent ended."""
 
 
 def _root(covariance: FloatArray) -> FloatArray:
@@ -134,10 +132,7 @@ class _Problem:
             slopes.append(slope)
 
         def product(factors: list[FloatArray]) -> FloatArray:
-            found = np.eye(self.q)
-            for one in factors:
-                found = found @ one
-            return found
+            return reduce(np.matmul, factors, np.eye(self.q))
 
         by = [product([*turns[:a], slope, *turns[a + 1 :]]) for a, slope in enumerate(slopes)]
         return product(turns), by
@@ -260,27 +255,20 @@ class _Search:
         return [end.x for end in race([End.at(x) for x in begin], [round_], alike)[0]]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the states on both sides of a ratio on the lower hull of all that are found, and a price.
-
-        The price is the slope of the hull; at a corner, where many are right, one between those beside it.
-        """
+        """Return the states on both sides of a ratio on the lower hull of all found, and its slope."""
         states = list(ends)
         for _ in range(_PRICES):
             low, high, prices = _chord(states, ratio)
             # codes that are no minima at the first prices may be best at the last
             for price, anew in [(prices[0], not self.pool), *((price, True) for price in prices)]:
                 found = self.best(price, anew=anew)
-                if self.gained(low, found, price) > 0.0:
+                gain = low[1] + price * low[0] - found[1] - price * found[0]
+                if gain > self.problem.closed * self.problem.unit:  # more than rounding
                     states.append(found)
                     break
             else:
                 break
         return low, high, prices[0]
-
-    def gained(self, low: State, found: State, price: float) -> float:
-        """Return by how much a state is below a chord, beyond what is rounding."""
-        gain = low[1] + price * low[0] - found[1] - price * found[0]
-        return float(gain - self.problem.closed * self.problem.unit)
 
 
 def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
@@ -338,10 +326,8 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
         Of one block: at most 4 features, uniform or binary, with groups or without.
     ratio : float
         n_hidden/n_features, in (0, 1).
-    starts : int, optional
-        Random starts, in addition to fixed ones.
-    rng : Generator or int, optional
-        Source of randomness of the starts, or its seed.
+    starts, rng : int, Generator or int, optional
+        Random starts, in addition to fixed ones, and their source of randomness.
 
     Returns
     -------
@@ -402,11 +388,9 @@ def realise_blocks(
 
     Parameters
     ----------
-    best : BlockOptimum
-    law : Features
-        Of one block, the one that `best` was found for.
-    n_blocks : int
-        Enough for one neuron. Capacities are rounded to whole neurons.
+    best, law, n_blocks : BlockOptimum, Features, int
+        What `block_optimum` found, for one block of this law, and enough blocks for one neuron. Capacities
+        are rounded to whole neurons.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 

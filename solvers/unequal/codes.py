@@ -105,10 +105,8 @@ def allocate_codes(
 
     Parameters
     ----------
-    law : Features
-        Law of independent features with values uniform on [0, scale].
-    n_hidden : int
-        From 1 to n_features - 1.
+    law, n_hidden : Features, int
+        Law of independent features with values uniform on [0, scale]; from 1 to n_features - 1.
     codes : sequence of str, optional
         Codes to compare, in addition to dropped features, those kept exactly, and the rug; all but pairs need
         p of 1e-6 or more.

@@ -41,10 +41,8 @@ class MeanField:
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of sum_j strength_j u_j² over the features that are on, of mean 1.
-
-    Each law of strength u² is put on a grid with the same mass and mean, and they are convolved by FFT.
-    """
+    """Return nodes and weights of the law of sum_j strength_j u_j² over features that are on, of mean 1."""
+    # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
     top = mean + 10.0 * spread + 3.0 * float(strength.max())
@@ -128,21 +126,15 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 
     Parameters
     ----------
-    law : Features
-        Law of independent features with values uniform on [0, scale].
-    n_hidden : int
-        From 1 to n_features - 1.
     tied : bool, optional
+        Whether the model is W W'.
+    law, n_hidden : Features, int
+        As for `allocate`, with the same errors; values must be uniform, and n_hidden below n_features.
 
     Returns
     -------
     MeanField
         An approximation, as Q includes the output's own feature. Numerical errors are 1e-3 at most.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or features are not independent or not uniform.
 
     Examples
     --------

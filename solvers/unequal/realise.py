@@ -54,12 +54,10 @@ def realise(
     Parameters
     ----------
     split : Allocation, or (n,) array_like of float
-        What `allocate` found, or capacities that sum to a whole number: 0 drops a feature, 1 keeps it exactly,
-        all others share one projection. Scales and biases are then the best ones.
-    law : Features
-        The law of independent features that the split is for.
-    rng : Generator or int, optional
-        Source of randomness or its seed.
+        What `allocate` found, or capacities that sum to a whole number: 0 drops a feature, 1 keeps it
+        exactly, all others share one projection. Scales and biases are then the best ones.
+    law, rng : Features, Generator or int
+        The law of independent features that the split is for, and what draws the projection.
 
     Returns
     -------

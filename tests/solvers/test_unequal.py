@@ -90,8 +90,8 @@ def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
     c = np.geomspace(1e-3, 1, 400)
     cost, width = [], []
     for p, w in ((0.1, 1.0), (0.02, 4.0)):
-        pentagons = codes.blocks([p], ["pentagon"])
-        points = {"d": (0.0, p / 3 - p**2 / 4), "k": (1.0, 0.0), "p": (0.5, codes.blocks([p], ["pair"])[0][0].loss)}
+        pairs, pentagons = codes.blocks([p], ["pair"]), codes.blocks([p], ["pentagon"])
+        points = {"d": (0.0, p / 3 - p**2 / 4), "k": (1.0, 0.0), "p": (0.5, pairs[0][0].loss)}
         points["5"] = (0.4, pentagons[0][0].loss)
         if models != "tied":
             points["s"] = (0.6, pentagons[1][0].loss)

@@ -32,14 +32,15 @@ _TIE, _ROUNDING = 1e-12, 1e-13
 
 @result
 class PhaseDiagram:
-    """Global minima of the model ReLU(W W' x + b) with two features in one dimension."""
+    """Global minima of the model ReLU(W W' x + b) with two features in one dimension.
+
+    On a grid of n_p probabilities `p` that a feature is on and n_r importances of the second feature (the
+    first one's is 1), with free biases or, without `bias`, zero ones.
+    """
 
     p: FloatArray
-    """Probabilities that a feature is on. Shape (n_p,)."""
     importance: FloatArray
-    """Importances of the second feature; the first one's is 1. Shape (n_r,)."""
     bias: bool
-    """Whether the biases are free or zero."""
     W: FloatArray
     """Encodings, the first one not negative. Shape (n_p, n_r, 2, 1)."""
     b: FloatArray
@@ -130,16 +131,19 @@ def phase_diagram(
 ) -> PhaseDiagram:
     r"""Find the models of two features in one dimension with the least exact loss, on a grid.
 
+    The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
+    encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the
+    neighbours' solutions are polished by Newton's method. That none is missed is not shown here: see
+    `certify`. The page "Small ReLU models" of the documentation describes the phases.
+
     Parameters
     ----------
     p : (n_p,) array_like of float, or one number
         Probabilities that a feature is on, in [1e-4, 1].
     importance : (n_r,) array_like of float, or one number
         Importances of the second feature, in [1e-4, 1e4], in order of size; the first one's is 1.
-    bias : bool, optional
-        Whether the two biases are free. Otherwise they are zero.
-    workers : int, optional
-        Threads to use; all of Numba's by default. The result does not depend on it.
+    bias, workers : bool, int, optional
+        Whether the two biases are free, else zero; threads to use, all of Numba's by default.
 
     Returns
     -------
@@ -150,13 +154,6 @@ def phase_diagram(
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
-    encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the neighbours'
-    solutions are polished by Newton's method. That none is missed is not shown here: see `certify`. The page
-    "Small ReLU models" of the documentation describes the phases.
 
     Examples
     --------

@@ -27,16 +27,15 @@ JUMP = 1e-3
 
 @result
 class Transitions:
-    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each."""
+    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each.
+
+    `before` and `after` are the phases on both sides of this `p` and `importance`, as indices into `PHASES`.
+    """
 
     p: FloatArray
-    """Where in the diagram."""
     importance: FloatArray
-    """Where in the diagram."""
     before: IntArray
-    """Phase below this importance, as an index into `PHASES`."""
     after: IntArray
-    """Phase above it."""
     jump: FloatArray
     """Largest step of an encoding's absolute value."""
     slope_drop: FloatArray
@@ -100,9 +99,9 @@ def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
 def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
     r"""Locate the transitions of two features in one dimension, and tell jumps from continuous ones.
 
-    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within a
-    phase. Importance 1 is listed if the best model there jumps to its mirror image; importances above 1 follow by
-    exchanging the features. The least loss is concave in the importance: at a jump its slope falls.
+    Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
+    a phase. Importance 1 is listed if the best model there jumps to its mirror image; importances above 1
+    follow by exchanging the features. The least loss is concave in the importance: at a jump its slope falls.
 
     Parameters
     ----------
