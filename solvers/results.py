@@ -8,13 +8,7 @@ __all__ = ["Status", "frozen", "result"]
 
 
 class Status(enum.Enum):
-    """How a solver ended; the value of each member is a sentence with advice.
-
-    Examples
-    --------
-    >>> Status.STEPS.value
-    'The budget of steps ran out first: raise it, or start closer to the end.'
-    """
+    """How a solver ended; the value of each member is a sentence with advice."""
 
     REACHED = "The end was reached within the tolerance that was asked for."
     CONVERGED = "Converged: the gradient is as small as was asked for."

@@ -19,12 +19,9 @@ __all__ = ["Block", "blocks"]
 
 # Below, the loss of a block, of order p², drowns in the error of its computation, a fraction of p.
 LEAST_P = 1e-6
-# Rounding of the overlaps, to either side of zero.
-_ROUNDING = 1e-14
-# Ends the names of codes with a free shift.
-_SHIFTED = " shifted"
-# Values of p, evenly spaced in log p, at which parameters are optimised.
-_NODES = 16
+_ROUNDING = 1e-14  # rounding of the overlaps, to either side of zero
+_SHIFTED = " shifted"  # ends the names of codes with a free shift
+_NODES = 16  # values of p, evenly spaced in log p, at which parameters are optimised
 
 
 @result

@@ -24,8 +24,7 @@ _RUG_RATIOS = np.geomspace(1e-4, 1.0, 160)
 # Sizes of cut polygons and of priority codes: all small ones, of the others some, and neighbouring ones mix.
 _SIZES = np.unique(np.concatenate([np.arange(5, 40), np.geomspace(5, 30000, 60)]).astype(np.int64))
 
-# Shares below this are none.
-_ALONE = 1e-9
+_ALONE = 1e-9  # shares below this are none
 
 
 @result

@@ -21,8 +21,7 @@ OWNED = 0.5
 # The fastest late rate is the radial one, -2, where the pair of the steps is stable up to 2.51. A cap of 1.2
 # keeps long quiet phases quiet.
 LONGEST_STEP = 1.2
-# Rows of `inputs` must be orthonormal as far as products of float64 numbers can tell.
-_ROUNDING = 1e-10
+_ROUNDING = 1e-10  # rows of `inputs` must be orthonormal as far as products of float64 numbers can tell
 
 
 @result

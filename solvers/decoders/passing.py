@@ -8,9 +8,7 @@ Gaussian projections (approximate message passing, with its Onsager term):
 Square matrices M that are a projector over its ratio, such as rugs, with e the mean of Var(x | y):
 
 .. math:: y = s + h - M s, \qquad
-          s \leftarrow \frac{E[x \mid y] - c\,y}{1 - c}, \qquad c = \frac{e}{\sigma^2},
-
-whose error is independent of that of y.
+          s \leftarrow \frac{E[x \mid y] - c\,y}{1 - c}, \qquad c = \frac{e}{\sigma^2}.
 """
 
 from collections.abc import Generator

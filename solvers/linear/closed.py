@@ -11,8 +11,7 @@ from .flow import LinearFlow, initial_weights, losses
 
 __all__ = ["encoder_limit", "exact_decoder_flow"]
 
-# Rates times time are cut off here, where all that grows has long arrived.
-_FARTHEST = 1e290
+_FARTHEST = 1e290  # rates times time are cut off here, where all that grows has long arrived
 
 
 def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> LinearFlow:

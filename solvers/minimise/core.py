@@ -15,8 +15,7 @@ from ..threads import each
 
 __all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
 
-# Curvatures below this share of the largest one are flat: differences do not resolve them.
-_FLAT = 1e-8
+_FLAT = 1e-8  # curvatures below this share of the largest one are flat: differences do not resolve them
 # Differences to both sides that disagree by this share of the largest curvature are those of a kink.
 _KINK = 1e-2
 

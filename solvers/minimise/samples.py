@@ -9,14 +9,11 @@ from ...theory.features import Features
 
 __all__ = ["Samples"]
 
-# Draws for each sample at most, and features that are on in the mean sample at least.
-_DRAWS, _ON = 32, 2.0
-# Features up to which weights of samples match all second moments, not only squares.
-_MOMENTS = 32
+_DRAWS, _ON = 32, 2.0  # draws for each sample at most, and features that are on in the mean sample at least
+_MOMENTS = 32  # features up to which weights of samples match all second moments, not only squares
 # Share of its first weight that a sample keeps: with negative weights the loss would have no minimum.
 _LEAST = 0.1
-# Multiplications of a matrix product that BLAS does by one thread.
-_PRODUCT = 200_000
+_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does by one thread
 
 
 class Samples:

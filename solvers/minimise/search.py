@@ -30,18 +30,14 @@ from .starts import Model, moved, ordered, random
 __all__ = ["descend", "lower_bound", "minimise"]
 
 _MOST_FEATURES, _LARGEST = 64, 1024
-# Largest weight that is given: the loss holds fourth powers of it.
-_HUGE = 1e20
-# Steps of 50 ns in a Hessian by differences: two gradients for each free weight.
-_WORK = 2e8
+_HUGE = 1e20  # largest weight that is given: the loss holds fourth powers of it
+_WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
 # Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
 _STEP, _LEAST_STEP = 1e-5, 1e-10
 # Steps by four times the frequencies, and by 16 times.
 _FINER = (30, 5)
-# Length of the step off a saddle.
-_KICK = 0.05
-# Encodings shorter than this count as dropped when their biases are set.
-_SMALL = 0.1
+_KICK = 0.05  # length of the step off a saddle
+_SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
 # A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
 # of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
 _SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
@@ -53,10 +49,8 @@ _SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
 _METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
 # Shares of a budget of seconds after which the first round ends, and the moves of features.
 _STARTS, _MOVES = 0.4, 0.6
-# Seconds after which a line on a terminal tells of the progress.
-_QUIET = 2.0
-# Rarer features have no bound.
-_LEAST_P = 1e-100
+_QUIET = 2.0  # seconds after which a line on a terminal tells of the progress
+_LEAST_P = 1e-100  # rarer features have no bound
 # Objectives, in units of the zero model, and invariants of M and b that count as the same; and in a race.
 _SAME, _ALIKE = 1e-6, 1e-3
 _SAME_RACED, _ALIKE_RACED = 1e-4, 1e-2

@@ -6,8 +6,7 @@ from ...theory.arguments import FloatArray
 
 __all__ = ["moved", "ordered", "random"]
 
-# Ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on.
-_STIR = 0.01
+_STIR = 0.01  # ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on
 # Random starts: length and bias of every second one (the others have the mean of each feature as bias), and
 # how much a free decoder differs from the transpose of the encoder. Both kinds find minima that
 # the other misses.

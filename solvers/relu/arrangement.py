@@ -16,8 +16,7 @@ __all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shap
 
 # Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
 CLOSE = 1e-6
-# A feature is represented when its own output, at value 1, is above this.
-KEPT = 1e-3
+KEPT = 1e-3  # a feature is represented when its own output, at value 1, is above this
 
 IntArray = npt.NDArray[np.int64]
 # Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
@@ -197,13 +196,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Describe a model by its groups of features, without saying which features they are.
-
-    Examples
-    --------
-    >>> shapes(np.array([[1, 0], [-1, 0], [0, 1.0], [0, -1.0], [0, 0]]))
-    '2 antipodal pairs, 1 dropped'
-    """
+    """Describe a model by its groups of features, as '2 antipodal pairs, 1 dropped'."""
     kept = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
     return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)

@@ -12,8 +12,7 @@ __all__ = ["Polygon", "best_polygon"]
 
 # Biases to start from: silent, nearly silent, nearly affine, affine.
 _BIASES = (-0.4, -0.1, 0.05, 0.3)
-# Gradient norm, in units of p, below which a polygon counts as converged.
-_CONVERGED = 1e-6
+_CONVERGED = 1e-6  # gradient norm, in units of p, below which a polygon counts as converged
 
 
 @result

@@ -127,11 +127,6 @@ class RugMatrix(LinearOperator):
     >>> R = RugMatrix(4, [1, 2])
     >>> R @ np.array([1.0, 0.0, 0.0, 0.0])
     array([ 1.,  0.,  0., -1.])
-    >>> R.todense()
-    array([[ 1.,  0.,  0., -1.],
-           [ 0.,  1., -1.,  0.],
-           [ 0., -1.,  1.,  0.],
-           [-1.,  0.,  0.,  1.]])
     """
 
     rows: npt.NDArray[np.int64]
@@ -150,11 +145,6 @@ class RugMatrix(LinearOperator):
 
     def row(self, i: int) -> FloatArray:
         """Return row i (which is also column i), shape (n_features,), in O(n_features log n_features).
-
-        Raises
-        ------
-        ValueError
-            If `i` is not an integer in [0, n_features).
 
         Examples
         --------

@@ -17,8 +17,7 @@ __all__ = ["Optimum", "crossover_ratio", "optimum"]
 
 # At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19: the affine optimum is exact to rounding.
 _AFFINE_FROM = 9.0
-# Below this p the squares of sigma and the tails leave the range of doubles.
-_LEAST_P = 1e-100
+_LEAST_P = 1e-100  # below this p the squares of sigma and the tails leave the range of doubles
 # Between these the slope at bias 0 changes sign from + to - for every p.
 _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
 

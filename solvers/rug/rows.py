@@ -70,9 +70,6 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     >>> rug = row_statistics(R, p=0.1)
     >>> print(rug.sum_of_squares, rug.interference_mean)           # n_features/n_hidden - 1, -p/2
     3.0 -0.05
-    >>> dense = row_statistics(R.todense(), p=0.1)
-    >>> dense.interference_variance.shape
-    (1024,)
     """
     p = arguments.probability("p", p)
     if isinstance(M, RugMatrix):

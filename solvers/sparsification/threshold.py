@@ -49,15 +49,10 @@ def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 
+@kernel
 def block_sums(v: FloatArray) -> FloatArray:
     """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
-    _fill_blocks(v, totals)
-    return totals
-
-
-@kernel
-def _fill_blocks(v: FloatArray, totals: FloatArray) -> None:
     for j in range(totals.shape[0] - 1, -1, -1):
         first, after = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
         one = two = 0.0
@@ -71,6 +66,7 @@ def _fill_blocks(v: FloatArray, totals: FloatArray) -> None:
             one += totals[j + 1, 0] + n * gap
         totals[j, 0] = one
         totals[j, 1] = two
+    return totals
 
 
 @kernel

@@ -25,19 +25,15 @@ __all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
 
 # Ends of descents count as one if objective and capacity differ by less, in units of the zero model's loss.
 _SAME = 1e-9
-# A state is kept for other prices while its objective is within this share of the least.
-_NEAR = 0.05
-# Capacities per feature that differ by less are one.
-_CORNER = 1e-9
-# Largest entry of the projected gradient of a descent that has converged, in the same units.
-_SLOPE = 1e-6
+_NEAR = 0.05  # a state is kept for other prices while its objective is within this share of the least
+_CORNER = 1e-9  # capacities per feature that differ by less are one
+_SLOPE = 1e-6  # largest entry of the projected gradient of a descent that has converged, in the same units
 # Steps of a descent at most, those of the first one from each start, and how many of these go on.
 _STEPS, _FIRST, _POOL = 500, 60, 5
 # Prices that are tried at most; starts, each of a tenth of a second or more.
 _PRICES, _MOST_STARTS = 60, 10_000
 
-# Capacity per feature, loss, and the variables of a descent.
-State = tuple[float, float, FloatArray]
+State = tuple[float, float, FloatArray]  # capacity per feature, loss, and the variables of a descent
 
 
 @result
@@ -69,7 +65,7 @@ class BlockPart:
 
 @result
 class BlockOptimum:
-    """The best mixture of blocks at a ratio, from random `starts` and `steps` in all; `status` of the last one."""
+    """The best mixture of blocks at a ratio; random `starts`, `steps` in all and `status` of the last."""
 
     parts: tuple[BlockPart, ...]
     """One, or two where a mixture is better than any one kind."""

@@ -22,8 +22,7 @@ __all__ = ["CodeAllocation", "allocate_codes"]
 
 IntArray = npt.NDArray[np.int64]
 
-# Values of p at which codes are evaluated; losses over p² are smooth in log p, but for blocks.
-_NODES = 64
+_NODES = 64  # values of p at which codes are evaluated; losses over p² are smooth in log p, but for blocks
 
 
 @result

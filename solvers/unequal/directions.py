@@ -18,8 +18,7 @@ __all__ = ["MeanField", "mean_field"]
 
 # Nodes of the law of the noise's variance, before and after neighbours are put together.
 _FINE, _NODES = 2048, 40
-# Values of p at which outputs are optimised, for all features.
-_CHANCES = 32
+_CHANCES = 32  # values of p at which outputs are optimised, for all features
 
 
 @result

@@ -11,10 +11,8 @@ from .kernels import flows
 
 __all__ = ["Basins", "pair_basins"]
 
-# Losses within this of the best one, relative, belong to the same minimum.
-_SAME_LOSS = 1e-7
-# Steps after which a flow counts as unresolved.
-_MOST_STEPS = 20_000
+_SAME_LOSS = 1e-7  # losses within this of the best one, relative, belong to the same minimum
+_MOST_STEPS = 20_000  # steps after which a flow counts as unresolved
 
 
 @result

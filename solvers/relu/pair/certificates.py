@@ -14,8 +14,7 @@ from .kernels import bound_below
 
 __all__ = ["certify", "solve_pair"]
 
-# The bounds are sums of a few hundred rounded terms; below this they would bound rounding.
-_LEAST_GAP = 1e-7
+_LEAST_GAP = 1e-7  # the bounds are sums of a few hundred rounded terms; below this they would bound rounding
 # Nearest that the loss may come to p/3 per feature when the a-priori bound on the encodings is formed.
 _ALMOST_ONE = 1.0 - 1e-12
 # A range that holds the imbalance of all models: no square of an encoding is beyond 2/(1 - _ALMOST_ONE).

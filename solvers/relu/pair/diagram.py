@@ -18,16 +18,12 @@ IntArray = npt.NDArray[np.int64]
 
 PHASES = ("first alone", "second alone", "antipodal", "same sign")
 
-# The best encodings found are all below 1.1; the lattice of starts reaches 2.5.
-_STEP, _SIZE = 0.1, 25
+_STEP, _SIZE = 0.1, 25  # the best encodings found are all below 1.1; the lattice of starts reaches 2.5
 # Starts next to the states with one feature dropped: encodings of the other feature.
 _NEAR = (-0.3, -0.05, -0.01, 0.01, 0.05, 0.3)
-# With free biases an encoding counts as zero below this; without, none ever is.
-_ZERO = 1e-5
-# Families: w1 w2 negative, one encoding zero, w1 w2 positive.
-_ANTIPODAL, _DROPPED, _SAME = 0, 1, 2
-# Differences of losses below this are rounding.
-_TIE, _ROUNDING = 1e-12, 1e-13
+_ZERO = 1e-5  # with free biases an encoding counts as zero below this; without, none ever is
+_ANTIPODAL, _DROPPED, _SAME = 0, 1, 2  # families: w1 w2 negative, one encoding zero, w1 w2 positive
+_TIE, _ROUNDING = 1e-12, 1e-13  # differences of losses below this are rounding
 
 
 @result

@@ -15,14 +15,10 @@ IntArray = npt.NDArray[np.int64]
 
 # Importances per decade on the first grid, and the parts that each round cuts a bracket into.
 _PER_DECADE, _PARTS = 40, 10
-# Relative width of the brackets at the end.
-_WIDTH = 1e-9
-# The point where the features change roles is looked at by itself.
-_BELOW_ONE = 1.0 - 1e-6
-# Steps on the grid above this are looked into.
-_LARGE = 0.05
-# Smaller steps of the encodings than this across the final bracket are continuous.
-JUMP = 1e-3
+_WIDTH = 1e-9  # relative width of the brackets at the end
+_BELOW_ONE = 1.0 - 1e-6  # the point where the features change roles is looked at by itself
+_LARGE = 0.05  # steps on the grid above this are looked into
+JUMP = 1e-3  # smaller steps of the encodings than this across the final bracket are continuous
 
 
 @result

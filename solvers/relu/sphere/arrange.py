@@ -16,10 +16,8 @@ __all__ = ["SAME", "Thomson", "thomson"]
 # Energies closer than this, relative to 1 + energy, are one minimum: those known to differ do so by 1e-3,
 # starts on degenerate ones are within 1e-8 when they stop.
 SAME = 1e-7
-# A start takes n^2 m microseconds or more, so the largest problem takes hours.
-MOST_WORK = 10**10
-# Coordinates up to which Newton's method finishes the best arrangement.
-_NEWTON = 600
+MOST_WORK = 10**10  # a start takes n^2 m microseconds or more, so the largest problem takes hours
+_NEWTON = 600  # coordinates up to which Newton's method finishes the best arrangement
 
 
 @result

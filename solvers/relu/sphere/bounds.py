@@ -12,8 +12,7 @@ from ....theory.arguments import FloatArray, number
 
 __all__ = ["linear_programming_bound"]
 
-# Linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried.
-ROUNDS = 6
+ROUNDS = 6  # linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried
 # Beyond, the values of Gegenbauer polynomials leave the range in which they were checked.
 MOST_HIDDEN, MOST_FEATURES = 10**5, 10**9
 
