@@ -83,9 +83,9 @@ def gradient_flow(
 
     ``"pair"`` moves decoder and encoder, :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`:
     minus half the gradient of :math:`E|x-ABx|^2`. The others are flows of tied weights: ``"tied"``, the sum
-    of the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq. 22 of the source,
-    ends at orthonormal columns, in general not the leading eigenvectors; ``"decoder"`` is Oja's, Eq. 21 at A
-    = B'.
+    of the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq. 22 of the Notes
+    (2022), ends at orthonormal columns, in general not the leading eigenvectors; ``"decoder"`` is Oja's (Eq.
+    21).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The fast Walsh-Hadamard transform, the Persian rug as an operator, random projectors beside it.
 
-The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix H_ij =
-(-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.) R_ij
-depends on i XOR j alone, so every row is a permutation of row 0 and one transform tells all about R.
+The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix, whose entries are
+H_ij = (-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.)
+R_ij depends on i XOR j alone: every row is a permutation of row 0, and one transform tells all about R.
 """
 
 from typing import Any
@@ -237,10 +237,10 @@ def random_projector(
     Parameters
     ----------
     unit_diagonal : bool, optional
-        By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2 (n_features -
-        n_hidden) / (n_hidden (n_features + 2)), against Eq. 7 of Cowsik et al. (2024). With True, Givens
-        rotations (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the eigenvalues: an
-        equal-norm tight frame, which attains Eq. 6 like the rug.
+        By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2
+        (n_features - n_hidden) / (n_hidden (n_features + 2)), against Eq. 7 of Cowsik et al. (2024). With
+        True, Givens rotations (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the
+        eigenvalues: an equal-norm tight frame, which attains Eq. 6 like the rug.
 
     Examples
     --------

@@ -1,9 +1,10 @@
 r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
 
-With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of (1 -
-g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange multiplier
-lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases, from many
-starts. Mixtures of blocks are the lower convex hull of loss over capacity, which the slopes of chords find.
+With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
+(1 - g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange
+multiplier lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases,
+from many starts. Mixtures of blocks are the lower convex hull of loss over capacity, which the slopes of
+chords find.
 """
 
 from functools import reduce

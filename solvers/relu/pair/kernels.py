@@ -1,7 +1,7 @@
 """Kernels of two features in one dimension: exact loss, best bias, minima, lower bounds.
 
-Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of h(b
-+ m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. So two Gauss points between the
+Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of
+h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. So two Gauss points between the
 breakpoints are exact for F and its first and second derivatives. In b, F is piecewise quartic: its global
 minimum is found from cubic roots. The kernels of `theory.loss` take ten times as long.
 """
