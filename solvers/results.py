@@ -1,7 +1,4 @@
-"""What all results have in common: how a solver ended, and the contract of result objects.
-
-`result` is the decorator of `theory.results`, which says what it promises.
-"""
+"""What all results have in common: how a solver ended, and their contract (`theory.results`)."""
 
 import enum
 
@@ -11,13 +8,7 @@ __all__ = ["Status", "frozen", "result"]
 
 
 class Status(enum.Enum):
-    """How a solver ended; the value of each member is a sentence with advice.
-
-    Examples
-    --------
-    >>> Status.STEPS.value
-    'The budget of steps ran out first: raise it, or start closer to the end.'
-    """
+    """How a solver ended; the value of each member is a sentence with advice."""
 
     REACHED = "The end was reached within the tolerance that was asked for."
     CONVERGED = "Converged: the gradient is as small as was asked for."

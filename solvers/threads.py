@@ -1,10 +1,9 @@
 """Threads that share compiled work: one pool for the whole process.
 
-Kernels release the interpreter's lock, so plain threads do. None uses ``numba.prange``: that takes four times
-as long to compile, and its threads wait for each other where other programs use the processors too.
-
-The caller's thread works too, and the pool has one thread less than the process has cores. Work that shares
-work itself does so in its own thread. So no more threads compute than there are cores.
+Kernels release the interpreter's lock, so plain threads do. ``numba.prange`` takes four times as long to
+compile, and its threads wait for each other where other programs use the processors too. The caller's thread
+works too, the pool has one thread less than the process has cores, and work that shares work itself does so
+in its own thread.
 """
 
 import itertools
@@ -25,13 +24,7 @@ T = TypeVar("T")
 _PIECES = 8
 
 
-class _Here(threading.local):
-    """Whether this thread is at work that is shared already."""
-
-    shared = False
-
-
-_here = _Here()
+_here = threading.local()  # `shared` while this thread is at work that is shared already
 
 
 def _cores() -> int:
@@ -61,7 +54,7 @@ def each(work: Callable[[int], T], count: int, workers: int | None = None) -> li
     """Return [work(0), ..., work(count - 1)], by at most `workers` threads and one for each core."""
     most = _threads()
     threads = min(workers or most, most, count)
-    if threads <= 1 or _here.shared:
+    if threads <= 1 or getattr(_here, "shared", False):
         return [work(at) for at in range(count)]
     found: dict[int, T] = {}
     failed: dict[int, BaseException] = {}

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from ...theory import arguments
 from ...theory import codes as theory
@@ -16,52 +15,43 @@ from .. import rug
 from ..results import result
 from .blocks import LEAST_P, Block, blocks
 
-__all__ = ["MODELS", "Envelope", "crossings", "envelope", "envelopes"]
+__all__ = ["MODELS", "Envelope", "envelope", "envelopes"]
 
 MODELS = ("tied", "balanced", "free")
 
 # Rugs that may be mixed with other codes: a mixture may be any of these, or the rug at the ratio asked for.
 _RUG_RATIOS = np.geomspace(1e-4, 1.0, 160)
-
 # Sizes of cut polygons and of priority codes: all small ones, of the others some, and neighbouring ones mix.
 _SIZES = np.unique(np.concatenate([np.arange(5, 40), np.geomspace(5, 30000, 60)]).astype(np.int64))
 
-# Shares below this are none.
-_ALONE = 1e-9
+_ALONE = 1e-9  # shares below this are none
 
 
 @result
 class Envelope:
-    """The least loss of all codes and mixtures of two; arrays have the shape of p and ratio together.
-
-    Attributes
-    ----------
-    loss, structured : float or ndarray
-        Least loss per feature, an upper bound on the optimum; the same without the rug.
-    rug, linear : float or ndarray
-        Loss of the rug (macroscopic optimum) and of the affine model at this ratio.
-    lower_bound : float or ndarray
-        What no model of this ratio can beat, by proof.
-    names : tuple of str
-        What `first` and `second` count.
-    first, second : int or ndarray of int
-        The two codes whose mixture has `loss`; the same one where nothing is mixed.
-    share : float or ndarray
-        Fraction of the features that `second` keeps; 0 where nothing is mixed.
-    """
+    """The least loss of all codes and mixtures of two; floats, or arrays of the shape of p and ratio."""
 
     loss: Any
+    """Least loss per feature: an upper bound on the optimum."""
     structured: Any
+    """The same without the rug."""
     rug: Any
+    """Loss of the rug (macroscopic optimum) at this ratio."""
     linear: Any
+    """Loss of the best affine model at this ratio."""
     lower_bound: Any
+    """Proved: no model of this ratio has a smaller loss."""
     names: tuple[str, ...]
+    """Names of codes, which `first` and `second` count."""
     first: Any
+    """One code of the mixture that has `loss`."""
     second: Any
+    """The other one; the same where nothing is mixed."""
     share: Any
+    """Fraction of the features in `second`; 0 where nothing is mixed."""
 
 
-def _hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
+def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
     """Return the corners of the lower convex hull, by ascending ratio."""
     corners: list[int] = []
     for k in np.lexsort((loss, ratio)):
@@ -81,7 +71,7 @@ def _mix(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
     """Return the hull at some ratios, its corners left and right of each, and the share of the right one."""
-    corners = _hull(ratio, loss)
+    corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)
     i, j = corners[right - 1], corners[right]
     share = (at - ratio[i]) / (ratio[j] - ratio[i])
@@ -107,12 +97,14 @@ def envelope(
 ) -> Envelope:
     """Find the least loss of structured codes, dropping, the rug and all mixtures of two.
 
+    Codes count with the exact loss of a model; cut polygons with the bound `theory.codes.collision_loss`,
+    priority codes with their infimum, the rug with its limit of many features. A mixture keeps a share of the
+    features in each of two codes, in blocks that do not touch, so losses and ratios both average.
+
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in [1e-6, 1).
-    ratio : array_like of float
-        n_hidden/n_features, in (0, 1]. Broadcasts with `p`; rows of equal p share their work.
+    p, ratio : array_like of float
+        Probability that a feature is on, in [1e-6, 1), and n_hidden/n_features, in (0, 1].
     codes : sequence of str, optional
         Codes to compare, see `theory.codes.overlaps`. Features kept exactly ("identity"), dropped ones, and
         the rug always belong to them.
@@ -129,13 +121,6 @@ def envelope(
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    Codes count with the exact loss of a model, but for cut polygons (`theory.codes.collision_loss`, a bound),
-    priority codes (their infimum) and the rug (its macroscopic loss, the limit of many features). A mixture
-    keeps a share of the features in each of two codes, in blocks that do not touch, so losses and ratios both
-    average. It needs n_features large enough for the shares.
 
     Examples
     --------
@@ -201,54 +186,3 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
     }
     shaped = {name: np.asarray(field).reshape(shape)[()] for name, field in fields.items()}
     return Envelope(names=kinds, **shaped)
-
-
-def crossings(
-    ratio: float,
-    codes: Sequence[str] = ("pair",),
-    *,
-    models: str = "balanced",
-    low: float = 1e-4,
-    high: float = 0.9,
-    points: int = 33,
-) -> FloatArray:
-    """Find where, at one ratio, the rug and the best mixture of structured codes have the same loss.
-
-    Parameters
-    ----------
-    ratio : float
-        n_hidden/n_features, in (0, 1).
-    codes, models : optional
-        As for `envelope`.
-    low, high : float, optional
-        Range of p, within [1e-6, 1).
-    points : int, optional
-        Values of p at which signs are compared, at least 2: two crossings between two neighbours are missed.
-
-    Returns
-    -------
-    (n,) ndarray of float64
-        Values of p, ascending, to 1e-9 relative for what is in closed form (pairs), to 1e-4 else.
-
-    Examples
-    --------
-    >>> crossings(0.25, models="tied").round(6)          # pairs and dropped features beat the rug in between
-    array([0.096833, 0.83973 ])
-    """
-    at = arguments.number("ratio", ratio, 0, 1, brackets="()")
-    low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
-    high = arguments.number("high", high, low, 1, brackets="()")
-    count = arguments.integer("points", points, 2, 10_000)
-
-    def excess(log_p: npt.ArrayLike) -> FloatArray:
-        found = envelope(np.atleast_1d(np.exp(log_p)), at, codes, models=models)
-        return np.asarray(np.log(found.structured / found.rug))
-
-    grid = np.linspace(np.log(low), np.log(high), count)
-    values = excess(grid)
-    roots = [
-        optimize.brentq(lambda x: float(excess(x)[0]), grid[k], grid[k + 1], xtol=1e-10)
-        for k in range(count - 1)
-        if values[k] * values[k + 1] < 0.0
-    ]
-    return np.exp(np.array(roots, dtype=np.float64))

@@ -4,13 +4,4 @@ from .assign import Assignment, assign
 from .collide import Collision, collide
 from .flow import Flow, flow, flow_untied, owners
 
-__all__ = [
-    "Assignment",
-    "Collision",
-    "Flow",
-    "assign",
-    "collide",
-    "flow",
-    "flow_untied",
-    "owners",
-]
+__all__ = ["Assignment", "Collision", "Flow", "assign", "collide", "flow", "flow_untied", "owners"]

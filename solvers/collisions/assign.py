@@ -24,7 +24,10 @@ def assign(W: npt.ArrayLike) -> Assignment:
     """Give each feature a neuron, the largest weights of all first; a neuron has one place for each sign.
 
     So the l1 force would act if features met only on the neuron that both want, with equal signs: the larger
-    weight wins, the other feature goes to its next.
+    weight wins, and the other feature goes to its next. For independent symmetric weights the expected count
+    is near :func:`superposition.theory.collisions.expected_polysemantic`, but smaller: a feature that lost a
+    neuron has no second weight there for its other place (11 % at n = m = 4). See Lecomte et al. (2024),
+    §2.5.
 
     Parameters
     ----------
@@ -39,16 +42,6 @@ def assign(W: npt.ArrayLike) -> Assignment:
     ------
     ValueError
         If `W` has fewer than two axes, is empty or not finite.
-
-    Notes
-    -----
-    From independent symmetric weights the expected count is that of
-    :func:`superposition.theory.collisions.expected_polysemantic`, less a part that vanishes with growing m: a
-    feature that lost a neuron has no second weight there for its other place (11 % at n = m = 4).
-
-    References
-    ----------
-    .. [1] Lecomte et al. (2024), §2.5, "Benign and malign collisions".
 
     Examples
     --------

@@ -27,33 +27,24 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     r"""Return what becomes of two encodings whose only nonzero weights are `w1` and `w2`, on the same neuron.
 
     With equal signs :math:`|w_i|' = |w_i| (1 - w_1^2 - w_2^2) - \lambda`: the flow of *one* encoding with
-    the two weights, under feature benefit and the l1 force alone. So the larger weight wins, by the l1
-    force, and equal ones stay equal. With opposite signs each moves as if it were alone.
+    these two weights. So the larger weight wins, and equal ones stay equal, an unstable state. With opposite
+    signs each moves as if it were alone.
 
     Parameters
     ----------
-    w1, w2 : float
-        The two weights, at most 1e150 in size.
-    lam : float
-        Strength of the l1 force, at least 0, in the normal form (constants 4 dropped).
+    w1, w2, lam : float
+        The weights, at most 1e150 in size, and the strength of the l1 force in the normal form.
 
     Returns
     -------
     Collision
+        As exact as :func:`superposition.solvers.sparsification.solve`. The collisions are those of Lecomte et
+        al. (2024), §2.5.
 
     Raises
     ------
     ValueError
-        If an argument is not one finite number, a weight is larger, or `lam` is negative.
-
-    Notes
-    -----
-    As exact as :func:`superposition.solvers.sparsification.solve`. With equal signs both keep the neuron if
-    the weights are equal, an unstable state, or lam = 0.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.5, "Benign and malign collisions".
+        If an argument is out of range.
 
     Examples
     --------

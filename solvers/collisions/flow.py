@@ -18,14 +18,10 @@ __all__ = ["OWNED", "Flow", "checked_encodings", "flow", "flow_untied", "owners"
 
 # A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
 OWNED = 0.5
-
-# Norms of encodings are at most about 1 and grow no faster than their gradient, whose largest rate in the
-# late phase is the radial one, -2; the pair of the steps is stable up to 2.51 there. A cap of 1.2 keeps long
-# quiet phases quiet.
+# The fastest late rate is the radial one, -2, where the pair of the steps is stable up to 2.51. A cap of 1.2
+# keeps long quiet phases quiet.
 LONGEST_STEP = 1.2
-
-# Rows of `inputs` must be orthonormal as far as products of float64 numbers can tell.
-_ROUNDING = 1e-10
+_ROUNDING = 1e-10  # rows of `inputs` must be orthonormal as far as products of float64 numbers can tell
 
 
 @result
@@ -33,7 +29,8 @@ class Flow:
     """Weights and summaries of the flow with interference; see :func:`flow` and :func:`flow_untied`.
 
     Shapes are those of one initialisation; with many, all arrays but `t` begin with the axis of the runs.
-    Summaries at times that a run did not reach are nan, or -1 where they count; too large for doubles, inf.
+    Summaries not reached are nan, or -1 where they count; those too large for doubles are inf. `steps` were
+    kept, `rejected` ones taken back; `status` is a `Status`, with many runs an array of them.
     """
 
     t: FloatArray
@@ -60,11 +57,8 @@ class Flow:
     reached: Any
     """Time that the weights belong to: the last of `t` unless the run stopped early."""
     steps: Any
-    """Steps that were kept."""
     rejected: Any
-    """Steps that were made and taken back."""
     status: Any
-    """A `Status`; with many runs an array of them."""
 
     @property
     def message(self) -> str:
@@ -103,7 +97,7 @@ def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArr
     Raises
     ------
     ValueError
-        If `W` has fewer than two axes, is empty or not finite, or `threshold` is negative.
+        If an argument has another shape or is out of range.
 
     Examples
     --------
@@ -182,61 +176,47 @@ def flow(
     workers: int = 1,
     steps: int = 1_000_000,
 ) -> Flow:
-    r"""Gradient flow of all encodings under feature benefit, interference and the l1 force.
+    r"""Gradient flow of all encodings: feature benefit, interference, l1 force (Lecomte et al. 2024, §2.3).
 
     .. math:: dW_i/dt \in (1 - |W_i|^2) W_i - \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j) W_j
               - \lambda\, \mathrm{sign}(W_i),
 
-    in the normal form (constants 4 dropped: a loss with l1 strength 4 lam, time four times faster). The
-    sign of zero is the interval [-1, 1]: a weight that reaches zero stays there, exactly, for as long as
-    the smooth force on it is at most lam, and leaves when it is larger.
+    in the normal form (constants 4 dropped: a loss with l1 strength 4 lam, time four times faster). A weight
+    that reaches zero stays there, exactly, while the smooth force on it is at most lam.
 
     Parameters
     ----------
     W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, or many independent initialisations. Not modified.
     lam : float
-        Strength of the l1 force, at least 0. From 2/sqrt(27) on everything dies, earlier if the weights are
-        many.
+        Strength of the l1 force, at least 0. From 2/sqrt(27) on everything dies.
     t : (n_times,) array_like of float
-        Times at which summaries are wanted, sorted, not negative; one number is one time. Flow time, not
-        steps.
+        Flow times of the summaries, sorted, not negative; one number is one time.
     interference : bool, optional
         Without it each encoding moves alone, as in `solvers.sparsification.solve`.
     tol : float, optional
-        Error allowed in each step, from 1e-13 to 0.1: the Euclidean norm of any encoding's error beside its
-        own norm, or beside 1 if that is larger.
+        Error allowed in each step, from 1e-13 to 0.1: the length of any encoding's error over the larger of
+        its own length and 1.
     threshold : float, optional
         A neuron is polysemantic when two or more features have absolute weights above this there.
-    workers : int, optional
-        Threads that share the initialisations, beside those of BLAS. The result does not depend on it.
-    steps : int, optional
-        Steps after which a run stops, with a status instead of an exception.
+    workers, steps : int, optional
+        Threads that share the initialisations; steps after which a run stops with a status.
 
     Returns
     -------
     Flow
+        The steps are of third order, and of second order where a weight reaches or leaves zero or an overlap
+        changes its sign. Errors are below 10 times `tol`, times what the flow itself makes of a deviation:
+        much when two nearly equal weights part. A `tol` of 1e-4 is enough for counts.
 
     Raises
     ------
     ValueError
-        If `W0` has another number of axes, is empty or not finite, `t` is unsorted, negative or empty, `lam`
-        or `threshold` is negative, `tol` is outside [1e-13, 0.1], or `workers` or `steps` is below 1.
-
-    Notes
-    -----
-    Third order while no weight reaches or leaves zero and no overlap changes its sign, second order through
-    such events. The longest error of an encoding is below 10 times `tol`, times what the flow itself makes of
-    a deviation: much about the moment when two nearly equal weights part, and after a start close to one that
-    dies. Which neuron a feature ends on is robust; a `tol` of 1e-4 is enough for counts.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.3. The pair: Bogacki and Shampine, Appl. Math. Lett. 2 (1989) 321.
+        If an argument has another shape or is out of range.
 
     Examples
     --------
-    Two features that begin on the same neuron with the same sign; the one for which it matters more keeps it:
+    Of two features that begin on one neuron with the same sign one keeps it:
 
     >>> result = flow([[0.8, 0.1], [0.6, 0.5]], lam=0.01, t=[0, 10, 1000])
     >>> result.W.round(3)
@@ -294,53 +274,27 @@ def flow_untied(
 ) -> Flow:
     r"""Gradient flow of the autoencoder y = ReLU(D E' x) whose encoder E and decoder D are separate.
 
-    With the encodings :math:`E_i` (what the hidden layer shows for feature i) and :math:`g_{ji} = D_j \cdot
-    E_i`,
+    With the encodings :math:`E_i` and :math:`g_{ji} = D_j \cdot E_i`,
 
     .. math:: dE_i/dt \in 1[g_{ii} > 0] (1 - g_{ii}) D_i - \sum_{j \ne i} \mathrm{ReLU}(g_{ji}) D_j
               - \lambda\, \mathrm{sign}(E_i) - \delta E_i
 
     and likewise for :math:`D_i`, with `decoder_lam` for lam: the source's loss with constants 2 dropped, so
-    that equal E and D move as the tied weights of :func:`flow` do. A feature whose :math:`g_{ii}` is negative
-    gives no output and learns nothing.
+    that equal E and D move as in :func:`flow`. A feature with :math:`g_{ii} < 0` learns nothing. Scheme and
+    error are those of :func:`flow`. The l1 force acts on activations, so inputs enter only by a rotation of
+    the encoder: the flow is solved for the encodings and rotated back (Lecomte et al. 2024, App. A, "Basis
+    vectors as inputs").
 
     Parameters
     ----------
-    encoder0 : (n_inputs, n_hidden) array_like of float
-        Initial encoder; for basis vectors as inputs row i is the encoding of feature i. Not modified.
-    decoder0 : (n_features, n_hidden) array_like of float
-        Initial decoder, row i reads out feature i. Not modified.
-    lam, t : float, (n_times,) array_like of float
-        As in :func:`flow`; the l1 force is on the hidden activations.
-    decoder_lam : float, optional
-        l1 strength on the decoder's weights. The source's loss has none.
-    weight_decay : float, optional
-        Strength :math:`\delta` of the l2 force on both.
+    encoder0, decoder0 : (n_inputs, n_hidden), (n_features, n_hidden) array_like of float
+        Initial weights; row i of the decoder reads out feature i. Not modified.
+    lam, t, tol, steps : float, (n_times,) array_like of float, float, int
+        As in :func:`flow`, with the same errors; the l1 force is on the hidden activations.
+    decoder_lam, weight_decay : float, optional
+        l1 strength on the decoder's weights (the source has none), l2 strength :math:`\delta` on all.
     inputs : (n_features, n_inputs) array_like of float, optional
         Orthonormal inputs, row i is shown for feature i; by default the basis vectors.
-    tol, steps : float, int, optional
-        As in :func:`flow`.
-
-    Returns
-    -------
-    Flow
-        With the decoder in `W_out`.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, a number is not finite, negative where it must not be, or `inputs` is not
-        orthonormal.
-
-    Notes
-    -----
-    The scheme and the error are those of :func:`flow`. Since the l1 force acts on activations, inputs enter
-    only by a rotation of the encoder ("Basis vectors as inputs"): the flow is solved for the encodings and
-    rotated back.
-
-    References
-    ----------
-    Lecomte et al. (2024), App. A.
 
     Examples
     --------

@@ -1,7 +1,4 @@
-"""Smooth forces of the interference flow: on whole matrices by matrix products, and on listed weights.
-
-What they take is said where they are called: `Force` of `solvers.integrate.inclusion`.
-"""
+"""Smooth forces of the interference flow (`Force` of `solvers.integrate.inclusion`), dense and listed."""
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +46,7 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the force with interference on listed weights, those of neuron k in first[k]:first[k + 1].
-
-    G gets the overlaps of pairs that share a neuron above its diagonal; other pairs do not meet.
-    """
+    """Write the force on listed weights, those of neuron k in first[k]:first[k + 1]; G gets overlaps."""
     free_listed(w, first, rows, G, out)
     for k in range(first.size - 1):
         for a in range(first[k], first[k + 1]):

@@ -20,14 +20,10 @@ ACCURACY = 1e-9
 
 @result
 class Attainable:
-    """Losses that decoders attain, from the least to the most that they know or do; `print` shows a table.
-
-    "affine" has no decoder, "topk" is there if the law says how many features there are, and "iterated" is
-    message passing to its end, on the same projection.
-    """
+    """Losses that decoders attain; `print` shows a table."""
 
     decoder: tuple[str, ...]
-    """Their names."""
+    """Their names: 'topk' if the law has a number of features; 'iterated': message passing to its end."""
     loss: FloatArray
     """Loss per feature of each, importance included."""
     error_estimate: FloatArray
@@ -60,9 +56,8 @@ def _law(law: Any) -> tuple[float, Values, float, float, int | None]:
 def attainable(law: Any, ratio: float) -> Attainable:
     """Return the losses that each decoder attains at the least interference, in the limit of many features.
 
-    The interference of an optimal linear projection is Gaussian in this limit, with the variance Var(x)
-    (1/ratio - 1) (Cowsik et al. 2024, Eq. 6), for each feature alike. Features that differ share the neurons
-    unequally, and groups fire together: such laws are not taken.
+    The interference of an optimal linear projection is then Gaussian, with the variance Var(x) (1/ratio - 1)
+    for each feature (Cowsik et al. 2024, Eq. 6). Laws whose features differ or form groups are refused.
 
     Parameters
     ----------

@@ -1,16 +1,4 @@
-r"""State evolution: what iterated decoding of a linear projection attains, and the line of exact recovery.
-
-Each step is the scalar channel of `theory.decoders` at an interference sigma_t, which the error that is left
-determines. For Gaussian projections (approximate message passing) and for rugs (orthogonal rows, where the
-posterior mean is made independent of its input) it is
-
-.. math:: \sigma_{t+1}^2 = \frac{m_t}{r}, \qquad
-          \sigma_{t+1}^2 = \Bigl(\frac1r - 1\Bigr) \Bigl(\frac1{m_t} - \frac1{\sigma_t^2}\Bigr)^{-1},
-
-with r the ratio of neurons to features and m_t the loss of the Bayes decoder at sigma_t. Both have the same
-fixed points, m = r sigma^2. On a rug the first step, from the mean of x, is the one-step decoder of Cowsik et
-al. (2024), at their Eq. 6.
-"""
+"""State evolution: what iterated decoding of a linear projection attains (page "Decoders" of the docs)."""
 
 from typing import Any
 
@@ -35,18 +23,18 @@ RECOVERED = 1e-7  # interference below which nothing is left to find
 
 @result
 class Evolution:
-    """Interference and loss of iterated Bayes decoding, in the limit of many features."""
+    """Interference and loss of iterated Bayes decoding, in the limit of many features.
+
+    `loss` per feature is that of the last of so many `steps`; `status` says how it ended.
+    """
 
     sigma: FloatArray
     """Standard deviation of the interference at each step, in units of the diagonal."""
     path: FloatArray
     """Loss per feature after each step."""
     loss: float
-    """Loss per feature after the last step."""
     steps: int
-    """Steps that were made."""
     status: Status
-    """How it ended; `message` has the sentence."""
 
 
 def variance_of(p: float, values: Values) -> float:
@@ -60,13 +48,6 @@ def first_noise(p: float, ratio: float, projection: str, values: Values) -> floa
     return float(np.sqrt(variance_of(p, values) * missing))
 
 
-def next_noise(loss: float, sigma: float, ratio: float, projection: str) -> float:
-    """Return the interference that a loss leaves."""
-    if projection == "gaussian":
-        return float(np.sqrt(loss / ratio))
-    return float(np.sqrt((1.0 / ratio - 1.0) * loss / (1.0 - loss / sigma**2)))
-
-
 def state_evolution(
     p: float,
     ratio: float,
@@ -78,21 +59,20 @@ def state_evolution(
 ) -> Evolution:
     """Iterate the Bayes decoder's loss until it stays or the features are recovered.
 
+    Gaussian projections: Donoho, Maleki and Montanari (2009), Bayati and Montanari (2011); orthogonal ones:
+    Ma and Ping (2017), Rangan, Schniter and Fletcher (2019).
+
     Parameters
     ----------
-    p : float
-        Probability that a feature is on, in [1e-100, 1].
+    p, values : float, str or Values
+        Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
     ratio : float
         n_hidden / n_features, in (0, 1]; so large that the interference is at most 1e3.
     projection : {"orthogonal", "gaussian"}
         A rug, or independent normal entries.
-    values : str or Values, optional
-        Law of the value of a feature that is on, at scale 1.
-    steps : int, optional
-        Steps at most.
-    tol : float, optional
-        The iteration ends where the loss changes by less than this share, or where the interference is below
-        1e-7: the features are recovered, and the loss goes on to fall by a constant factor a step.
+    steps, tol : int, float, optional
+        Steps at most; they end where the loss changes by less than this share, or where the interference is
+        below 1e-7: the features are recovered.
 
     Returns
     -------
@@ -103,11 +83,6 @@ def state_evolution(
     ------
     ValueError
         If an argument is out of range.
-
-    References
-    ----------
-    Donoho, Maleki and Montanari (2009) and Bayati and Montanari (2011) for Gaussian projections; Ma and Ping
-    (2017), Rangan, Schniter and Fletcher (2019) for orthogonal ones.
 
     Examples
     --------
@@ -134,7 +109,9 @@ def state_evolution(
         if recovered or (len(losses) > 1 and abs(losses[-1] - losses[-2]) <= tol * losses[-1]):
             status = Status.CONVERGED
             break
-        sigma = next_noise(losses[-1], sigma, ratio, projection)
+        missing, left = 1.0 / ratio - 1.0, losses[-1]
+        kept = left / ratio if projection == "gaussian" else missing * left / (1.0 - left / sigma**2)
+        sigma = float(np.sqrt(kept))
     return Evolution(np.array(sigmas), np.array(losses), losses[-1], len(losses), status)
 
 
@@ -143,26 +120,10 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
 
     .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2
 
-    Above it the evolution has no fixed point but 0; below it, it stops at the largest. The line is the same
-    for Gaussian and orthogonal projections. No decoder recovers values with a density below the ratio p (Wu
-    and Verdu 2010); between p and this line, none that is fast is known.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in [1e-100, 1].
-    values : str or Values, optional
-        Law of the value of a feature that is on, at scale 1.
-
-    Returns
-    -------
-    float or ndarray of float64
-        Relative error below 1e-8.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    Above it the evolution has no fixed point but 0, for both kinds of projections. No decoder recovers values
+    with a density below the ratio p (Wu and Verdu 2010); between p and this line no fast one is known. The
+    relative error is below 1e-8. Arguments, of which `p` may be an array, and errors are those of
+    `state_evolution`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The best decoder of each kind on the same noise, and what each can attain at a law of the data."""
+"""The best decoder of each kind on the same noise."""
 
 from functools import cache, partial
 from typing import Any
@@ -19,30 +19,23 @@ __all__ = ["DECODERS", "Decoder", "TopK", "optimum", "topk_optimum"]
 
 DECODERS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 
-# Shifts that are tried first, in units of sigma: the loss over the threshold can have two minima.
-SPACING = 0.25
-# Beyond so many deviations below every value, all outputs are kept.
-BELOW = 9.0
-# No noise reaches so many deviations.
-ABOVE = 38.0
+# In units of sigma: step of the scan over thresholds, since the loss can have two minima; below every value
+# by BELOW all outputs are kept; no noise reaches ABOVE.
+SPACING, BELOW, ABOVE = 0.25, 9.0, 38.0
 
 
 @result
 class Decoder:
-    """Decoder of least loss of its kind; arrays of one shape, or floats.
+    """Decoder of least loss of its kind: a y + b where y > theta, else 0; arrays of one shape, or floats.
 
-    It is a y + b where y > theta, else 0; everywhere if theta = -inf. The Bayes decoder has no such form, and
-    NaN in all three.
+    `theta` is -inf if all outputs are kept. The Bayes decoder has no such form, and NaN in all three. `loss`
+    is per feature.
     """
 
     theta: Any
-    """Threshold."""
     a: Any
-    """Scale above it."""
     b: Any
-    """Bias above it."""
     loss: Any
-    """Loss per feature."""
 
 
 def optimum(
@@ -51,37 +44,30 @@ def optimum(
     r"""Minimise the loss of one kind of decoder of x from y = x + sigma Z.
 
     Given the threshold, the best line above it is a linear regression, solved in closed form. Thresholds are
-    scanned in steps of sigma/4, and each minimum of the scan is refined.
+    scanned in steps of sigma/4, and each minimum of the scan is refined. ReLU is a stationary point of the
+    JumpReLU's loss, and its minimum where features are not rare; below a certain p a jump pays, and the
+    threshold moves abruptly. A gated ReLU is at its best a JumpReLU. In wide noise the best threshold may lie
+    below all outputs; the decoder is then affine, but for a ReLU of values of both signs.
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in [1e-100, 1].
-    sigma : array_like of float
-        Standard deviation of the interference in units of the diagonal, from 1e-100 to 1e3.
+    p, sigma : array_like of float
+        Probability that a feature is on, in [1e-100, 1]; standard deviation of the interference in units of
+        the diagonal, from 1e-100 to 1e3.
     decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
-        a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y]. A
-        gated ReLU is at its best a JumpReLU, whose line is positive at its threshold.
+        a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y].
     values : str or Values, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
     Returns
     -------
     Decoder
-        Relative error of the loss below 1e-9, unless it is below 1e-28 p; that of theta, a and b its square
-        root.
+        Relative error of the loss below 1e-9, unless it is below 1e-28 p; of theta, a, b its square root.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    ReLU is a stationary point of the JumpReLU's loss. Where features are not rare it is also the best
-    JumpReLU; a jump pays below a certain p, where the threshold moves abruptly. Where the noise is wide, the
-    best threshold may lie below all outputs; the decoder is then affine. A ReLU of values of both signs never
-    is: it passes through zero at its threshold.
 
     Examples
     --------
@@ -150,16 +136,12 @@ def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, 
 
 @result
 class TopK:
-    """Best TopK decoder of so many features."""
+    """Best TopK decoder: of the `k` largest outputs y the line a y + b, else 0. `loss` is per feature."""
 
     k: int
-    """Outputs that are kept."""
     a: float
-    """Scale of what is kept."""
     b: float
-    """Bias of what is kept."""
     loss: float
-    """Loss per feature."""
 
 
 def topk_optimum(
@@ -169,25 +151,16 @@ def topk_optimum(
 
     Parameters
     ----------
-    n_features : int
-        Outputs among which TopK selects, up to 2^53.
-    p, sigma : float
-        As in `optimum`.
-    k : int, optional
-        Outputs that are kept, 1 to n_features.
-    values : str or Values, optional
-        As in `optimum`.
+    n_features, k : int, optional
+        Outputs among which TopK selects, up to 2^53, and outputs that are kept, 1 to n_features.
+    p, sigma, values : float, float, str or Values
+        As in `optimum`, with the same errors.
 
     Returns
     -------
     TopK
-        Relative error of the loss below 1e-8 at its k. Up to 16 every k is tried, then some of all sizes and
-        what the best threshold keeps; between neighbours of the best, the loss is taken to have one minimum.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+        Relative error of the loss below 1e-8 at its k. Between the best k tried (all up to 16, then some) and
+        its neighbours, the loss is taken to have one minimum.
 
     Examples
     --------

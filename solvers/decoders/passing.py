@@ -8,9 +8,7 @@ Gaussian projections (approximate message passing, with its Onsager term):
 Square matrices M that are a projector over its ratio, such as rugs, with e the mean of Var(x | y):
 
 .. math:: y = s + h - M s, \qquad
-          s \leftarrow \frac{E[x \mid y] - c\,y}{1 - c}, \qquad c = \frac{e}{\sigma^2},
-
-whose error is independent of that of y.
+          s \leftarrow \frac{E[x \mid y] - c\,y}{1 - c}, \qquad c = \frac{e}{\sigma^2}.
 """
 
 from collections.abc import Generator
@@ -37,7 +35,7 @@ __all__ = ["Passing", "message_passing"]
 
 @result
 class Passing:
-    """Features decoded by message passing."""
+    """Features decoded by message passing in so many `steps`; `status` says how it ended."""
 
     x: FloatArray
     """Posterior means of the features, shape (n_features,)."""
@@ -46,17 +44,7 @@ class Passing:
     path: FloatArray
     """Expected loss per feature after each step: the mean posterior variance."""
     steps: int
-    """Steps that were made."""
     status: Status
-    """How it ended; `message` has the sentence."""
-
-
-def _decode(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, float]:
-    """Return posterior means and the mean of the posterior variances."""
-    low = -12.0 if values.support[0] < 0.0 else 0.0
-    at = np.clip(y, low - 30.0 * sigma, 60.0)  # what lies beyond belongs to other laws
-    mean, variance = denoised(values, at, sigma, p)
-    return mean, float(np.mean(variance))
 
 
 def message_passing(
@@ -73,25 +61,21 @@ def message_passing(
     Parameters
     ----------
     A : (n_hidden, n_features) array_like or LinearOperator, or a square one
-        With fewer rows than columns: independent entries of mean 0 and variance 1/n_hidden. Square: a
-        projector times n_features/n_hidden, as `superposition.solvers.rug.rug_matrix` and
-        `superposition.solvers.rug.random_projector` make them; a `RugMatrix` or an array.
+        With fewer rows than columns: independent entries of mean 0 and variance 1/n_hidden. Square, a
+        `RugMatrix` or an array: a projector times n_features/n_hidden, as from
+        `superposition.solvers.rug.random_projector`.
     h : (n_hidden,) or (n_features,) array_like of float
         A x.
-    p : float
-        Probability that a feature is on, in [1e-100, 1].
-    values : str or Values, optional
-        Law of the value of a feature that is on, at scale 1.
-    steps : int, optional
-        Steps at most.
-    tol : float, optional
-        The iteration ends where the interference changes by less than this share, or falls below 1e-7.
+    p, values : float, str or Values
+        Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
+    steps, tol : int, float, optional
+        Steps at most; they end where the interference changes by less than this share, or falls below 1e-7.
 
     Returns
     -------
     Passing
-        `status` is `Status.DIVERGED` where the interference grows tenfold over its first value, which happens
-        if A is not of its kind; x is then that of the step of least interference.
+        `status` is `Status.DIVERGED` where the interference grows tenfold, which happens if A is not of its
+        kind; x is then that of the step of least interference.
 
     Raises
     ------
@@ -171,7 +155,10 @@ def _passed(channel: Channel, x: FloatArray, p: float, values: Values, steps: in
             elif len(path) >= steps:
                 status = Status.STEPS
             else:
-                found, loss = _decode(values, y, sigma, p)
+                # What lies farther out belongs to other laws.
+                at = np.clip(y, (-12.0 if values.support[0] < 0.0 else 0.0) - 30.0 * sigma, 60.0)
+                found, variance = denoised(values, at, sigma, p)
+                loss = float(np.mean(variance))
                 sigmas.append(sigma)
                 path.append(loss)
                 x = found if sigma <= min(sigmas) else x

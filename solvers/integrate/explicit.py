@@ -1,8 +1,4 @@
-"""Smooth flows: Dormand and Prince's pair of orders 5 and 4 with control of the error, group by group.
-
-The compiled loop takes the velocity as a first-class function: it is compiled once for all velocities, and
-both are kept in Numba's cache. Where velocities jump, `inclusion` has the steps.
-"""
+"""Smooth flows: Dormand and Prince's pair of orders 5 and 4 with control of the error, group by group."""
 
 import functools
 import inspect
@@ -48,20 +44,18 @@ ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
 
 @result
 class Trajectory:
-    """States at the times asked for; see :func:`integrate`. What was not reached is nan."""
+    """States `y`, of shape (n_times,) + that of the start, at the times `t`; see :func:`integrate`.
+
+    The integration came to the time `reached`, in so many `steps` that were kept and `rejected` ones;
+    `status` says why it ended. What was not reached is nan.
+    """
 
     t: FloatArray
-    """Times, shape (n_times,)."""
     y: FloatArray
-    """States at these times, shape (n_times,) + that of the start."""
     reached: float
-    """Time that the integration came to."""
     steps: int
-    """Steps that were kept."""
     rejected: int
-    """Steps that were made and taken back."""
     status: Status
-    """Why it ended."""
 
 
 @kernel
@@ -130,7 +124,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 @functools.cache
 def _compiled_march() -> Any:
-    """Compile the loop when it is first needed, for any velocity of the one signature."""
+    """Compile the loop when it is first needed, once for all velocities: they are first-class functions."""
     compiled: Any = kernel(_march)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
     compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))
@@ -182,49 +176,35 @@ def integrate(
     ----------
     velocity : callable
         ``velocity(t, y, parameters, out)`` writes the velocity at the flat state y into the vector `out`. A
-        function compiled by :func:`superposition.theory.kernels.kernel` is called from compiled code, about
-        as fast as if it stood there; a Python function costs some 0.1 ms a step.
+        Python function costs some 0.1 ms a step, one compiled by
+        :func:`superposition.theory.kernels.kernel` next to nothing.
     y0 : array_like of float
         The state at time 0, of any shape. Not modified.
     t : (n_times,) array_like of float
-        Times at which the state is wanted, sorted, not negative; one number is one time. A step ends at each
-        of them, so that nothing is interpolated.
+        Times at which the state is wanted, sorted, not negative; one number is one time. A step ends at each.
     parameters : array_like of float, optional
         Handed on to the velocity as a flat vector.
     group : array_like of int, optional
-        Of the shape of `y0`: entries with the same number, from 0 on, share a scale. By default each entry
-        has its own.
-    rtol : float, optional
-        Error allowed in each step, from 1e-13 to 1e-2: the largest error of a group beside its largest entry.
-    floor : float, optional
-        A group whose entries are all smaller is held to the absolute error ``rtol * floor``. At 0 entries
-        that pass through zero force very short steps.
+        Of the shape of `y0`: entries with the same number share a scale. By default each has its own.
+    rtol, floor : float, optional
+        Error allowed in each step, from 1e-13 to 1e-2: the largest error of a group over its largest entry,
+        or over `floor` if that is larger.
     steps : int, optional
-        Steps after which the run stops, with a status instead of an exception.
+        Steps after which the run stops with a status.
 
     Returns
     -------
     Trajectory
-        Its status is `REACHED`; or `STEPS`, if the budget ran out; `DIVERGED`, if the velocity or the state
-        was not finite in the shortest step; `STALLED`, if the shortest step was not accurate enough.
+        Its status is `REACHED`; `STEPS` if the budget ran out; `DIVERGED` or `STALLED` if the shortest step
+        was not finite or not accurate enough. The steps have order 5 (Dormand and Prince, J. Comput. Appl.
+        Math. 6 (1980) 19). In the end the error is at most about (number of steps) times `rtol` times what
+        the flow makes of a deviation; where the flow contracts it stays near `rtol`.
 
     Raises
     ------
     ValueError
         If an argument has another shape or is out of range, or `velocity` takes other arguments. What it
-        raises itself, for `parameters` of another size for instance, is passed on.
-
-    Notes
-    -----
-    Dormand and Prince's pair: the error is estimated for order 4 and the result has order 5, so that a step's
-    own error is far below `rtol` when that is small. Steps are at most about 3.3 over the fastest rate of
-    decay, for stability. In the end the error is at most about (number of steps) times `rtol` times what the
-    flow makes of a deviation; where the flow contracts it stays near `rtol`.
-
-    References
-    ----------
-    Dormand and Prince, J. Comput. Appl. Math. 6 (1980) 19; Hairer, Norsett and Wanner, Solving Ordinary
-    Differential Equations I (1993), II.4.
+        raises itself is passed on.
 
     Examples
     --------

@@ -1,19 +1,13 @@
 r"""Flows with an l1 force, as differential inclusions: :math:`\dot w \in f(w) - \lambda\,\mathrm{sign}(w)`.
 
 The sign of zero is the interval [-1, 1]: a weight that reaches zero rests there until its smooth force f
-exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign, so
-that its velocity is smooth. Events within a step are then corrected weight by weight:
-
-- `_landed`: a weight that crossed zero stops there if lam holds it (|f| <= lam at the crossing), and
-  otherwise goes on with the other sign;
-- `_woken`: a weight at rest whose force came to exceed lam starts at that moment.
-
-Both are right to second order in the step for the weight itself. Until the end of the step the other weights
-miss O(lam h^2) of its change: the scheme has third order between events and second order through them, which
-is why pairs of higher order, as in `explicit`, gain nothing here.
+exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign. Events
+within a step are then corrected weight by weight, right to second order: `_landed` stops a weight that
+crossed zero, or lets it go on with the other sign; `_woken` starts one at rest whose force came to exceed
+lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
 
 The weights w of a step are a vector: a whole matrix, or a list of those entries that move. `rows` holds the
-encoding (row of the matrix) of each, `lam` the l1 strength of each encoding, f the forces at the four stages.
+row of the matrix of each, `lam` the l1 strength of each row, f the forces at the four stages.
 """
 
 import functools
@@ -51,9 +45,8 @@ _TRUST = 0.5
 # which is some 40 times faster at it. Measured at n = 256, m = 1024: equal at a density of 0.12. The list
 # may then grow.
 _LIST_BELOW, _LIST_UP_TO = 0.12, 0.20
-# A weight at rest is listed when the force on it is above this share of lam: at half of it the list would
-# be twice as long as the weights that move, at nine tenths forces outside the list pass lam within a few
-# steps.
+# A weight at rest is listed when the force on it is above this share of lam: at 0.5 the list would be twice
+# as long as the weights that move, at 0.9 forces outside the list pass lam within a few steps.
 _WATCHED = 0.75
 # Dense steps between two counts of the weights to be listed; a count costs a tenth of a step.
 _COUNT_EVERY = 16
@@ -226,9 +219,8 @@ def _march(
 ) -> tuple[float, float, float, int, int, int]:
     """Integrate w in place to the time `until`, for `most` steps, or until `few` weights need following.
 
-    Returns t, h and curve there, the numbers of steps kept and rejected, and the place of the status in
-    `ENDS`. Longest steps that come back to earlier weights will do so for ever, as each depends on the last
-    weights only, and the rest of the time is skipped. What is at rest up to rounding ends in such a cycle.
+    Returns t, h and curve there, the steps kept and rejected, and the place of the status in `ENDS`. Longest
+    steps that come back to earlier weights will do so for ever, so the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -288,17 +280,6 @@ def _compiled_march(listed: Any) -> Any:
     return compiled
 
 
-def _dense(
-    w: FloatArray, until: float, at: Progress, lam: FloatArray, force: Force, work: FloatArray, few: int
-) -> None:
-    """Follow the whole matrix in place, until the time or until few weights need following."""
-    rows = np.repeat(np.arange(lam.size), w.size // lam.size)
-    state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
-    at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
-    at.steps += steps
-    at.rejected += rejected
-
-
 def _list(
     W: FloatArray,
     until: float,
@@ -309,11 +290,9 @@ def _list(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Follow a list of weights only, in place, until the time or until the list gets long.
-
-    The force on all others is checked after some steps. If one should have left zero so long ago that it
-    matters at the tolerance, the steps are taken back and fewer are made, with a new list.
-    """
+    """Follow a list of weights only, in place, until the time or until the list gets long."""
+    # The force on all others is checked after some steps. If one should have left zero so long ago that it
+    # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     march = _compiled_march(listed) if is_jitted(listed) else _march
     F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
     span = 8 if wakes else at.most
@@ -376,17 +355,13 @@ def advance(
     ----------
     W : (n, m) ndarray of float64
         Weights, C-contiguous; changed in place.
-    until : float
-        Time at which the last step ends.
-    at : Progress
-        Where the integration stands; changed in place.
+    until, at : float, Progress
+        Time at which the last step ends, and where the integration stands; changed in place.
     lam : (n,) ndarray of float64
         l1 strength of each row.
-    force : Force
-        Smooth force on the whole matrix.
-    listed : Force, optional
-        The same on listed weights, compiled: used while few weights move. Without an l1 force do without:
-        weights at rest then wake at the least force, and lists would not last.
+    force, listed : Force
+        Smooth force on the whole matrix, and compiled on listed weights, for while few of them move; left out
+        without an l1 force, as weights at rest then wake at the least force.
     wakes : bool, optional
         Whether the force on a weight at rest can come to exceed lam. Otherwise a list is never checked.
 
@@ -401,7 +376,11 @@ def advance(
     """
     few = -1 if listed is None else int(_LIST_BELOW * W.size)
     w, work = W.reshape(-1), np.empty((lam.size, lam.size))
+    rows = np.repeat(np.arange(lam.size), w.size // lam.size)
     while at.t < until and at.code == _REACHED:
-        _dense(w, until, at, lam, force, work, few)
+        state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
+        at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
+        at.steps += steps
+        at.rejected += rejected
         if listed is not None and at.t < until and at.code == _REACHED:
             _list(W, until, at, lam, force, work, listed, wakes)

@@ -11,8 +11,7 @@ from .flow import LinearFlow, initial_weights, losses
 
 __all__ = ["encoder_limit", "exact_decoder_flow"]
 
-# Rates times time are cut off here, where all that grows has long arrived.
-_FARTHEST = 1e290
+_FARTHEST = 1e290  # rates times time are cut off here, where all that grows has long arrived
 
 
 def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> LinearFlow:
@@ -23,37 +22,25 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
     .. math:: M(t) = e^{\Sigma t}W_0\,[1 + W_0'(e^{2\Sigma t}-1)W_0]^{-1}\,W_0'e^{\Sigma t} .
 
-    The other two flows of tied weights lead to no such equation; for :math:`\Sigma = \lambda 1` all three are
-    the same but for the time, twice as fast for the tied loss.
-
     Parameters
     ----------
     W0 : (n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, entries up to 1e50.
-    covariance : (n_features, n_features) array_like of float
-        Symmetric, without negative eigenvalues, entries up to 1e50.
-    t : (n_times,) array_like of float
-        Times, sorted, not negative; one number is one time.
+    covariance, t : (n_features, n_features), (n_times,) array_like of float
+        Symmetric, without negative eigenvalues, entries up to 1e50; times, sorted, not negative.
 
     Returns
     -------
     LinearFlow
-        W is one root of M: the flow's own W times an orthogonal matrix from the right.
+        W is one root of M: the flow's own W times an orthogonal matrix from the right. Each row of W in the
+        eigenbasis has a relative error of a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what
+        still grows or fades. See Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5
+        (1994) 674.
 
     Raises
     ------
     ValueError
-        If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, or `t` is empty,
-        unsorted or negative.
-
-    Notes
-    -----
-    A time costs n_features n_hidden^2, however late it is. Each row of W in the eigenbasis keeps its digits:
-    relative error a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what still grows or fades.
-
-    References
-    ----------
-    Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5 (1994) 674.
+        If an argument has another shape or is out of range.
 
     Examples
     --------
@@ -75,26 +62,20 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     r"""Where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
-    The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along the curve :math:`e^{\Sigma\tau}w_0` and rests where
-    that meets the unit sphere. So its end depends on the start; it is an eigenvector only if
-    :math:`w_0` is, and comes near the leading one if :math:`w_0` is small.
+    The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and rests where it meets the unit
+    sphere: in an eigenvector only if :math:`w_0` is one, near the leading one if :math:`w_0` is small.
 
     Parameters
     ----------
     w0 : (n_features,) array_like of float
         Initial weights, not all 0, entries up to 1e50.
     covariance : (n_features, n_features) array_like of float
-        Symmetric, with positive eigenvalues.
+        As in `exact_decoder_flow`, with the same errors, but with positive eigenvalues.
 
     Returns
     -------
     w : ndarray (n_features,)
         Relative error about 1e-14 times :math:`1 + \lambda_1|\tau|`.
-
-    Raises
-    ------
-    ValueError
-        If a shape does not fit, `w0` is 0, or `covariance` is not symmetric with positive eigenvalues.
 
     Examples
     --------
@@ -143,11 +124,8 @@ def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
 
 
 def _orthonormal(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the first and the other rows of Q in the QR decomposition of e^logs X below the identity.
-
-    Householder's reflections with the largest entry as pivot keep the digits of each row, however different
-    rows are in size (Cox and Higham, 1998). Rows carry their size as a logarithm: it may be beyond doubles.
-    """
+    """Return the first and the other rows of Q in the QR decomposition of e^logs X below the identity."""
+    # Pivoted Householder reflections keep the digits of rows of all sizes (Cox and Higham, 1998).
     hidden = X.shape[1]
     b, logs = np.vstack((np.eye(hidden), X)), np.concatenate((np.zeros(hidden), logs))
     rows = np.arange(b.shape[0])

@@ -1,9 +1,4 @@
-"""Gradient flows of linear autoencoders at any covariance, integrated to a tolerance.
-
-In the eigenbasis of the covariance each row of the weights (one eigen-direction) is multiplied by small
-matrices that all rows share. So a row that is tiny now and matters later keeps its relative accuracy, and a
-zero row stays zero.
-"""
+"""Gradient flows of linear autoencoders at any covariance, integrated to a tolerance in its eigenbasis."""
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +17,13 @@ _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 
 @result
 class LinearFlow:
-    """Weights along a flow; see :func:`gradient_flow`. What was not reached is nan."""
+    """Weights along a flow at the times `t`; see :func:`gradient_flow`. What was not reached is nan.
+
+    The integration came to the time `reached`, in so many `steps` that were kept (none of a closed form) and
+    `rejected` ones; `status` says why it ended.
+    """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
     W: FloatArray
     """Encodings, row i is feature i; of a pair the decoders A. Shape (n_times, n_features, n_hidden)."""
     B: FloatArray
@@ -33,13 +31,9 @@ class LinearFlow:
     loss: FloatArray
     """Loss per feature of x -> W B x, shape (n_times,)."""
     reached: float
-    """Time that the integration came to."""
     steps: int = 0
-    """Steps that were kept; none where a closed form was evaluated."""
     rejected: int = 0
-    """Steps that were made and taken back."""
     status: Status = Status.REACHED
-    """Why it ended."""
 
 
 @kernel
@@ -88,11 +82,10 @@ def gradient_flow(
     r"""Integrate one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
     ``"pair"`` moves decoder and encoder, :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`:
-    minus half the gradient of :math:`E|x-ABx|^2`. A'A - BB' is conserved; A = B' is not, unless AB commutes
-    with :math:`\Sigma`. The others are flows of tied weights. ``"tied"``, the sum of the last two, is minus
-    half the gradient of :math:`E|x-WW'x|^2`, which a trained model with shared weights follows.
-    ``"encoder"``, Eq. 22 of the source, ends at orthonormal columns, in general not the leading eigenvectors.
-    ``"decoder"`` is Oja's, what Eq. 21 becomes at A = B'.
+    minus half the gradient of :math:`E|x-ABx|^2`. The others are flows of tied weights: ``"tied"``, the sum
+    of the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq. 22 of the Notes
+    (2022), ends at orthonormal columns, in general not the leading eigenvectors; ``"decoder"`` is Oja's (Eq.
+    21).
 
     Parameters
     ----------
@@ -102,54 +95,35 @@ def gradient_flow(
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
     t : (n_times,) array_like of float
-        Times at which weights are wanted, sorted, not negative; one number is one time. Gradient descent on
-        the loss summed over features, at the learning rate eta, makes 2 eta of this time in a step; on the
-        loss per feature 2 eta/n_features.
+        Times at which weights are wanted, sorted, not negative; one number is one time. A step of gradient
+        descent on the loss summed over features, at the learning rate eta, takes 2 eta of this time.
     rule : {"tied", "encoder", "decoder", "pair"}, optional
-        The flow.
+        The flow, see above.
     rtol : float, optional
-        Error allowed in each step, from 1e-13 to 1e-2: the largest entry of any row's error beside the
-        row's largest entry, in the eigenbasis of the covariance. Of a pair, a row is that of A or of B'.
+        Error allowed in each step, from 1e-13 to 1e-2: the largest entry of any row's error over the row's
+        largest entry, in the eigenbasis of the covariance.
     B0 : (n_hidden, n_features) array_like of float, optional
         Initial encoder of a pair, W0' by default.
     steps : int, optional
-        Steps after which the run stops, with a status instead of an exception.
+        Steps after which the run stops with a status.
 
     Returns
     -------
     LinearFlow
+        Entries of W are off by half of `rtol` at most (measured for up to 8 features, :math:`\lambda_1 t \le
+        50`). A start on the way to a saddle leaves it once rounding, 1e-16 of the largest weight, has grown.
 
     Raises
     ------
     ValueError
-        If a shape does not fit, `covariance` is not symmetric or has a negative eigenvalue, `t` is empty,
-        unsorted or negative, `rule` is unknown, `B0` is given to another rule than ``"pair"``, or `rtol` or
-        `steps` is out of range.
-
-    Notes
-    -----
-    By :func:`superposition.solvers.integrate.integrate`. Entries of W are off by half of `rtol` at most
-    (measured for random problems of up to 8 features, weights of order 1, :math:`\lambda_1 t \le 50`), the
-    loss by a few n_features roundings of the mean eigenvalue. A start on the way to a saddle leaves it once
-    the rounding of the change of basis, 1e-16 of the largest weight, has grown. Steps are at most about
-    :math:`1/\lambda_1` long, for stability; one costs some 24 n_features n_hidden^2 multiplications.
-
-    References
-    ----------
-    Notes (2022), Eqs. 20-22; Oja, Int. J. Neural Systems 1 (1989) 61.
+        If an argument has another shape or is out of range, or `B0` is given to another rule than ``"pair"``.
 
     Examples
     --------
-    The source's flow rests at any orthonormal weights, that of the tied loss at the leading eigenvector:
+    The source's flow rests at any orthonormal weights; equal at the start, decoder and encoder part at once:
 
-    >>> for rule in ("encoder", "tied"):
-    ...     found = gradient_flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], rule)
-    ...     print(rule, found.loss.round(6))
-    encoder [0.82 0.82]
-    tied [0.82 0.5 ]
-
-    Equal at the start, decoder and encoder part at once:
-
+    >>> gradient_flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], "encoder").loss.round(6)
+    array([0.82, 0.82])
     >>> found = gradient_flow([[0.1], [0.3]], [[2.0, 0.0], [0.0, 1.0]], [1.0, 60.0], "pair")
     >>> print(found.W[0].ravel().round(3), found.B[0].ravel().round(3), round(float(found.loss[1]), 9))
     [0.482 0.578] [0.448 0.604] 0.5

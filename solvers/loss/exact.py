@@ -29,8 +29,8 @@ def exact_loss(
     b : float or (n,) array_like of float
         Bias of the outputs.
     law : float or Features
-        Law of the data. A number is the probability p in (0, 1] that a feature is on, p = 1 - S for sparsity
-        S; features are then independent, alike and uniform on [0, 1].
+        Law of the data. A number is the probability p = 1 - S in (0, 1] that a feature is on, of independent
+        features uniform on [0, 1].
     tol : float, optional
         Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
     rows : sequence of int, optional
@@ -39,28 +39,20 @@ def exact_loss(
     Returns
     -------
     Loss
-        `loss` is the mean over the outputs asked for, in their order in `per_feature`.
+        `loss` is the mean over the outputs asked for, in their order in `per_feature`. `evaluator` chooses
+        the method, which the result names; the page "The exact loss at any law" describes them. With few
+        features of bounded values only rounding is left; independent uniform features have a lattice sum,
+        good to 4e-12 of p/3 for 512 features with random weights. What is cut off is bounded as
+        `methods.uniform` and `methods.lattice` derive (for binary values no better than 1e-4 of the loss).
+        The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. The cost
+        is n^2 times the number of frequencies, 0.7 ns each for uniform values: a hundred where many features
+        are on at once, up to some 1e4 where few are. Results do not depend on the number of threads.
 
     Raises
     ------
     ValueError
-        If an argument has another shape, is not finite or lies outside its range, or if rounding would
-        leave no more than two digits of a loss.
-
-    Notes
-    -----
-    `evaluator` chooses the method, which the result names. Few features with bounded values: folded means or
-    a sum over all patterns, and only rounding is left. Independent uniform features: a lattice sum, good to
-    4e-12 of p/3 for 512 features with random weights. Other bounded values, groups, exactly k on: a simpler
-    sum, or moments where the ReLU of an output never bends. What the two sums cut off is bounded as
-    `methods.uniform` and `methods.lattice` derive. Sums of binary values have atoms, where the bound stays at
-    1e-4 of the loss and takes seconds a row. Values without bounds: an integral that converges exponentially.
-
-    The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. It scales
-    with the square of the range of the output. Weights may differ by any factor, except in the simpler sum,
-    where the estimate grows with their spread. The cost is n^2 times the number of frequencies, 0.7 ns each
-    for uniform values: a hundred where many features are on at once, up to some 1e4 where few are. Rows are
-    shared among Numba's threads; results do not depend on their number.
+        If an argument has another shape or is out of range, or rounding would leave at most two digits of a
+        loss.
 
     Examples
     --------
@@ -78,26 +70,14 @@ def exact_loss(
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:
     """Exact expected loss of one output, E (x_i - ReLU(row . x + b))^2.
 
+    As `exact_loss`, with vectors of size 1; `loss` includes the importance of feature i.
+
     Parameters
     ----------
-    row : (n,) array_like of float
-        The output's weights; entries up to 1e50. Not modified.
-    i : int
-        The feature that the output is to reconstruct, 0 <= i < n.
-    b : float
-        Bias of the output.
-    law, tol
+    row, i, b : (n,) array_like of float, int, float
+        The output's weights, up to 1e50, the feature that it is to reconstruct, and its bias.
+    law, tol : optional
         As for `exact_loss`.
-
-    Returns
-    -------
-    Loss
-        With vectors of size 1; `loss` includes the importance of feature i.
-
-    Raises
-    ------
-    ValueError
-        As in `exact_loss`.
 
     Examples
     --------
@@ -125,37 +105,28 @@ def value_and_gradient(
 
     Parameters
     ----------
-    M, b, law
+    M, b, law, rows : optional
         As for `exact_loss`.
     tol : float, optional
         Error of the loss to aim at, in units of E x_i^2. Its bound is far from sharp: at the default the
-        gradient of models of 16 to 128 features is good to 1e-9. Up to 14 independent uniform features leave
-        nothing but rounding.
-    rows : sequence of int, optional
-        Outputs to restrict loss and gradient to, as in `exact_loss`; all by default.
+        gradient of models of 16 to 128 features is good to 1e-9.
     frequencies : int, optional
-        Terms of a lattice sum at most, whatever the bound; by default some 2^26/n_features. With it the error
-        of the loss is an estimate as that of the gradient is.
+        Terms of a lattice sum at most, by default some 2^26/n_features. With it the error of the loss is an
+        estimate, not a bound.
 
     Returns
     -------
     Loss
-        Where an output is exactly 0 with positive probability while its feature is on, as that of a zero row
-        with bias 0, the loss has a kink. Each derivative is then the mean of those to both sides, for every
-        law: the derivative itself along directions where there is one. (PyTorch takes such outputs as off.)
+        Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
+        and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
+        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), which the derivatives may be
+        far below where they cancel, and what the upper half of a sum over frequencies changes. Both are
+        estimates; brute force in exact arithmetic has not exceeded them.
 
     Raises
     ------
     ValueError
-        As in `exact_loss`, and if no more than two digits of a row's derivatives would be left, next to the
-        largest of them and the largest E x_j^2.
-
-    Notes
-    -----
-    `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j). The derivatives may be far
-    below that where they cancel: by M_ii of the model M = 1 - 1e-15 alone it is 2e-15 p/3, and off by
-    1e-16 p. Where a sum over frequencies is cut off, it also has what the upper half of them changes.
-    Both are estimates; brute force in exact arithmetic has not exceeded them.
+        As in `exact_loss`, and if at most two digits of a row's derivatives would be left.
 
     Examples
     --------
@@ -172,24 +143,8 @@ def exact_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives of the exact loss per feature by M and by b.
 
-    Brute force agrees to 1e-10 of the largest entry of a row, with weights that differ by twelve decades, but
-    where the derivatives themselves cancel: `value_and_gradient` returns them with their errors, and tells
-    in which units these are.
-
-    Parameters
-    ----------
-    M, b, law, tol
-        As for `value_and_gradient`.
-
-    Returns
-    -------
-    by_M : (n, n) ndarray of float64
-    by_b : (n,) ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        As in `exact_loss` and `value_and_gradient`.
+    Good to 1e-10 of the largest entry of a row, except where the derivatives themselves cancel:
+    `value_and_gradient`, whose arguments and errors these are, returns them with their errors.
 
     Examples
     --------

@@ -27,20 +27,14 @@ STEP = 1e-3  # of the differences, in units of the largest weight
 
 @result
 class RowDerivatives:
-    """Loss of one output and its derivatives; coordinates are the row's entries, then the bias.
-
-    Attributes
-    ----------
-    loss : float
-        Of this output alone, so per feature: E (x_i - ReLU(row . x + b))^2, without importance.
-    gradient : (n + 1,) ndarray of float64
-    hessian : (n + 1, n + 1) ndarray of float64
-        Symmetric.
-    """
+    """Loss of one output and its derivatives; coordinates are the row's n entries, then the bias."""
 
     loss: float
+    """Loss per feature, E (x_i - ReLU(row . x + b))^2, without importance."""
     gradient: FloatArray
+    """Shape (n + 1,)."""
     hessian: FloatArray
+    """Symmetric, shape (n + 1, n + 1)."""
 
 
 def row_hessian(
@@ -50,38 +44,26 @@ def row_hessian(
 
     Parameters
     ----------
-    row : (n,) array_like of float
-        The output's weights. Not modified.
-    i : int
-        The feature that the output is to reconstruct.
-    b : float
-        Bias of the output.
-    law : float or Features
-        As for `exact_loss`.
+    row, i, b, law : (n,) array_like of float, int, float, float or Features
+        As for `superposition.solvers.loss.row_loss`.
     frequencies : int, optional
         Terms of the lattice sum, the only approximation.
 
     Returns
     -------
     RowDerivatives
+        For independent features uniform on [0, scale] or [-scale, scale], derivatives pass under the sum of
+        `exact_loss`. What it leaves out falls like frequencies^-2; double `frequencies` to see it. In rugs of
+        16 to 64 features the Hessian is good to about 1e-7 of its largest entry; entries that differ by
+        factors of a hundred need more frequencies. For all other laws it is the fourth-order central
+        difference of the exact gradient, good to about 1e-8 of the largest entry where the loss is smooth:
+        not for binary values, whose sums have atoms, and not where b, M_ii + b and the row's entries are 0 at
+        once.
 
     Raises
     ------
     ValueError
         If an argument has another shape, is not finite or lies outside its range.
-
-    Notes
-    -----
-    For independent features uniform on [0, scale] or [-scale, scale], derivatives pass under the sum of
-    `exact_loss`. What it leaves out falls like frequencies^-4 in the loss and frequencies^-2 in the Hessian;
-    double `frequencies` to see it. In rugs of 16 to 64 features the Hessian is good to about 1e-7 of its
-    largest entry. Where entries differ by factors of a hundred and more, more frequencies are needed. The
-    cost is n² times `frequencies`, 0.1 s for 64 features.
-
-    For all other laws it is the fourth-order central difference of the exact gradient, good to about 1e-8 of
-    the largest entry where the loss is smooth, at the cost of 4 n + 5 gradients. The loss is twice
-    differentiable where b, M_ii + b and the row's entries are not 0 at once; for binary values it is so
-    nowhere, as their sums have atoms.
 
     Examples
     --------
@@ -156,10 +138,7 @@ def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArra
 def _of_heard(
     m: FloatArray, p: FloatArray, a: float, own: float, b: float, values: Values, frequencies: int
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the loss, its derivatives by (b, a) and by m, and the second ones.
-
-    These are by pairs of (b, a), by one of (b, a) and one of m, and by pairs of m. No entry of `m` is 0.
-    """
+    """Return the loss, its derivatives by (b, a) and m, the second by (b, a) twice, (b, a) and m, m twice."""
     parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])
     none = float(off[-1])

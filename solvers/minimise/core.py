@@ -15,8 +15,7 @@ from ..threads import each
 
 __all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
 
-# Curvatures below this share of the largest one are flat: differences do not resolve them.
-_FLAT = 1e-8
+_FLAT = 1e-8  # curvatures below this share of the largest one are flat: differences do not resolve them
 # Differences to both sides that disagree by this share of the largest curvature are those of a kink.
 _KINK = 1e-2
 
@@ -99,10 +98,10 @@ def descend(
 ) -> End:
     """Descend by L-BFGS-B from `x`.
 
-    `function` returns value and gradient, or without `gradient` the value, which is then differenced in
-    relative steps. `l1` adds a kink, the sum of l1 |x|. `metric` T, a vector or without bounds and kinks a
-    matrix, makes the steps those of y with x = T y. The descent stops where the gradient is no longer than
-    `still`, and at `until`, a time of `perf_counter`.
+    `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
+    the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, makes the steps those of y
+    with x = T y. The descent stops where the gradient's length is at most `still`, and at the time `until` of
+    `perf_counter`.
     """
     variables = _Variables(x, l1, metric)
     last = least = slope = np.inf
@@ -142,10 +141,7 @@ def trust(
     steps: int,
     gtol: float,
 ) -> End:
-    """Descend by trust regions on value, gradient and Hessian, then take Newton steps.
-
-    The regions stop where the value no longer shows the gain; the gradient is good to far more digits.
-    """
+    """Descend by trust regions; then, where the value no longer shows the gain, take Newton steps."""
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
     def known(y: bytes) -> tuple[float, FloatArray, FloatArray]:
@@ -164,9 +160,6 @@ def trust(
     slope = float(np.linalg.norm(jac(x)))
     status = Status.CONVERGED if slope < gtol else Status.STALLED
     return End(x, float(value(x)), slope, int(found.nit), status)
-
-
-# --- Races --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -205,11 +198,7 @@ def race(
     workers: int | None = 1,
     whole: bool = False,
 ) -> tuple[list[End], list[End]]:
-    """Return the ends of the last round, best first, and those that were left behind on the way.
-
-    All descend as the first round says, the best of their distinct ends as the next one says, and so on.
-    `workers` threads share each round; the ends do not depend on their number.
-    """
+    """Return the ends of the last round, best first, and those left behind; the best distinct ones go on."""
     field, lost = list(field), []
     for one in rounds:
 
@@ -224,9 +213,6 @@ def race(
         field = distinct(ends, None, one.kept, one.near)
         lost += ends[len(field) :]
     return field, lost
-
-
-# --- Second derivatives -------------------------------------------------------------------------------------
 
 
 def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray | None:
@@ -253,11 +239,7 @@ def newton(
     slope: Callable[[FloatArray], float],
     steps: int = 4,
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
-    """Take Newton steps with one Hessian while `slope` halves, across the columns of `fixed`.
-
-    These are directions of symmetries, along which nothing changes, and variables at bounds. Returned are the
-    point, the least curvature and its direction; None where nothing is free.
-    """
+    """Take Newton steps across the columns of `fixed`; return point, least curvature and its direction."""
     kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
     if not kept.size:
         return x, None, None

@@ -30,8 +30,7 @@ _DESCENT, _END = 1e-5, 1e-9
 class Objective:
     """Loss per feature plus penalty, over the loss of the zero model, as a function of one flat vector.
 
-    The vector holds W_out, then W_in unless it is tied, then the free biases. `until` is the time of
-    `perf_counter` at which descents stop.
+    The vector holds W_out, W_in unless it is tied, the free biases. Descents stop at the time `until`.
     """
 
     n: int
@@ -60,6 +59,7 @@ class Objective:
         if not 1e-300 < self.unit < np.inf:
             raise ValueError(f"`law` must have a loss of the zero model in [1e-300, inf); got {self.unit:g}.")
         self.biases = {True: n, False: 0, "common": 1}[self.bias]
+        self.size = n * self.m * (1 if self.tied else 2) + self.biases  # of the vector
         self._check_penalty()
         self.loss = Descent(features, 0 if self.limit else self.classes, _FREQUENCIES, _DESCENT, _END)
         self.exact, folded = self.loss.exact, self.loss.method == "folds"
@@ -100,11 +100,6 @@ class Objective:
     def refine(self) -> None:
         """Take four times as long for each gradient of many features from here on."""
         self.loss.frequencies, self.loss.tol = 4 * self.loss.frequencies, _END
-
-    @property
-    def size(self) -> int:
-        """Length of the vector."""
-        return self.n * self.m * (1 if self.tied else 2) + self.biases
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return W_out, W_in and b."""

@@ -8,42 +8,23 @@ __all__ = ["Certificate", "Local", "Minimum"]
 
 @result
 class Certificate:
-    """How sure it is that a model has the least loss.
-
-    Attributes
-    ----------
-    kind : str
-        "branch and bound": no model with free biases has a loss below `lower_bound`, numerically: branch
-        and bound in double precision; the same for all models with b = 0 if "zero bias" is added. "many
-        starts": the lowest of the local minima found from `work` starts; `lower_bound` is the best that is
-        proved for all models of this size (`solvers.minimise.lower_bound`), 0 where no bound is known.
-    lower_bound : float
-        Loss per feature that no model goes below.
-    gap : float
-        The model's loss minus `lower_bound`.
-    work : int
-        Boxes or starts used.
-    """
+    """How sure it is that a model has the least loss."""
 
     kind: str
+    """'branch and bound' (in double precision): no model with free biases has a loss below `lower_bound`;
+    with 'zero bias' added, no model with b = 0. 'many starts': the model is the lowest local minimum
+    found."""
     lower_bound: float
+    """Loss per feature that no model goes below: for 'many starts' `solvers.minimise.lower_bound`."""
     gap: float
+    """The model's loss minus `lower_bound`."""
     work: int
+    """Boxes or starts used."""
 
 
 @result
 class Local:
-    """One of the minima that were found.
-
-    Attributes
-    ----------
-    objective : float
-        Loss per feature and penalty.
-    hits : int
-        How many starts ended here, up to symmetries.
-    W_out, W_in, b : ndarray of float64
-        The model ReLU(W_out W_in x + b).
-    """
+    """A minimum W_out, W_in, b, its objective (loss per feature and penalty), and the `hits` of starts."""
 
     objective: float
     hits: int
@@ -56,71 +37,48 @@ class Local:
 class Minimum:
     """The least model ReLU(W_out W_in x + b) that was found.
 
-    Attributes
-    ----------
-    W_out : (n_features, n_hidden) ndarray of float64
-        Decoder.
-    W_in : (n_hidden, n_features) ndarray of float64
-        Encoder, the transpose of `W_out` in a tied model.
-    b : (n_features,) ndarray of float64
-        Bias.
-    loss : float
-        Exact loss per feature: the mean of importance times squared error. Without the penalty.
-    error_estimate : float
-        What `loss` is off by at most.
-    objective : float
-        The loss with the penalty.
-    gradient_norm : float
-        Length of the gradient of the objective by all free weights and biases, divided by the loss of the
-        model that always answers 0. With an l1 penalty that of the shortest subgradient.
-    gradient_error : float
-        What it may be off by, without a penalty's share: by rounding, and by what the sums over frequencies
-        leave out for many features.
-    curvature : float or None
-        Least eigenvalue of the objective's Hessian, divided in the same way, without the zeros of symmetries.
-        None at kinks, or where it is expensive (from 15 features on): see `validate.codes.curvatures`.
-    minima : tuple of Local
-        The distinct minima of all starts, best first. Two are the same if their objectives are and their
-        matrices W_out W_in and biases are, up to the order of features that the law leaves alike. From 10
-        features on only the best are descended to the end (see `minimise`), and the best may have no start.
-    losses : (starts,) ndarray of float64
-        The objective that each start ended at, ascending; in a race of those left behind by few frequencies.
-    hits : int
-        Starts, but for given ones, that ended within 1e-6 of the least objective, in units of the loss of the
-        zero model. A minimum that as many starts lead to would have been missed with probability e^-hits.
-        In a race, starts that lead to one minimum of the samples go on as one and count together.
-    starts : int
-        Starts that were made: random ones, ordered ones and given ones.
-    planned : int
-        Starts that were to be made; more than `starts` if a budget of seconds ran out.
-    arrived : int
-        Starts whose gradient became as small as was asked for.
-    steps : int
-        Steps of all descents.
-    status : Status
-        How the descent ended that led to the model.
-    certificate : Certificate
-        How sure it is that no model of this size has a lower loss.
+    Gradient and curvature are those of the objective over the loss of the zero model.
     """
 
     W_out: FloatArray
+    """Decoder, shape (n_features, n_hidden)."""
     W_in: FloatArray
+    """Encoder, shape (n_hidden, n_features); the transpose of `W_out` in a tied model."""
     b: FloatArray
+    """Biases, shape (n_features,)."""
     loss: float
+    """Exact loss per feature, the mean of importance times squared error, without the penalty."""
     error_estimate: float
+    """What `loss` is off by at most."""
     objective: float
+    """The loss with the penalty."""
     gradient_norm: float
+    """Length of the gradient by free weights and biases; with an l1 penalty of the shortest subgradient."""
     gradient_error: float
+    """What it may be off by, without a penalty's share."""
     curvature: float | None
+    """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
+    on, where it is expensive: see `validate.codes.curvatures`."""
     minima: tuple[Local, ...]
+    """Distinct minima of all starts, best first, up to the order of features that the law leaves alike. In a
+    race only the best are descended to the end, and the best may have no start."""
     losses: FloatArray
+    """The objective that each start ended at, ascending, shape (starts,)."""
     hits: int
+    """Random and ordered starts that ended within 1e-6 of the least objective, in units of the loss of the
+    zero model. A minimum that as many starts lead to would have been missed with probability e^-hits."""
     starts: int
+    """Starts that were made: random, ordered and given ones."""
     planned: int
+    """Starts that were to be made; more than `starts` if a budget of seconds ran out."""
     arrived: int
+    """Starts whose gradient became as small as was asked for."""
     steps: int
+    """Steps of all descents."""
     status: Status
+    """How the descent ended that led to the model."""
     certificate: Certificate
+    """How sure it is that no model of this size has a lower loss."""
 
     @property
     def W(self) -> FloatArray:

@@ -9,24 +9,18 @@ from ...theory.features import Features
 
 __all__ = ["Samples"]
 
-# Draws for each sample at most, and features that are on in the mean sample at least.
-_DRAWS, _ON = 32, 2.0
-# Features up to which weights of samples match all second moments, not only squares.
-_MOMENTS = 32
+_DRAWS, _ON = 32, 2.0  # draws for each sample at most, and features that are on in the mean sample at least
+_MOMENTS = 32  # features up to which weights of samples match all second moments, not only squares
 # Share of its first weight that a sample keeps: with negative weights the loss would have no minimum.
 _LEAST = 0.1
-# Multiplications of a matrix product that BLAS does by one thread.
-_PRODUCT = 200_000
+_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does by one thread
 
 
 class Samples:
-    """The mean loss of samples, weighted so that first and second moments are those of the law.
-
-    Rare independent features are drawn more often than they are on, and weighted by the ratio of
-    probabilities. Inputs without any feature on are one sample.
-    """
+    """The mean loss of samples, weighted so that first and second moments are those of the law."""
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):
+        # Rare features are drawn more often than they are on; inputs with none on are one sample.
         drawn, raised = law, np.maximum(law.p, min(1.0, _ON / law.n_features))
         if law.independent:
             drawn = replace(law, p=raised)

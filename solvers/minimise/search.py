@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
@@ -29,45 +30,34 @@ from .starts import Model, moved, ordered, random
 __all__ = ["descend", "lower_bound", "minimise"]
 
 _MOST_FEATURES, _LARGEST = 64, 1024
-# Largest weight that is given: the loss holds fourth powers of it.
-_HUGE = 1e20
-# Steps of 50 ns in a Hessian by differences: two gradients for each free weight.
-_WORK = 2e8
+_HUGE = 1e20  # largest weight that is given: the loss holds fourth powers of it
+_WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
 # Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
 _STEP, _LEAST_STEP = 1e-5, 1e-10
 # Steps by four times the frequencies, and by 16 times.
 _FINER = (30, 5)
-# Length of the step off a saddle.
-_KICK = 0.05
-# Encodings shorter than this count as dropped when their biases are set.
-_SMALL = 0.1
-# A race, first by samples: how many, and frequencies that judge the ends; steps and gradient of a
-# descent; moves of features for each random start, how many of them begin at the same ends and at how many
-# ends; and distinct ends that are kept.
+_KICK = 0.05  # length of the step off a saddle
+_SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
+# A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
+# of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
 _SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
-# Then by the loss itself: steps of all that are kept, of whom two and all within so much of the best, in
-# units of the zero model, go on. Without a metric the first steps are many, by few frequencies, to this
-# gradient.
+# Then on the loss itself: steps of all that are kept; two and all within so much of the best go on; the
+# gradient to which few frequencies lead where there is no metric.
 _SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
 # Variables up to which the Hessian on the samples is the metric of descents, step of its differences, and the
 # least curvature, in units of the largest.
 _METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
 # Shares of a budget of seconds after which the first round ends, and the moves of features.
 _STARTS, _MOVES = 0.4, 0.6
-# Seconds after which a line on a terminal tells of the progress.
-_QUIET = 2.0
-# Rarer features have no bound.
-_LEAST_P = 1e-100
+_QUIET = 2.0  # seconds after which a line on a terminal tells of the progress
+_LEAST_P = 1e-100  # rarer features have no bound
 # Objectives, in units of the zero model, and invariants of M and b that count as the same; and in a race.
 _SAME, _ALIKE = 1e-6, 1e-3
 _SAME_RACED, _ALIKE_RACED = 1e-4, 1e-2
 
 
 def _descent(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None) -> End:
-    """Descend, with an l1 penalty as a kink, and say whether the gradient is within `tol`.
-
-    Biases are scaled: above 0 they cost b² on the many inputs without features, a stiffness of 1/p.
-    """
+    """Descend, with an l1 penalty as a kink, and say whether the gradient is within `tol`."""
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
     settings: Any = {"l1": l1, "steps": steps, "until": aim.until}
@@ -77,6 +67,7 @@ def _descent(aim: Objective, x: FloatArray, steps: int, tol: float, metric: Floa
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
+        # Biases above 0 cost b² on the many inputs without features, a stiffness of 1/p.
         scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
         found = core.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
     if found.status is Status.DIVERGED:
@@ -175,9 +166,6 @@ def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | Non
     return replace(found, status=Status.CONVERGED if still else end.status), vector
 
 
-# --- Telling minima apart ----------------------------------------------------------------------------------
-
-
 def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
     """Return numbers that tell matrices M and biases apart, whatever the order of alike features."""
     W_out, W_in, b = aim.split(x)
@@ -194,42 +182,26 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
 
 def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
     """Return whether two ends are one minimum up to symmetries."""
-    known: dict[int, tuple[FloatArray, FloatArray]] = {}
 
-    def marks(end: End) -> FloatArray:
-        if id(end.x) not in known:
-            known[id(end.x)] = end.x, _invariants(aim, end.x)
-        return known[id(end.x)][1]
+    @cache
+    def marks(x: bytes) -> FloatArray:
+        return _invariants(aim, np.frombuffer(x))
 
     def alike(one: End, other: End) -> bool:
         if abs(one.value - other.value) > same:
             return False
-        first, second = marks(one), marks(other)
+        first, second = marks(one.x.tobytes()), marks(other.x.tobytes())
         return bool(np.all(np.abs(first - second) <= close * (1.0 + np.abs(second))))
 
     return alike
 
 
 def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
-    """Return the best proved lower bound of the loss per feature of any model of this size.
+    """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
 
-    Parameters
-    ----------
-    n_features, n_hidden : int
-    law : float or Features
-        As for `minimise`.
-
-    Returns
-    -------
-    float
-        For any ReLU(M x + b) with rank(M) <= n_hidden: the largest of `theory.codes.decoder_bound` and
-        `theory.codes.relu_bound`, of features that are alike, and `theory.unequal.loss_bound`, of uniform
-        values. 0 where none holds.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the law has not so many features.
+    It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
+    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds. Arguments are those of
+    `minimise`.
 
     Examples
     --------
@@ -253,16 +225,12 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     return found
 
 
-def _certificate(aim: Objective, loss: float, work: int) -> Certificate:
-    """Return the best bound that is known of all models, 0 if only some inputs are counted."""
-    bound = lower_bound(aim.n, aim.m, aim.features) if aim.classes is None and not aim.limit else 0.0
-    return Certificate("many starts", min(bound, loss), loss - min(bound, loss), work)
-
-
 def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: int = 0) -> Minimum:
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.loss.end(np.ascontiguousarray(W_out @ W_in), b)
     reached = {k: end.value for end in ends for k in end.starts}
+    every = aim.classes is None and not aim.limit  # else no bound is known
+    bound = min(lower_bound(aim.n, aim.m, aim.features) if every else 0.0, loss)
     minima = distinct([end for end in ends if np.isfinite(end.value)], _alike(aim, _SAME, _ALIKE))
     return Minimum(
         W_out=W_out,
@@ -282,11 +250,8 @@ def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: in
         arrived=sum(len(end.starts) for end in ends if end.status is Status.CONVERGED),
         steps=sum(end.steps for end in ends),
         status=best.status,
-        certificate=_certificate(aim, loss, len(reached)),
+        certificate=Certificate("many starts", bound, loss - bound, len(reached)),
     )
-
-
-# --- The search --------------------------------------------------------------------------------------------
 
 
 class _Search:
@@ -390,10 +355,7 @@ class _Search:
     def explored(
         self, cheap: Objective, judge: Objective, begin: list[End], moves: int, rng: np.random.Generator
     ) -> list[End]:
-        """Return the distinct ends of a cheap objective, of all starts and of moves of the best ends.
-
-        The loss itself judges them: samples favour the models that fit them best.
-        """
+        """Return distinct ends of a cheap objective, judged by the loss, of starts and moves of the best."""
         aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
         alike = _alike(aim, _SAME_RACED, _ALIKE_RACED)
         pool = distinct(self.descended(cheap, begin, limits, _STARTS, judge), alike)
@@ -422,22 +384,12 @@ def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
     return np.asarray(vectors / np.sqrt(np.maximum(np.abs(values), _METRIC_LEAST * np.abs(values).max())))
 
 
-# --- Public ------------------------------------------------------------------------------------------------
-
-
 def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     W_out, W_in = arguments.matrix(names[0], model[0], (n, m)), arguments.matrix(names[1], model[1], (m, n))
     parts = W_out, W_in, arguments.vector(names[2], model[2], n)
     for name, part in zip(names, parts, strict=True):
         arguments.real(name, part, -_HUGE, _HUGE)
     return parts
-
-
-def _refused(importance: Any) -> None:
-    """Refuse importances that do not come with the law."""
-    if importance is not None:
-        rule = "be part of the law, Features(n_features, p, importance=...)"
-        raise ValueError(f"`importance` must {rule}; got {arguments.shown(importance)}.")
 
 
 def minimise(
@@ -462,52 +414,45 @@ def minimise(
 ) -> Minimum:
     r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
+    L-BFGS-B from each start, on the loss of `solvers.loss.evaluator`; the best end is finished by Newton's
+    method, which leaves saddles. From 10 independent features on the starts race on 2048 samples of the law
+    first. The page "Best models" of the documentation has the details.
+
     Parameters
     ----------
     n_features, n_hidden : int
         n from 1 to 64, m from 1 to 64.
     law : float or Features
-        Probability that a feature is on, for independent features uniform on [0, 1], or any law. The number
-        0 stands for the limit of rare features: the loss is then the limit of loss/p, L_1/n, and biases are
-        not positive, because L_0 weighs infinitely more.
-    tied : bool, optional
-        Whether W_out is the transpose of W_in.
-    bias : {True, False, "common"}, optional
-        A bias for each output, none, or one for all.
+        Probability that a feature is on, for independent features uniform on [0, 1], or any law. The number 0
+        stands for the limit of rare features: the loss is then that of loss/p, L_1/n, with biases at most 0.
+    tied, bias : bool, {True, False, "common"}, optional
+        Whether W_out is the transpose of W_in; a bias for each output, none, or one for all.
     penalty : tuple or callable, optional
         ``("l1", lam)`` adds :math:`\frac{\lambda}{n} \sum |w|` over all free weights, ``("interference",
-        lam)`` adds :math:`\frac{\lambda}{n} \sum_{i \ne j} M_{ij}^2` with M = W_out W_in. A function takes
-        W_out, W_in, b and returns a value, which is added to the loss per feature, and its derivatives by
-        the three; those of a tied model are added.
+        lam)`` adds :math:`\frac{\lambda}{n} \sum_{i \ne j} M_{ij}^2` with M = W_out W_in. A function of
+        W_out, W_in, b returns a value, which is added to the loss per feature, and its three derivatives.
     classes : int, optional
-        Count only inputs with at most so many features on. The loss is then the part of the expected loss
-        that comes from them.
+        Count only the part of the expected loss from inputs with at most so many features on.
     largest : float, optional
-        Bound of the absolute value of each weight; biases are free. Without it free weights of sparse
-        features grow by many decades, and descents end on the way.
-    starts : int, optional
-        Random starts. Ordered ones are added to them: axes with antipodes, regular polygons, and orthogonal
-        sets of the features that matter most, by importance times second moment.
-    steps : int, optional
-        Steps of each descent at most.
-    tol : float, optional
-        A descent has converged where `gradient_norm`, with its error, is at most this.
+        Bound of the absolute value of each weight. Without it free weights of sparse features grow by many
+        decades, and descents end on the way.
+    starts, rng : int, Generator, int or None, optional
+        Random starts, in addition to ordered ones, and what draws them.
+    steps, tol : int, float, optional
+        Steps of each descent at most; it has converged where `gradient_norm`, with its error, is at most
+        `tol`.
     first : sequence, optional
         More starts: matrices W (n_features, n_hidden), or models (W_out, W_in, b).
-    rng : Generator, int or None, optional
-        Generator, or seed of one, that draws the starts. None draws a fresh seed.
     seconds : float, optional
-        Budget: after it descents stop, and the best model so far is returned; `message` says how many starts
-        were made. What is found then depends on the speed of the machine. Without a budget, the default, the
-        same seed gives the same numbers.
+        Budget after which the best model so far is returned. What is found then depends on the machine;
+        without a budget the same seed gives the same numbers.
     progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
-        By default a search that takes more than two seconds tells of these in a line on the terminal, if
-        there is one; not with False.
+        By default a line on a terminal tells of a search longer than two seconds; not with False.
     workers : int, optional
         Threads that share the descents; all of Numba's by default. The result does not depend on it.
     importance : None, optional
-        Belongs to the law, ``Features(n_features, p, importance=...)``; refused here.
+        Refused, as it belongs to the law.
 
     Returns
     -------
@@ -517,19 +462,6 @@ def minimise(
     ------
     ValueError
         If an argument is out of range, or the law has not so many features.
-
-    Notes
-    -----
-    L-BFGS-B from each start. An output that is never positive has no gradient: its bias becomes the mean of
-    its feature, and the descent goes on. The best end is finished by Newton's method, which leaves saddles.
-    The loss comes from `solvers.loss.evaluator`: folds for up to 14 independent features with uniform values,
-    all patterns for few others with bounded values, or of few classes, else transforms.
-
-    From 10 independent features on the starts race. All descend on the mean loss of 2048 samples of the law,
-    weighted to have its first and second moments; the loss itself judges their ends. Then features are moved
-    in the best ends, six times for each random start: two are exchanged, or one gets new weights. The six
-    best ends take a few steps on the loss itself, with the Hessian on the samples as metric, and the best of
-    these descend to `tol`.
 
     Examples
     --------
@@ -542,7 +474,9 @@ def minimise(
     count, most = arguments.integer("starts", starts, 0, 10**6), arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     generator = arguments.generator("rng", rng)
-    _refused(importance)
+    if importance is not None:
+        rule = "be part of the law, Features(n_features, p, importance=...)"
+        raise ValueError(f"`importance` must {rule}; got {arguments.shown(importance)}.")
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
     if first is not None and not isinstance(first, list | tuple):
         raise ValueError(f"`first` must be a list of models; got {arguments.shown(first)}.")
@@ -585,31 +519,20 @@ def descend(
 ) -> Minimum:
     """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
 
+    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound weighs them: the
+    descent is then the same for every split of one product.
+
     Parameters
     ----------
-    W_out : (n_features, n_hidden) array_like of float
-        Decoder. Not modified.
-    W_in : (n_hidden, n_features) array_like of float
-        Encoder; in a tied model it has to be the transpose of the decoder. Not modified.
-    b : (n_features,) array_like of float
-        Bias. Not modified.
-    law, tied, bias, penalty, classes, largest, steps, tol
-        As for `minimise`; n_features may be as large as 1024.
+    W_out, W_in, b : (n_features, n_hidden), (n_hidden, n_features), (n_features,) array_like of float
+        Decoder, encoder (in a tied model the decoder's transpose) and biases. Not modified.
+    law, tied, bias, penalty, classes, largest, steps, tol : optional
+        As for `minimise`, with the same errors; n_features may be as large as 1024.
 
     Returns
     -------
     Minimum
         Never above the start, if that is within `largest`.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
-
-    Notes
-    -----
-    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound weighs them: the
-    descent is then the same for every split of one product. A step of 64 features takes a fifth of a second.
 
     Examples
     --------

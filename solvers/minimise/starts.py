@@ -6,8 +6,7 @@ from ...theory.arguments import FloatArray
 
 __all__ = ["moved", "ordered", "random"]
 
-# Ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on.
-_STIR = 0.01
+_STIR = 0.01  # ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on
 # Random starts: length and bias of every second one (the others have the mean of each feature as bias), and
 # how much a free decoder differs from the transpose of the encoder. Both kinds find minima that
 # the other misses.
@@ -25,14 +24,6 @@ def random(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generato
         b = np.full(n, _BIAS) if long else mean
         found.append((W + _APART * rng.normal(size=(n, m)), W.T, b))
     return found
-
-
-def _axes(n: int, m: int) -> FloatArray:
-    """Return a unit vector for each feature: along the axes, then against them, then none."""
-    W = np.zeros((n, m))
-    for i in range(min(n, 2 * m)):
-        W[i, i % m] = 1.0 if i < m else -1.0
-    return W
 
 
 def _shared(n: int, m: int) -> list[FloatArray]:
@@ -53,10 +44,7 @@ def _shared(n: int, m: int) -> list[FloatArray]:
 
 
 def moved(model: Model, same: bool, rng: np.random.Generator) -> Model:
-    """Return a model in which two features have exchanged their weights, or one has new ones.
-
-    An exchange of features that are the `same` would change nothing.
-    """
+    """Return a model in which two features, not the `same`, have exchanged weights, or one has new ones."""
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
     i, j = rng.integers(n, size=2)
@@ -72,14 +60,10 @@ def moved(model: Model, same: bool, rng: np.random.Generator) -> Model:
 def ordered(
     n: int, m: int, worth: FloatArray, mean: FloatArray, many: bool, rng: np.random.Generator
 ) -> list[Model]:
-    """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped.
-
-    Of `many` features, where one polygon would leave most of them dropped, axes of one feature or of two, and
-    polygons in all planes.
-    """
+    """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped."""
     order = np.argsort(-worth, kind="stable")
-    many = many and n > m > 2
-    shapes = _shared(n, m) if many else [_axes(n, m)]
+    many = many and n > m > 2  # where one polygon would leave most features dropped
+    shapes = _shared(n, m) if many else [np.vstack([np.eye(m), -np.eye(m)])[:n]]
     for k in range(1, 0 if many else n + 1):
         if k <= m and k < n:
             shapes.append(np.eye(k, m))

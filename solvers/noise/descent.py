@@ -21,15 +21,13 @@ _MOST_STEPS = 10**8  # of one call; the next can go on from its weights
 
 @result
 class Descent:
-    """Weights and summaries of a descent; see :func:`descend` and :func:`descend_averaged`.
+    """Weights and summaries of a descent; see :func:`descend`. What a run did not reach is nan.
 
-    Shapes are those of one run; with many, all arrays but `t` begin with the axis of the runs. What a run did
-    not reach is nan.
+    Shapes are those of one run; with many, all arrays but `t` begin with the axis of the runs.
     """
 
     t: FloatArray
-    """Flow times of the summaries, shape (n_times,). A step takes the time 4 learning_rate; with one for each
-    run the shape is (runs, n_times)."""
+    """Flow times of the summaries, shape (n_times,); (runs, n_times) with a learning rate for each run."""
     W: FloatArray
     """Weights at the time `reached`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
@@ -49,10 +47,9 @@ class Descent:
 
     @property
     def neurons(self) -> FloatArray:
-        """Participation ratio |W_i|_2^4 / |W_i|_4^4: over how many neurons an encoding is spread.
+        """Participation ratio |W_i|_2^4 / |W_i|_4^4, shape (n_times, n_features); nan for a zero encoding.
 
-        Between 1 (one-hot) and n_hidden (flat); n_hidden/3 for a long random normal vector; nan for a zero
-        encoding. Shape (n_times, n_features).
+        It is 1 for one-hot encodings, n_hidden for flat ones, n_hidden/3 for long random normal ones.
         """
         with np.errstate(invalid="ignore"):
             return np.asarray(self.l2_norm**4 / np.where(self.fourth_norm > 0.0, self.fourth_norm, np.nan))
@@ -79,10 +76,7 @@ def _descent(
     workers: int | None,
     move: Callable[[int, int], int],
 ) -> Descent:
-    """Descend all runs, in place, with summaries of the recorded steps.
-
-    `move(run, count)` makes so many steps of a run and returns how many it made before it left the range.
-    """
+    """Descend all runs in place by `move(run, count)`, which returns the steps it made within the range."""
     steps = arguments.integer("steps", steps, 0, _MOST_STEPS)
     wanted = arguments.indices("record", steps if record is None else record, steps + 1)
     if np.any(np.diff(wanted) <= 0):
@@ -139,40 +133,34 @@ def descend(
               + \lambda \sum_i \|W_i\|_1\Bigr],
 
     a sum over inputs and outputs, not a mean; encoder and decoder are the same W and both carry gradient.
+    Noise shared by all inputs does not change the mean step; it adds to the random part at second order in
+    the learning rate. Cost grows as draws n_features^2 n_hidden, from a microsecond a step at 8 and 16 on.
 
     Parameters
     ----------
     W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, or many independent runs. Not modified.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Law of each component of the noise; all are symmetric, with excess kurtosis -2, -1.2, 0, 3.
-        Three-point noise has the values -c, 0, c and the excess kurtosis that is asked for.
-    noise_std : float or (runs,) array_like of float
-        Standard deviation of each component, at least 0.
-    learning_rate : float or (runs,) array_like of float
-        Above 0. In the sources' normal form of the flow, dW/dt = -1/4 of the gradient, a step takes the time
-        4 learning_rate.
-    steps : int
-        Steps to make.
+        Symmetric law of each component of the noise, with excess kurtosis -2, -1.2, 0, 3, or for the values
+        -c, 0, c the one that is asked for.
+    noise_std, learning_rate : float or (runs,) array_like of float
+        Standard deviation of each component; size of the steps, above 0. In the sources' normal form of the
+        flow, dW/dt = -1/4 of the gradient, a step takes the time 4 learning_rate.
+    steps, draws : int
+        Steps to make; noise vectors for each input over which one step averages its gradient.
     rng : Generator or int, optional
-        Each run draws from a child of its own (``Generator.spawn``): its noise depends on the seed and on its
-        index alone.
+        Its children (``Generator.spawn``) draw the noise of the runs: it depends on seed and index alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
     shared : bool, optional
-        Whether all inputs of a step get the same noise vector, as in the authors' published code; fresh
-        noise for each input if not. See the Notes.
+        Whether all inputs of a step get the same noise vector, as in the authors' published code.
     lam : float or (runs,) array_like of float, optional
-        Strength of the l1 term of the printed loss, by the subgradient with sign(0) = 0. It is 4 times that
-        of the normal form (footnote 5 of the paper).
-    draws : int, optional
-        Noise vectors for each input over which one step averages its gradient.
-    record : increasing sequence of int, optional
-        Steps at which to keep summaries, from 0 (the start) to `steps`; only the last if not given.
-    keep_weights : bool, optional
-        Whether to keep all weights at these steps, too.
+        Strength of the l1 term of the printed loss, 4 times that of the normal form; sign(0) = 0.
+    record, keep_weights : increasing sequence of int, bool, optional
+        Steps at which to keep summaries, from 0 (the start) to `steps`, only the last if not given; whether
+        to keep all weights there, too.
     workers : int, optional
-        Threads that share the runs, by default as many as Numba uses. The result does not depend on it.
+        Threads that share the runs, all of Numba's by default. The result does not depend on it.
 
     Returns
     -------
@@ -182,23 +170,12 @@ def descend(
     Raises
     ------
     ValueError
-        If an argument has another shape, is out of its range (entries of `W0` up to 1e30, `steps` up to 1e8,
-        `draws` up to 1e6), missing or given in vain.
-
-    Notes
-    -----
-    Shared or fresh noise makes no difference to the mean step. Sharing correlates what the inputs contribute
-    to the random part of a step, an effect of second order in the learning rate. The authors' code shares one
-    vector among all its parallel runs, too; here runs are always independent.
-
-    A step at n_features = 8, n_hidden = 16 takes about a microsecond on one core, a run some 50 more. Cost
-    grows as draws n_features^2 n_hidden.
+        If an argument has another shape, is out of range, missing or given in vain.
 
     References
     ----------
-    Lecomte et al. (2024), §3.1, §4. The authors' code (github.com/kushalthaman/polysemanticity,
-    project-code/experiments/fourth_norm.py) has n_features = 8, n_hidden = 16, normal weights of variance
-    1/n_hidden, learning_rate = 0.02, 100000 steps, noise_std 0.07, 0.1, 0.15; the paper gives none of these.
+    Lecomte et al. (2024), §3.1, §4, and their code (github.com/kushalthaman/polysemanticity,
+    project-code/experiments/fourth_norm.py).
 
     Examples
     --------
@@ -246,33 +223,16 @@ def descend_averaged(
 
     .. math:: W \leftarrow W - \eta \nabla F(W)
 
-    Parameters
-    ----------
-    W0, noise, noise_std, learning_rate, steps, excess_kurtosis, record, keep_weights
-        As in :func:`descend`, with one number for all runs; `noise_std` is at most 1e30.
+    What :func:`descend` does to first order in the learning rate, and tends to with many `draws`. Gradients
+    have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs n_features^2
+    2^(n_hidden/2) up to 40 hidden neurons.
 
-    Returns
-    -------
-    Descent
-        Its `total` is without noise, for comparison; what is descended is
-        :func:`superposition.theory.noise.noise_averaged_loss`.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of its range.
-
-    Notes
-    -----
-    What :func:`descend` does to first order in the learning rate, and what it tends to with many `draws`.
-    At n_features = 8, n_hidden = 16 a step takes well below 0.1 ms with normal noise, below 1 ms with
-    bipolar and 50 ms with other noise. Bipolar noise costs n_features^2 2^(n_hidden/2) up to 40 hidden
-    neurons. The gradients have the error of :func:`superposition.theory.noise.relu_moments`.
+    Arguments and errors are those of :func:`descend`, with one number for all runs; `noise_std` is at most
+    1e30. `total` of the result is without noise; what is descended is
+    :func:`superposition.theory.noise.noise_averaged_loss`.
 
     Examples
     --------
-    Descent with many draws scatters about it:
-
     >>> W0 = np.random.default_rng(0).normal(scale=0.5, size=(3, 4))
     >>> sure = descend_averaged(W0, "bipolar", 0.2, 0.02, 500)
     >>> many = descend(np.tile(W0, (100, 1, 1)), "bipolar", 0.2, 0.02, 500, rng=0, draws=20)

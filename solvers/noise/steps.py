@@ -1,8 +1,4 @@
-"""Kernels of noisy gradient descent: noise and steps.
-
-Random numbers come from Numba's version of NumPy's Generator, number for number the same. A run reads its own
-Generator only: results cannot depend on which thread computes it.
-"""
+"""Kernels of noisy gradient descent; random numbers are those of NumPy's Generator, one for each run."""
 
 import math
 
@@ -80,13 +76,10 @@ def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
 def _add_gradient(
     W: FloatArray, T: FloatArray, xi: FloatArray, share: float, h: FloatArray, a: FloatArray, G: FloatArray
 ) -> None:
-    """Add to G `share` times the gradient of sum_i |ReLU(W (W_i + xi_i)) - e_i|^2; T is W transposed.
-
-    With one row of noise all inputs have the same; h and a are room for hidden layer and outputs.
-    """
+    """Add to G `share` times the gradient of sum_i |ReLU(W (W_i + xi_i)) - e_i|^2; T is W transposed."""
     n, m = W.shape
     for i in range(n):
-        row = min(i, xi.shape[0] - 1)
+        row = min(i, xi.shape[0] - 1)  # one row of noise is that of all inputs
         for k in range(m):
             h[k] = W[i, k] + xi[row, k]
         _outputs(h, T, a)

@@ -1,9 +1,4 @@
-"""Exact losses and optimal small models of the ReLU output model (Elhage et al. 2022).
-
-Global optima of two features in one dimension with numerical lower bounds (`pair`), optimal arrangements on
-the sphere (`sphere`), polygons, and names for what a model looks like. Minimisers of other sizes and laws
-come from `superposition.solvers.minimise`.
-"""
+"""Exact optima of small ReLU output models (Elhage et al. 2022), and names for what a model looks like."""
 
 from ..minimise import Certificate
 from .arrangement import Geometry, geometry, named_groups, represented

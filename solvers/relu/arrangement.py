@@ -16,8 +16,7 @@ __all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shap
 
 # Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
 CLOSE = 1e-6
-# A feature is represented when its own output, at value 1, is above this.
-KEPT = 1e-3
+KEPT = 1e-3  # a feature is represented when its own output, at value 1, is above this
 
 IntArray = npt.NDArray[np.int64]
 # Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
@@ -101,6 +100,9 @@ def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bo
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     """Describe the directions of an arrangement.
 
+    A part has a name if its sorted inner products are those of a known polytope in as many dimensions.
+    Features with one direction share a position: "2 x pentagon" has two features at each corner.
+
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
@@ -116,12 +118,6 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     ------
     ValueError
         If `W` is not a finite matrix, or all its rows are zero, or `tol` is out of range.
-
-    Notes
-    -----
-    A part gets a name when its sorted inner products are those of a polytope that is known by name, in as
-    many dimensions: no two of these share them. Features with one direction share a position: "2 x pentagon"
-    is a pentagon with two features at each corner. A square is two orthogonal antipodal pairs.
 
     Examples
     --------
@@ -155,13 +151,8 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Say which features of a model hang together, and how, in the words of `geometry`.
 
+    Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped".
     Arguments and errors are those of `geometry`, but all rows may be zero.
-
-    Returns
-    -------
-    str
-        Groups of features that are orthogonal to all others, by name, features counted from 0. Features no
-        longer than `tol` are "dropped".
 
     Examples
     --------
@@ -187,7 +178,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     Returns
     -------
     (n_features,) ndarray of bool
-        Whether the output at the largest value, |W_i|^2 + b_i, and the length |W_i| are above 1e-3.
+        Whether the output at the largest value, |W_i|^2 + b_i, and |W_i| are above 1e-3.
 
     Raises
     ------
@@ -205,13 +196,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Describe a model by its groups of features, without saying which features they are.
-
-    Examples
-    --------
-    >>> shapes(np.array([[1, 0], [-1, 0], [0, 1.0], [0, -1.0], [0, 0]]))
-    '2 antipodal pairs, 1 dropped'
-    """
+    """Describe a model by its groups of features, as '2 antipodal pairs, 1 dropped'."""
     kept = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
     return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)

@@ -12,22 +12,17 @@ __all__ = ["Polygon", "best_polygon"]
 
 # Biases to start from: silent, nearly silent, nearly affine, affine.
 _BIASES = (-0.4, -0.1, 0.05, 0.3)
-# Gradient norm, in units of p, below which a polygon counts as converged.
-_CONVERGED = 1e-6
+_CONVERGED = 1e-6  # gradient norm, in units of p, below which a polygon counts as converged
 
 
 @result
 class Polygon:
-    """The best regular polygon: k features at equal angles in the plane, one norm, one bias."""
+    """The best regular polygon: k features of this p, of one squared norm `a` and one bias `b`."""
 
     k: int
-    """Number of features."""
     p: float
-    """Probability that a feature is on."""
     a: float
-    """Squared norm of the encodings."""
     b: float
-    """Bias."""
     loss: float
     """Exact loss per feature."""
     gain: float
@@ -41,30 +36,23 @@ class Polygon:
 def best_polygon(k: int, p: float) -> Polygon:
     r"""Minimise the exact loss of k features on a regular polygon over the common norm and bias.
 
-    The features are alike, so a critical point among regular polygons is one among all models. The polygon
-    with the largest `gain` is the best way to store some of many features as one polygon.
+    The polygon with the largest `gain` is the best way to store some of many features as one polygon. It is a
+    critical point among all models, often a saddle, which `minimise` leaves.
 
     Parameters
     ----------
-    k : int
-        Number of features, 2 to 32. k = 2 is the antipodal pair, which needs one dimension only.
-    p : float
-        Probability that a feature is on, in [1e-4, 1]. One number, as the features have to be alike.
+    k, p : int, float
+        Number of features, 2 (the antipodal pair) to 32, and the probability that one is on, in [1e-4, 1].
 
     Returns
     -------
     Polygon
-        Loss to 1e-9 relative.
+        Loss to 1e-9 relative, the least of descents from four biases; that none is lower is not proved.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    Descents from four biases; that no other minimum is lower is not proven. Most polygons are saddles among
-    all models, which `minimise` leaves.
 
     Examples
     --------

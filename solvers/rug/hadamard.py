@@ -1,10 +1,8 @@
 """The fast Walsh-Hadamard transform, the Persian rug as an operator, random projectors beside it.
 
-The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix
-H_ij = (-1)^popcount(i AND j). Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one; and
-they call R a projector, but its nonzero eigenvalues are n_features/n_hidden, as of every matrix of Eq. 7.
-
-R_ij depends on i XOR j alone, so every row is a permutation of row 0 and one transform tells all about R.
+The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix, whose entries are
+H_ij = (-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.)
+R_ij depends on i XOR j alone: every row is a permutation of row 0, and one transform tells all about R.
 """
 
 from typing import Any
@@ -73,18 +71,13 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     Returns
     -------
     y : ndarray of float64
-        Same shape as `x`. Exact on integers as long as sum(|x|) is below 2^53; otherwise the rounding error
-        is at most about log2(n) 2^-53 of y in the Euclidean norm. O(n log n): 2^22 numbers take some 30 ms.
+        Same shape as `x`. Exact on integers while sum(|x|) is below 2^53; otherwise the rounding error is
+        about log2(n) 2^-53 of y in the Euclidean norm. O(n log n): 2^22 numbers take some 30 ms.
 
     Raises
     ------
     ValueError
-        If `x` is a scalar, has an entry that is not a finite real number or a length along `axis` that is
-        not a power of two, if `axis` does not exist, or if a sum is too large for a double.
-
-    References
-    ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), section 4.2.2, with AND where they print XOR.
+        If `x` has no such shape or is not finite, `axis` does not exist, or a sum is too large for a double.
 
     Examples
     --------
@@ -112,38 +105,28 @@ class RugMatrix(LinearOperator):
 
     .. math:: R_{ij} = \frac{1}{|S|} \sum_{k \in S} H_{ik} H_{kj}
 
-    Symmetric, unit diagonal (exactly, also in floating point), rank \|S\|, nonzero eigenvalues
-    n_features/\|S\|. Products cost two Walsh-Hadamard transforms a column and O(n_features) memory, and are
-    not searched for nan, which spreads to every entry. The matrix itself is made by `todense` alone.
+    Symmetric, unit diagonal (exactly), rank \|S\|, nonzero eigenvalues n_features/\|S\| (Cowsik et al. 2024,
+    section 4.2.2). Products cost two Walsh-Hadamard transforms a column and O(n_features) memory, and are not
+    searched for nan, which spreads to every entry. The matrix itself is made by `todense` alone.
 
     Parameters
     ----------
     n_features : int
         Size, a power of two of at least 2.
     rows : (n_hidden,) array_like of int
-        The set S: different integers in [0, n_features), in any order. Row 0 is the constant one. The
-        attribute `rows` has them in ascending order.
+        The set S: different integers in [0, n_features). Row 0 is the constant one. The attribute `rows` has
+        them in ascending order.
 
     Raises
     ------
     ValueError
-        If `n_features` is not a power of two of at least 2, or `rows` is not such a set. Products raise it
-        if the other factor does not fit or is not real.
-
-    References
-    ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), section 4.2.2.
+        If an argument is out of range, or the other factor of a product does not fit or is not real.
 
     Examples
     --------
     >>> R = RugMatrix(4, [1, 2])
     >>> R @ np.array([1.0, 0.0, 0.0, 0.0])
     array([ 1.,  0.,  0., -1.])
-    >>> R.todense()
-    array([[ 1.,  0.,  0., -1.],
-           [ 0.,  1., -1.,  0.],
-           [ 0., -1.,  1.,  0.],
-           [-1.,  0.,  0.,  1.]])
     """
 
     rows: npt.NDArray[np.int64]
@@ -162,11 +145,6 @@ class RugMatrix(LinearOperator):
 
     def row(self, i: int) -> FloatArray:
         """Return row i (which is also column i), shape (n_features,), in O(n_features log n_features).
-
-        Raises
-        ------
-        ValueError
-            If `i` is not an integer in [0, n_features).
 
         Examples
         --------
@@ -210,40 +188,28 @@ class RugMatrix(LinearOperator):
 
 
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
-    """Persian rug of `n_hidden` random Hadamard rows: the artificial model of optimal variance.
+    """Persian rug of random Hadamard rows: it attains the bound of `superposition.theory.rug.sigma`.
 
     Parameters
     ----------
-    n_features : int
-        Size, a power of two of at least 2.
-    n_hidden : int
-        Rank, from 1 to n_features. At n_hidden = n_features the rug is the identity.
+    n_features, n_hidden : int
+        Size, a power of two of at least 2, and rank, from 1 to n_features (the identity).
     rng : Generator or int, optional
         Source of randomness or its seed.
     constant_row : bool, optional
         Whether row 0, all ones, may be drawn too, as in the source. The mean of the interference, which the
-        bias has to compensate, would then depend on the draw: off the diagonal a row sums to
-        n_features/n_hidden - 1 with row 0 and to -1 without, and that mean is p/2 times the sum. At
-        n_hidden = n_features every row is taken, and the interference vanishes.
+        bias has to compensate, then depends on the draw: it is p/2 times the sum of a row off the diagonal,
+        n_features/n_hidden - 1 with row 0 and -1 without.
 
     Returns
     -------
     R : RugMatrix
-        A LinearOperator of shape (n_features, n_features); R.rows are the rows drawn.
+        R.rows are the rows drawn.
 
     Raises
     ------
     ValueError
-        If `n_features` is not a power of two of at least 2 or `n_hidden` is out of range.
-
-    Notes
-    -----
-    The rug attains the bound of `superposition.theory.rug.sigma` (Eq. 6), and in each row alone: of R² =
-    (n_features/n_hidden) R, look at the diagonal.
-
-    References
-    ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), section 4.2.2 and Eq. 6.
+        If an argument is out of range.
 
     Examples
     --------
@@ -263,38 +229,18 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
 def random_projector(
     n_features: int, n_hidden: int, *, rng: Seed = None, unit_diagonal: bool = False
 ) -> FloatArray:
-    """Random matrix (n_features/n_hidden) O P O', to compare the rug with.
+    """Random matrix (n_features/n_hidden) O P O', to compare the rug with, of shape (n_features, n_features).
+
+    It is symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding. Arguments
+    and errors are those of `rug_matrix`, but n_features may be any integer from 2 on.
 
     Parameters
     ----------
-    n_features : int
-        Size, at least 2; any integer.
-    n_hidden : int
-        Rank of the projector P, from 1 to n_features.
-    rng : Generator or int, optional
-        Source of randomness or its seed.
     unit_diagonal : bool, optional
-        By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2 (n_features -
-        n_hidden) / (n_hidden (n_features + 2)): Eq. 7, which asks for a unit diagonal, does not hold. With
-        True, Givens rotations of such a matrix make the diagonal 1 and keep the eigenvalues: the Gram matrix
-        of an equal-norm tight frame, which attains Eq. 6 like the rug. O is then no longer Haar distributed.
-
-    Returns
-    -------
-    M : (n_features, n_features) ndarray of float64
-        Symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding. Dense:
-        8 n_features² bytes; time O(n_features² n_hidden), with `unit_diagonal` O(n_features³).
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is below 2 or `n_hidden` out of range.
-
-    References
-    ----------
-    .. [1] Cowsik et al., "The Persian Rug" (2024), Eq. 7 and section 4.2.1 (tight frames).
-    .. [2] Davies and Higham, "Numerically stable generation of correlation matrices" (2000), for the
-       rotations; the code is SciPy's `random_correlation`.
+        By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2
+        (n_features - n_hidden) / (n_hidden (n_features + 2)), against Eq. 7 of Cowsik et al. (2024). With
+        True, Givens rotations (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the
+        eigenvalues: an equal-norm tight frame, which attains Eq. 6 like the rug.
 
     Examples
     --------

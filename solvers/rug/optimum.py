@@ -15,43 +15,39 @@ from ...theory.rug.closed import best_scale, profile, slope_kernel
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
 
-# At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19, and the affine optimum is exact to
-# rounding.
+# At a shift b/(a sigma) of 9 the ReLU clips with probability 1e-19: the affine optimum is exact to rounding.
 _AFFINE_FROM = 9.0
-
-# Below this p the squares of sigma and the tails leave the range of doubles.
-_LEAST_P = 1e-100
-
+_LEAST_P = 1e-100  # below this p the squares of sigma and the tails leave the range of doubles
 # Between these the slope at bias 0 changes sign from + to - for every p.
 _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
 
 
 @result
 class Optimum:
-    """Global minimum of the macroscopic loss; arrays of one shape, or floats."""
+    """Global minimum of the macroscopic `loss` per feature over scale `a` and bias `b`; arrays, or floats.
+
+    `sigma` is the standard deviation of the interference in units of the diagonal a (Eq. 6).
+    """
 
     a: Any
-    """Scale, the common diagonal."""
     b: Any
-    """Bias."""
     sigma: Any
-    """Standard deviation of the interference in units of the diagonal (Eq. 6)."""
     loss: Any
-    """Loss per feature."""
 
 
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     r"""Minimise the macroscopic loss over scale and bias at the least interference.
 
-    The scale is eliminated exactly (Eq. 16). The profile of the loss over the shift z = b/(a sigma), which is
-    left, has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum.
+    The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift
+    z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine
+    optimum. That it has only one minimum is not proved; a test counts the sign changes of its slope. So the
+    passage from the sparse regime (b < 0) to the almost affine one (b > 0) is a crossover, not a jump, along
+    `crossover_ratio`.
 
     Parameters
     ----------
-    p : array_like of float
-        Probability that a feature is on, in [1e-100, 1].
-    ratio : array_like of float
-        n_hidden / n_features, in (0, 1]. Broadcasts with `p`.
+    p, ratio : array_like of float
+        Probability that a feature is on, in [1e-100, 1], and n_hidden / n_features, in (0, 1].
 
     Returns
     -------
@@ -63,16 +59,6 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     ------
     ValueError
         If `p` or `ratio` is out of range, or if the root finder fails.
-
-    Notes
-    -----
-    That the profile has only one minimum is not proved; it was found by counting the sign changes of the
-    slope, and a test repeats the count. So the passage from the sparse regime (b < 0) to the almost affine
-    one (b > 0) is a crossover, not a jump; it happens along `crossover_ratio`.
-
-    References
-    ----------
-    Cowsik et al. (2024), §4.2 and App. A.
 
     Examples
     --------
@@ -111,10 +97,7 @@ def _balance(z: float, sigma: float, p: float) -> float:
 
 @kernel
 def _shift(low: float, high: float, sigma: float, p: float) -> float:
-    """Return the root of the slope between two shifts by Chandrupatla's method, or nan where there is none.
-
-    It is the method of SciPy's `elementwise.find_root`, compiled, on a function that needs fewer steps.
-    """
+    """Return the root of the slope between two shifts by Chandrupatla's method, nan where there is none."""
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before
     fa, fb = _balance(a, sigma, p), _balance(b, sigma, p)
     fc = fb
@@ -159,23 +142,8 @@ def _minima(
 def crossover_ratio(p: npt.ArrayLike) -> Any:
     r"""Ratio at which the optimal bias changes sign: above it b < 0, below it b > 0.
 
-    The root over sigma of the slope at b = 0, turned into a ratio by Eq. 6. As p → 0 the root tends to
-    a constant, so the line is proportional to p.
-
-    Parameters
-    ----------
-    p : array_like of float
-        Probability that a feature is on, in [1e-100, 1].
-
-    Returns
-    -------
-    float or ndarray of float64
-        In (0, 1]; absolute error below 1e-9 relative to p. About 0.592 p for small p, 1 at p = 1.
-
-    Raises
-    ------
-    ValueError
-        If `p` is out of range.
+    It lies in (0, 1], with an absolute error below 1e-9 relative to p: about 0.592 p for small p, 1 at p = 1.
+    `p` and errors are those of `optimum`.
 
     Examples
     --------

@@ -103,11 +103,8 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
 
 
 def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Fall from a length beyond `far`: with s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
-
-    Up to 1/far the integrand is smooth enough for 20 nodes to give all digits, and nothing cancels.
-    """
-    first, last = 1 / start, 1 / far
+    """Fall from a length beyond `far`: with s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3)."""
+    first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 
     def elapsed(rise: FloatArray) -> FloatArray:
         s = first + np.multiply.outer(rise / 2, 1 + _NODES)

@@ -1,9 +1,8 @@
 r"""The limit law of sparsification: expected numbers and norms at any time, and how far one run strays.
 
-Three things are put together. Many weights: the exact scalar equation driven by the mean of Q, transient
-of the length included. Few weights: expectations over the largest weights of the sample, whose order
-statistics are known exactly, by a fixed quadrature rule. Spread of single runs: to first order in 1/m by
-the influence of one weight, for few weights by the same quadrature.
+Many weights: the scalar equation driven by the mean of Q. Few weights: expectations over the largest weights
+of the sample, whose order statistics are known exactly, by a fixed quadrature rule. Spread of single runs: to
+first order in 1/m by the influence of one weight, for few weights by the same quadrature.
 """
 
 import math
@@ -40,35 +39,30 @@ _State = tuple[float, float, float, float]  # number, sum, sum of squares, g
 
 @result
 class LimitLaw:
-    """Expected course of the l1 flow for normal initial weights; see :func:`limit_law`."""
+    """Expected course of the l1 flow for normal initial weights; see :func:`limit_law`.
+
+    All arrays have the shape of the times `t`. `nonzeros` is the expected number of nonzero weights,
+    `l1_norm` the expected sum of their sizes, with `nonzeros_std` and `l1_norm_std` in a single run.
+    """
 
     t: FloatArray
-    """Times asked for; all arrays have their shape."""
     nonzeros: FloatArray
-    """Expected number of nonzero weights."""
     l1_norm: FloatArray
-    """Expected sum of the absolute weights."""
     relative_variance: FloatArray
     """Expected variance of the nonzero absolute weights over their squared mean (0 for one weight)."""
     nonzeros_std: FloatArray
-    """Standard deviation of the number in a single run."""
     l1_norm_std: FloatArray
-    """Standard deviation of the l1 norm in a single run."""
     status: Status
     """Whether the integration succeeded; what it did not reach is nan."""
-
-
-# --- many weights -------------------------------------------------------------------------------------------
 
 
 def _mean_course(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    r"""Follow the mean: threshold and y = (g/scale)^2 at the times before `stop` is reached; when; y then.
+    """Follow the mean: zeta and y = (g/scale)^2 at times before `stop` is reached; when; y there; success.
 
-    In units of the initial standard deviation, dc/dt = lam g and d(g^2)/dt = 2 (Q - g^2) become
-    d zeta/dt = force sqrt(y), dy/dt = 2 (M_2(zeta) - y), force = lam sqrt(m); log y is integrated. The last
-    answer says whether the integration went as far as it should.
+    In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and
+    dy/dt = 2 (M_2(zeta) - y); log y is integrated.
     """
     start = scale**-2.0
     if force == 0.0:
@@ -116,10 +110,9 @@ def _mean_course(
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     r"""Integrals that say how one weight x among many moves the threshold: universal functions of zeta.
 
-    A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold
-    reached at a given time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are
-    :math:`\int_0^\zeta (\zeta - z)^k M_2^{-3/2} dz` for k = 0, 1, 2, and the means of J and J² over the
-    weights x < zeta.
+    A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a
+    time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta
+    - z)^k M_2^{-3/2} dz` for k = 0, 1, 2, and the means of J and J² over the weights x < zeta.
     """
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
@@ -172,9 +165,6 @@ def _many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
     return np.vstack((number, norm, spread, *_spread_of_many(t, zeta, y, m)))
 
 
-# --- few weights --------------------------------------------------------------------------------------------
-
-
 def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float) -> FloatArray:
     """Rows of the law from when the threshold reaches `stop`."""
     largest, tails = _largest_weights(top, m)
@@ -211,11 +201,8 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 
 @kernel
 def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
-    """Step through dy/dt = 2 (Q - y) until c has grown by `width`; return y = g^2 there and the time.
-
-    The threshold moves as dc = lam sqrt(y) dt. Exact for Q exponential in time, with the time that of a g
-    linear in c: neither the transient of the length nor its balance needs short steps.
-    """
+    """Step through dy/dt = 2 (Q - y) until c has grown by `width`; return y = g^2 there and the time."""
+    # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, after, time = math.sqrt(y), y, 0.0
     for _ in range(3):
         change = math.sqrt(after) - g
@@ -263,9 +250,8 @@ def _path(
 ) -> Iterator[_State]:
     """Move the threshold; after each step yield its width and the number, sum and sum of squares left.
 
-    `one` and `two` are the sums of `sums_above` over the weights z. From `nodes[0]` to the last of z the
-    `rest` of the weights count as their mean; then it goes from weight to weight until one is left, and on. A
-    step of 0 begins with new numbers.
+    `one` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
+    weights count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):
@@ -307,9 +293,8 @@ def _follow(
 ) -> FloatArray:
     """Means over the quadrature points of m', m'^2, |W|_1, |W|_1^2 and relative variance at the times.
 
-    `largest` are the weights followed, in initial standard deviations as everything here, `tails` the
-    chance to be larger than the last of them, `edges` the moments there. The threshold is at `nodes[0]`
-    at the time `begin`, with g^2 = `start`.
+    `largest` are the weights followed, `tails` the chance to be larger than the last of them, `edges` the
+    moments there. The threshold is at `nodes[0]` at the time `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
@@ -329,14 +314,15 @@ def _follow(
     return np.asarray(sums / n_points)
 
 
-# --- the law ------------------------------------------------------------------------------------------------
-
-
 def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     r"""Compute the expected course of sparsification for many normal initial weights, with nothing fitted.
 
-    The flow is that of :func:`solve`; the m initial weights are independent normals with standard deviation
-    scale/sqrt(m).
+    The flow is that of :func:`solve`; initial weights are independent normals of s.d. scale/sqrt(m).
+    Asymptotic for m -> infinity: expectations err by a relative O(1/m), less than 1 % at m = 100, and by the
+    few thousandths of the quadrature rule where few weights are left. Standard deviations are leading order
+    in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1. The limit of small lam sqrt(m) is
+    :func:`superposition.theory.sparsification.parametric_law`. It takes the place of the scalings in Lecomte
+    et al. (2024), §2.4 and Fig. 2.
 
     Parameters
     ----------
@@ -344,32 +330,17 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
         Flow times, not negative, any shape and order.
     lam : float
         Strength of the l1 force, 0 or from 1e-12 to 1e6; the theory is for lam <= 1/sqrt(m).
-    m : int
-        Number of weights, from 8 to 1e15.
-    scale : float
-        Initial length, from 1e-6 to 1e6.
+    m, scale : int, float
+        Number of weights, from 8 to 1e15, and initial length, from 1e-6 to 1e6.
 
     Returns
     -------
     LimitLaw
-        All of the shape of `t`.
 
     Raises
     ------
     ValueError
         If an argument is outside its interval, or `t` is empty.
-
-    Notes
-    -----
-    Asymptotic for m -> infinity: the expectations err by a relative O(1/m), less than 1 % at m = 100, and
-    by the few thousandths of the quadrature rule where few weights are left. The standard deviations are
-    leading order in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1, up to twice too large (of the
-    l1 norm; a quarter, of the number) at 1. For small lam sqrt(m) it becomes the closed curve of
-    :func:`superposition.theory.sparsification.parametric_law`.
-
-    References
-    ----------
-    Takes the place of the scalings in Lecomte et al. (2024), §2.4 and Fig. 2.
 
     Examples
     --------

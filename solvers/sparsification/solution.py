@@ -30,16 +30,16 @@ IntArray = npt.NDArray[np.int64]
 
 @result
 class Sparsification:
-    """Exact solution of the l1 flow of one encoding; see :func:`solve`."""
+    """Exact solution of the l1 flow of one encoding at the times `t`; see :func:`solve`.
+
+    `nonzeros` counts the weights that are not zero, `l1_norm` is the sum of their sizes, `l2_norm` their
+    Euclidean length, all of shape (n_times,).
+    """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
     nonzeros: IntArray
-    """Weights not zero at these times, shape (n_times,)."""
     l1_norm: FloatArray
-    """Sums of the absolute weights, shape (n_times,)."""
     l2_norm: FloatArray
-    """Euclidean lengths, shape (n_times,)."""
     drop_times: FloatArray
     """When each weight becomes zero for good, in the order of `w0`, shape (m,); inf if never, 0 if it was."""
     died: bool
@@ -47,10 +47,7 @@ class Sparsification:
 
     @property
     def relative_variance(self) -> FloatArray:
-        """Variance of the absolute weights left over the square of their mean, shape (n_times,); nan of none.
-
-        It is m' |W|² / |W|_1² - 1 for m' weights; rounding can leave -1e-16 for a single one.
-        """
+        """Variance of the absolute weights left over their squared mean, shape (n_times,); nan of none."""
         ratio = np.divide(self.l2_norm, self.l1_norm, out=np.ones_like(self.l1_norm), where=self.l1_norm > 0)
         return np.where(self.nonzeros > 0, np.maximum(self.nonzeros * ratio**2 - 1, 0.0), np.nan)
 
@@ -113,32 +110,21 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     ----------
     w0 : (m,) array_like of float
         Initial weights, any signs and order, with ties and zeros allowed. Not modified.
-    lam : float
-        Strength of the l1 force, at least 0.
-    t : (n_times,) array_like of float
-        Times, not negative, sorted; flow time, not steps. A number stands for one time.
+    lam, t : float, (n_times,) array_like of float
+        Strength of the l1 force, at least 0; flow times, not negative, sorted. A number is one time.
 
     Returns
     -------
     Sparsification
-        At its drop time a weight counts as zero.
+        At its drop time a weight counts as zero. Times, norms and drop times are good to a relative 1e-10,
+        commonly to 1e-13; initial lengths beyond a thousand cost digits, and norms of a dying encoding are
+        that good relative to lam times t. Ten million weights take some three times as long as sorting them.
+        The model is that of Lecomte et al. (2024), §2.4.
 
     Raises
     ------
     ValueError
-        If `w0` or `t` is not a finite, non-empty vector, the squares in `w0` overflow, `t` is negative or
-        unsorted, or `lam` is negative, not finite or not a single number.
-
-    Notes
-    -----
-    Times, norms and drop times are good to a relative 1e-10, commonly to 1e-13, as far as the numbers
-    given determine them: while a dying encoding shrinks through zero, its norms are that good beside lam
-    times t; initial lengths beyond a thousand cost digits, unless the weights are equal or one. Ten million
-    weights take some three times as long as sorting them.
-
-    References
-    ----------
-    Lecomte et al. (2024), §2.4; the affine invariance behind it is the end of their Appendix B.
+        If an argument has another shape or is out of range, or the squares in `w0` overflow.
 
     Examples
     --------
@@ -162,25 +148,9 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 
 
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
-    r"""All weights at one time of the flow that :func:`solve` solves.
+    """All weights at one time of the flow of `solve`, whose arguments and errors these are.
 
-    Parameters
-    ----------
-    w0, lam
-        As in :func:`solve`.
-    t : float
-        Time, not negative.
-
-    Returns
-    -------
-    w : (m,) ndarray of float64
-        The weights, in the order and with the signs of `w0`, good to 1e-10 beside their own size before the
-        threshold is taken off.
-
-    Raises
-    ------
-    ValueError
-        As :func:`solve`.
+    Weights are good to 1e-10 of their own size before the threshold is taken off.
 
     Examples
     --------

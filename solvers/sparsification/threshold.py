@@ -1,8 +1,7 @@
 """The compiled part: sums over sorted weights, integration in the threshold, reading off times.
 
-The equations are in the package's docstring. `v` are the sorted absolute weights, none of them zero; a place
-of the threshold c is given as the index of the first weight above it and the gap to that weight, which keeps
-its own precision where weights nearly tie.
+`v` are the sorted absolute weights, none of them zero; a place of the threshold c is given as the index of
+the first weight above it and the gap to that weight, which keeps its own precision where weights nearly tie.
 """
 
 import math
@@ -50,18 +49,10 @@ def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 
-# --- the sorted weights v: sums of (v_i - c) and (v_i - c)^2 over the weights above c -----------------------
-
-
+@kernel
 def block_sums(v: FloatArray) -> FloatArray:
     """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
-    _fill_blocks(v, totals)
-    return totals
-
-
-@kernel
-def _fill_blocks(v: FloatArray, totals: FloatArray) -> None:
     for j in range(totals.shape[0] - 1, -1, -1):
         first, after = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
         one = two = 0.0
@@ -75,6 +66,7 @@ def _fill_blocks(v: FloatArray, totals: FloatArray) -> None:
             one += totals[j + 1, 0] + n * gap
         totals[j, 0] = one
         totals[j, 1] = two
+    return totals
 
 
 @kernel
@@ -107,9 +99,6 @@ def _first_above(v: FloatArray, c: float, low: int) -> int:
     return low
 
 
-# --- one step -------------------------------------------------------------------------------------------
-
-
 @kernel
 def _choose_step(
     v: FloatArray,
@@ -122,10 +111,7 @@ def _choose_step(
     lam: float,
     width: float,
 ) -> tuple[float, float, int]:
-    """Choose a step from c = v[i] - gap: its end, its width, and the first weight above its end.
-
-    The last is i if the step ends at v[i] or before it; then the width is at most `gap`.
-    """
+    """Choose a step from c = v[i] - gap: its end, its width, and the first weight above it, i if at it."""
     while width > gap:
         end = min(c + width, v[top - 1])
         j = top if end == v[top - 1] else _first_above(v, end, i)
@@ -193,10 +179,8 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
 
 @kernel
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
-    """Newton's method for rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1); `g` holds guess, then solution.
-
-    In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
-    """
+    """Newton's method for rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1); g: guess, then solution."""
+    # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
     jacobian = np.empty((_STAGES, _STAGES))
     change = np.empty(_STAGES)
     for _ in range(12):
@@ -262,10 +246,9 @@ def _try_step(
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
     """Integrate from c = 0 to v[top - 1], where only the largest weight and its equals are left.
 
-    Returns one row a step and a closing row: start, width and time at the start, distance from there to the
-    next weight, index of that weight, width / lam, and a polynomial in the place x within the step (the time
-    since the start is x width / lam times it). A step strides over weights if its width exceeds the distance.
-    The table is empty if the numbers are out of all proportion.
+    Returns one row a step and a closing row: start, width and time at the start, distance to the next weight,
+    its index, width / lam, and a polynomial in the place x within the step (times x width / lam it is the
+    time since the start). The table is empty if the numbers are out of all proportion.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
@@ -306,9 +289,6 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
     table[k] = 0.0
     table[k, START], table[k, TIME] = c, time
     return table[: k + 1], g
-
-
-# --- reading the table --------------------------------------------------------------------------------------
 
 
 @kernel

@@ -33,43 +33,31 @@ _SKEW = np.array([5.0, 45.0]) / 162.0
 
 @result
 class Allocation:
-    """The best allocation of capacity to features; arrays have the shape (n_features,).
-
-    Attributes
-    ----------
-    capacity : ndarray of float64
-        Share of a hidden dimension that each feature has, in [0, 1]; they sum to n_hidden.
-    kind : ndarray of int64
-        How it is stored, as an index into `KINDS`: dropped, in the rug, in a pair, kept exactly.
-    partner : ndarray of int64
-        The other feature of a pair, else -1.
-    a, b, sigma : ndarray of float64
-        Scale and bias of the output, and the standard deviation of its interference in units of the scale; b
-        includes a times the mean of the interference. A dropped feature has a = 0, b = E x, sigma = inf.
-    per_feature : ndarray of float64
-        Macroscopic loss of each output, without importance.
-    loss : float
-        Loss per feature: the mean of importance times `per_feature`.
-    multiplier : float
-        Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss.
-    gap : float
-        `loss` less the dual value at this multiplier, which no allocation of many features to these codes
-        goes below. It includes what is lost as each feature has one kind only. Numerical, to 1e-7 of the
-        loss; 0 where rounding makes it negative.
-    status : Status
-    """
+    """The best allocation of capacity to features; arrays have the shape (n_features,)."""
 
     capacity: FloatArray
+    """Share of a hidden dimension that each feature has, in [0, 1]; they sum to n_hidden."""
     kind: IntArray
+    """How it is stored, as an index into `KINDS`: dropped, in the rug, in a pair, kept exactly."""
     partner: IntArray
+    """The other feature of a pair, else -1."""
     a: FloatArray
+    """Scale of the output; 0 for a dropped feature."""
     b: FloatArray
+    """Bias, with a times the mean of the interference; E x for a dropped feature."""
     sigma: FloatArray
+    """Standard deviation of the interference in units of the scale; inf for a dropped feature."""
     per_feature: FloatArray
+    """Macroscopic loss of each output, without importance."""
     loss: float
+    """Loss per feature: the mean of importance times `per_feature`."""
     multiplier: float
+    """Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss."""
     gap: float
+    """`loss` less the dual value at this multiplier, a lower bound of all allocations of many features to
+    these codes. Numerical, to 1e-7 of the loss; 0 where rounding makes it negative."""
     status: Status
+    """Whether the gap is as small as was asked for."""
 
 
 class Menu:
@@ -162,10 +150,7 @@ class Menu:
 
 
 def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
-    """Return two multipliers next to each other: at the lower one the features take n_hidden or more.
-
-    The menu has the method `at`, of kinds and capacities at a multiplier, and `highest`, which is above all.
-    """
+    """Return two multipliers next to each other: at the lower one the features take n_hidden or more."""
 
     @cache
     def excess(log_multiplier: float) -> float:
@@ -240,44 +225,36 @@ def allocate(
     r"""Allocate n_hidden dimensions to features that differ, for the least macroscopic loss.
 
     At the capacity c_i the interference of output i has the variance :math:`v_i (1 - c_i)/c_i`, and the loss
-    is :math:`f_i(c_i)` at the best scale and bias. Every allocation is attained. Minimised is
+    is :math:`f_i(c_i)` at the best scale and bias. Minimised is
 
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
-    With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`. The loss is
-    not convex in c: as lambda falls, a dropped feature jumps to a capacity of p (common) to 40 p (rare). For
-    many features, where any share of a class may jump, the sum of the minima less lambda m is the least loss.
+    With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is
+    not convex: a dropped feature jumps to a capacity of p (common) to 40 p (rare). For many features, where
+    any share of a class may jump, the sum of the minima less lambda m is the least loss.
 
     Parameters
     ----------
-    law : Features
-        Law of independent features.
-    n_hidden : int
-        m, at least 1.
+    law, n_hidden : Features, int
+        Law of independent features, and m, at least 1.
     codes : sequence of {"rug", "pairs", "skew pairs"}, optional
-        How features may be stored; dropped, kept exactly and in the rug are always allowed. Pairs take two
-        features of neighbouring p, for one dimension (`theory.codes.antipodal_loss`, and `skew_pair_loss` of
-        untied models); they need uniform values.
+        How features may be stored, in addition to dropped, kept exactly and in the rug. Pairs of features of
+        neighbouring p (`theory.codes.antipodal_loss`, `skew_pair_loss`) need uniform values.
     tol : float, optional
         The status says whether the gap is below `tol` times the loss and the multiplier for one neuron.
 
     Returns
     -------
     Allocation
-        Losses are those at the best scale and bias for the capacities, which sum to n_hidden to 1e-12; `gap`
-        says how far they may be from the best. Up to 256 different p have a curve of loss over capacity each;
-        more share curves, at a gap of 1e-6 or less of the loss.
+        Every allocation is attained, with capacities that sum to n_hidden to 1e-12. More than 256 different p
+        share curves of loss over capacity, at a gap of 1e-6 or less of the loss. Interference is taken to be
+        normal, which holds where many features are on at once. A million features with different p take less
+        than a minute; with values that are not uniform each p takes 6 to 18 s.
 
     Raises
     ------
     ValueError
         If an argument is out of range, features are not independent or p is below 1e-100.
-
-    Notes
-    -----
-    Interference is taken to be normal, which holds where many features are on at once. A million features
-    with different p take less than a minute. Values that are not uniform have no fast optimum of scale and
-    bias: 60 places on the curve of each p take 0.1 to 0.3 s each.
 
     Examples
     --------

@@ -1,12 +1,13 @@
 r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
 
 With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
-(1 - g_a²) t_ia², smooth in V, g and t up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a
-Lagrange multiplier lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and
-biases: L-BFGS-B with the exact gradient, from many starts. The least over mixtures of blocks at a ratio is
-the lower convex hull of loss over capacity, which the slopes of chords find.
+(1 - g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange
+multiplier lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases,
+from many starts. Mixtures of blocks are the lower convex hull of loss over capacity, which the slopes of
+chords find.
 """
 
+from functools import reduce
 from itertools import combinations, product
 from typing import Any
 
@@ -25,83 +26,57 @@ __all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
 
 # Ends of descents count as one if objective and capacity differ by less, in units of the zero model's loss.
 _SAME = 1e-9
-# A state is kept for other prices while its objective is within this share of the least.
-_NEAR = 0.05
-# Capacities per feature that differ by less are one.
-_CORNER = 1e-9
-# Largest entry of the projected gradient of a descent that has converged, in the same units.
-_SLOPE = 1e-6
+_NEAR = 0.05  # a state is kept for other prices while its objective is within this share of the least
+_CORNER = 1e-9  # capacities per feature that differ by less are one
+_SLOPE = 1e-6  # largest entry of the projected gradient of a descent that has converged, in the same units
 # Steps of a descent at most, those of the first one from each start, and how many of these go on.
 _STEPS, _FIRST, _POOL = 500, 60, 5
 # Prices that are tried at most; starts, each of a tenth of a second or more.
 _PRICES, _MOST_STARTS = 60, 10_000
 
-# Capacity per feature, loss, and the variables of a descent.
-State = tuple[float, float, FloatArray]
+State = tuple[float, float, FloatArray]  # capacity per feature, loss, and the variables of a descent
 
 
 @result
 class BlockPart:
-    """A kind of block and the share of the blocks that are of this kind.
-
-    Attributes
-    ----------
-    share : float
-        Between 0 and 1.
-    capacity : (k, k) ndarray of float64
-        Capacity matrix C, in the coordinates of the symmetric root of the covariance.
-    coefficients : (k, k) ndarray of float64
-        Row i has the weights of output i on the features of its block: positive entries off the diagonal
-        share a direction, negative ones are opposite.
-    b, noise : (k,) ndarray of float64
-        Biases, with the means of the interference; standard deviations of that from other blocks.
-    per_feature : (k,) ndarray of float64
-        Expected squared errors, without importance.
-    loss : float
-        Mean of importance times `per_feature`.
-    ratio : float
-        tr C/k: neurons per feature.
-    directions, capacities : ndarray of float64
-        Eigenvectors (k, q), as columns, and eigenvalues (q,) of C.
-    """
+    """A kind of block of k features and the share of the blocks that are of this kind."""
 
     share: float
+    """Between 0 and 1."""
     capacity: FloatArray
+    """Capacity matrix C, in the coordinates of the symmetric root of the covariance, shape (k, k)."""
     coefficients: FloatArray
+    """Row i has the weights of output i on the features of its block, shape (k, k): features with positive
+    entries share a direction, with negative ones they are opposite."""
     b: FloatArray
+    """Biases, with the means of the interference, shape (k,)."""
     noise: FloatArray
+    """Standard deviations of the interference from other blocks, shape (k,)."""
     per_feature: FloatArray
+    """Expected squared errors, without importance, shape (k,)."""
     loss: float
+    """Loss per feature: the mean of importance times `per_feature`."""
     ratio: float
+    """Neurons per feature, tr C/k."""
     directions: FloatArray
+    """Eigenvectors of C, as columns, shape (k, q)."""
     capacities: FloatArray
+    """Eigenvalues of C, shape (q,)."""
 
 
 @result
 class BlockOptimum:
-    """The best mixture of blocks at a ratio.
-
-    Attributes
-    ----------
-    parts : tuple of BlockPart
-        One, or two where a mixture is better than any one kind.
-    loss : float
-        Per feature: the mean of importance times squared error.
-    multiplier : float
-        Lagrange multiplier: by how much one more neuron per feature lowers the loss.
-    gap : float
-        `loss` less the least Lagrangian found at this multiplier: 0 to rounding if the search is finished. It
-        is a certificate as far as the starts found the least one; that they did is not proved.
-    starts, steps : int
-        Random starts, steps of all descents.
-    status : Status
-        How the last descent ended.
-    """
+    """The best mixture of blocks at a ratio; random `starts`, `steps` in all and `status` of the last."""
 
     parts: tuple[BlockPart, ...]
+    """One, or two where a mixture is better than any one kind."""
     loss: float
+    """Loss per feature: the mean of importance times squared error."""
     multiplier: float
+    """Lagrange multiplier: by how much one more neuron per feature lowers the loss."""
     gap: float
+    """`loss` less the least Lagrangian that the starts found at this multiplier; 0 to rounding if the search
+    is finished. That no lower one exists is not proved."""
     starts: int
     steps: int
     status: Status
@@ -154,10 +129,7 @@ class _Problem:
             slopes.append(slope)
 
         def product(factors: list[FloatArray]) -> FloatArray:
-            found = np.eye(self.q)
-            for one in factors:
-                found = found @ one
-            return found
+            return reduce(np.matmul, factors, np.eye(self.q))
 
         by = [product([*turns[:a], slope, *turns[a + 1 :]]) for a, slope in enumerate(slopes)]
         return product(turns), by
@@ -280,27 +252,20 @@ class _Search:
         return [end.x for end in race([End.at(x) for x in begin], [round_], alike)[0]]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the states on both sides of a ratio on the lower hull of all that are found, and a price.
-
-        The price is the slope of the hull; at a corner, where many are right, one between those beside it.
-        """
+        """Return the states on both sides of a ratio on the lower hull of all found, and its slope."""
         states = list(ends)
         for _ in range(_PRICES):
             low, high, prices = _chord(states, ratio)
             # codes that are no minima at the first prices may be best at the last
             for price, anew in [(prices[0], not self.pool), *((price, True) for price in prices)]:
                 found = self.best(price, anew=anew)
-                if self.gained(low, found, price) > 0.0:
+                gain = low[1] + price * low[0] - found[1] - price * found[0]
+                if gain > self.problem.closed * self.problem.unit:  # more than rounding
                     states.append(found)
                     break
             else:
                 break
         return low, high, prices[0]
-
-    def gained(self, low: State, found: State, price: float) -> float:
-        """Return by how much a state is below a chord, beyond what is rounding."""
-        gain = low[1] + price * low[0] - found[1] - price * found[0]
-        return float(gain - self.problem.closed * self.problem.unit)
 
 
 def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
@@ -349,9 +314,8 @@ def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Find the best macroscopic code of independent copies of a block, at a ratio of neurons to features.
 
-    In the limit of many blocks, `theory.unequal.block_losses`. Codes that keep the inside of a block exact
-    (antipodal pairs, polygons of exclusive features) are included, and so are dropped features and mixtures
-    of two kinds of blocks.
+    In the limit of many blocks (`theory.unequal.block_losses`). Antipodal pairs, polygons of exclusive
+    features, dropped features and mixtures of two kinds of blocks are included.
 
     Parameters
     ----------
@@ -359,25 +323,18 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
         Of one block: at most 4 features, uniform or binary, with groups or without.
     ratio : float
         n_hidden/n_features, in (0, 1).
-    starts : int, optional
-        Random starts, in addition to fixed ones.
-    rng : Generator or int, optional
-        Source of randomness of the starts, or its seed.
+    starts, rng : int, Generator or int, optional
+        Random starts, in addition to fixed ones, and their source of randomness.
 
     Returns
     -------
     BlockOptimum
-        Its loss is that of a code, to the error of `theory.unequal.block_losses`. That no better code exists
-        is not proved; see `gap`.
+        Its loss is that of a code; that no better code exists is not proved, see `gap`.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
-
-    See Also
-    --------
-    superposition.solvers.rug.optimum : One feature a block, without mixtures.
 
     Examples
     --------
@@ -428,21 +385,16 @@ def realise_blocks(
 
     Parameters
     ----------
-    best : BlockOptimum
-    law : Features
-        Of one block, the one that `best` was found for.
-    n_blocks : int
-        Enough for one neuron. Capacities are rounded to whole neurons: the ratio is met to within
-        (directions)/(2 n_blocks k).
+    best, law, n_blocks : BlockOptimum, Features, int
+        What `block_optimum` found, for one block of this law, and enough blocks for one neuron. Capacities
+        are rounded to whole neurons.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 
     Returns
     -------
-    W_out : (n, m) ndarray of float64
-    W_in : (m, n) ndarray of float64
-    b : (n,) ndarray of float64
-        Of the law `theory.unequal.independent_copies(law, n_blocks)`.
+    W_out, W_in, b : (n, m), (m, n), (n,) ndarray of float64
+        For the law `theory.unequal.independent_copies(law, n_blocks)`.
 
     Raises
     ------

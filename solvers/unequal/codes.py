@@ -22,38 +22,27 @@ __all__ = ["CodeAllocation", "allocate_codes"]
 
 IntArray = npt.NDArray[np.int64]
 
-# Values of p at which codes are evaluated; losses over p² are smooth in log p, but for blocks.
-_NODES = 64
+_NODES = 64  # values of p at which codes are evaluated; losses over p² are smooth in log p, but for blocks
 
 
 @result
 class CodeAllocation:
-    """The best codes of features that differ; arrays of features have the shape (n_features,).
-
-    Attributes
-    ----------
-    loss : float
-        Loss per feature: the mean of importance times that of each.
-    multiplier : float
-        Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss.
-    names : tuple of str
-        Names of codes, which `code` counts; one for all sizes of cut polygons and of priority codes.
-    code : ndarray of int64
-        Code of each feature; where two are equally good, the one of less capacity.
-    capacity : ndarray of float64
-        n_hidden/n_features of this code.
-    share, neurons : (len(names),) ndarray of float64
-        Share of the features in each code, and its n_hidden over n_features; a class that two codes divide
-        counts in both.
-    """
+    """The best codes of features that differ."""
 
     loss: float
+    """Loss per feature: the mean of importance times that of each."""
     multiplier: float
+    """Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss."""
     names: tuple[str, ...]
+    """Names of codes, which `code` counts; one for all sizes of cut polygons and of priority codes."""
     code: IntArray
+    """Code of each feature, shape (n_features,); of two equally good ones that of less capacity."""
     capacity: FloatArray
+    """n_hidden/n_features of this code, shape (n_features,)."""
     share: FloatArray
+    """Share of the features in each code, shape (len(names),)."""
     neurons: FloatArray
+    """n_hidden of each code over n_features, shape (len(names),)."""
 
 
 class _Codes:
@@ -109,40 +98,30 @@ def allocate_codes(
 ) -> CodeAllocation:
     r"""Least loss of structured codes, the rug, and dropping, for features that differ.
 
-    Of many features with each p and importance, those that are alike may form blocks, so all codes of
-    `solvers.codes.envelope` are points (capacity, loss) for each of them. With a Lagrange multiplier lambda
-    each takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, and lambda is such that the capacities
-    sum to n_hidden.
+    The law stands for many copies of each feature, which may form blocks, with as many times `n_hidden`
+    neurons. So all codes of `solvers.codes.envelope` are points (capacity, loss) for each feature; with a
+    Lagrange multiplier lambda it takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`.
 
     Parameters
     ----------
-    law : Features
-        Law of independent features with values uniform on [0, scale]. It stands for many copies of each
-        feature, with as many times `n_hidden` neurons.
-    n_hidden : int
-        From 1 to n_features - 1.
+    law, n_hidden : Features, int
+        Law of independent features with values uniform on [0, scale]; from 1 to n_features - 1.
     codes : sequence of str, optional
-        Codes to compare, see `theory.codes.overlaps`; but for pairs they take a tenth of a second for each p,
-        of 1e-6 or more. Dropped features, those kept exactly, and the rug always belong to them.
+        Codes to compare, in addition to dropped features, those kept exactly, and the rug; all but pairs need
+        p of 1e-6 or more.
     models : {"tied", "balanced", "free"}, optional
-        What is allowed, as in `solvers.codes.envelope`: "free" adds skew pairs and priority codes.
+        What is allowed, as in `solvers.codes.envelope`.
 
     Returns
     -------
     CodeAllocation
-        Sizes of priority codes and cut polygons above 40 are on a grid: up to 1e-3 more than the least.
-        Else exact to 1e-9 for up to 64 different p; from there on losses of codes are interpolated between
-        64 of them, to 1e-4 for codes in closed form.
+        Exact to 1e-9, but for sizes of priority codes and cut polygons above 40, which are on a grid (1e-3),
+        and for more than 64 different p, between which losses are interpolated (1e-4).
 
     Raises
     ------
     ValueError
         If an argument is out of range, or features are not independent or not uniform.
-
-    See Also
-    --------
-    allocate : The best split of these features, not of copies, with their weights.
-    superposition.theory.unequal.priority_loss : A code of features that differ.
 
     Examples
     --------

@@ -1,10 +1,9 @@
 """The macroscopic loss of one feature as a function of its capacity, and its convex envelope.
 
-Everything is at scale 1 and importance 1. A curve belongs to one probability p and one law of values. The
-loss f(c) is concave up to about three quarters of the least capacity of a feature that is not dropped,
-convex from there on, and for p >= 0.85 concave again near c = 1 (signs of second differences on grids of 4500
-points). So the envelope has a straight piece at its beginning, often one at its end, and one on each side of
-a pair.
+Everything is at scale 1 and importance 1. The loss f(c) is concave up to about three quarters of the least
+capacity of a feature that is not dropped, convex from there on, and for p >= 0.85 concave again near c = 1
+(measured on grids). So the envelope has a straight piece at its beginning, often one at its end, and one on
+each side of a pair.
 """
 
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, skew_pair_loss
 from ...theory.features import Values
 from .. import decoders, rug
+from ..codes.envelope import hull
 
 __all__ = ["DROPPED", "KEPT", "PAIR", "RUG", "SKEW", "Curve", "best_rug", "curve", "ends", "pair_losses"]
 
@@ -64,11 +64,7 @@ def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Lower convex envelope of the loss over the capacity.
-
-    `kinds` are those of its pieces by growing capacity. Piece k + 1 is better than piece k below
-    multipliers[k], which fall. Within the rug the capacity is a smooth function of the multiplier.
-    """
+    """Lower convex envelope of the loss over the capacity; piece k + 1 is best below multipliers[k]."""
 
     kinds: tuple[int, ...]
     multipliers: FloatArray
@@ -88,19 +84,6 @@ class Curve:
         return np.asarray(np.clip(np.exp(self.along(at)), self.low, self.high))
 
 
-def hull(x: FloatArray, y: FloatArray) -> list[int]:
-    """Return the corners of the lower convex hull of points with ascending x."""
-    corners: list[int] = []
-    for k in range(x.size):
-        while len(corners) > 1:
-            i, j = corners[-2:]
-            if (y[j] - y[i]) * (x[k] - x[i]) < (y[k] - y[i]) * (x[j] - x[i]):
-                break
-            corners.pop()
-        corners.append(k)
-    return corners
-
-
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
     """Return minus the derivative of the loss by the capacity, at all points but the first and the last."""
     by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
@@ -116,9 +99,9 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any
 def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
 
-    Losses are exact at the grid's points. The slope between them is that of a spline of the logarithm of the
-    loss, which spans many decades, in an angle in which it is smooth up to c = 1. The multiplier of a
-    straight piece is off by the square of a step.
+    Losses are exact at the grid's points; slopes are those of a spline of the logarithm of the loss, in an
+    angle in which it is smooth up to c = 1. The multiplier of a straight piece is off by the square of a
+    step.
     """
     on = np.array([p])
     dropped, kept = (float(one[0]) for one in ends(values, on))
@@ -144,7 +127,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
 
     # The smooth part: the rug's own corners after the line from a dropped feature, and the point before them
     # if the loss is convex there, while the slope falls.
-    own = np.array(hull(np.append(0.0, c), np.append(dropped, f)))[1:] - 1
+    own = hull(np.append(0.0, c), np.append(dropped, f))[1:] - 1
     before = own[0] - 1
     part = np.append(before, own) if before >= 0 and slope[before] > slope[own[0]] else own
     ahead = bool(own[-2] < fine - 2)  # a straight piece leads up to c = 1
@@ -156,7 +139,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
         along = PchipInterpolator(np.log(slope[part])[::-1], np.log(c[part])[::-1])
     points = [(0.0, dropped, DROPPED), *((x, y, RUG) for x, y in zip(c[:-1], f[:-1], strict=True))]
     points += [(0.5, float(y[0]), kind) for kind, y in pair_losses(codes, on).items()]
-    points = sorted([*points, (1.0, kept, KEPT)])
+    points = [*points, (1.0, kept, KEPT)]
     x, y = (np.array([point[k] for point in points]) for k in (0, 1))
     corners = hull(x, y)
     kinds = np.array([points[k][2] for k in corners])

@@ -18,42 +18,30 @@ __all__ = ["MeanField", "mean_field"]
 
 # Nodes of the law of the noise's variance, before and after neighbours are put together.
 _FINE, _NODES = 2048, 40
-# Values of p at which outputs are optimised, for all features.
-_CHANCES = 32
+_CHANCES = 32  # values of p at which outputs are optimised, for all features
 
 
 @result
 class MeanField:
-    """A model of random directions where few features are on; arrays have the shape (n_features,).
-
-    Attributes
-    ----------
-    loss : float
-        Loss per feature: the mean of importance times `per_feature`.
-    per_feature : ndarray of float64
-        Loss of each output, without importance.
-    kept : int
-        Number of features with a direction of their own.
-    a, b : ndarray of float64
-        Scale of each output, the squared length of its encoding if tied, and its bias, with the mean of the
-        interference.
-    capacity : ndarray of float64
-        Share of each output's variance that is its own feature's.
-    """
+    """A model of random directions where few features are on; arrays have the shape (n_features,)."""
 
     loss: float
+    """Loss per feature: the mean of importance times `per_feature`."""
     per_feature: FloatArray
+    """Loss of each output, without importance."""
     kept: int
+    """Number of features with a direction of their own."""
     a: FloatArray
+    """Scale of each output; the squared length of its encoding if tied."""
     b: FloatArray
+    """Bias, with the mean of the interference."""
     capacity: FloatArray
+    """Share of each output's variance that is its own feature's."""
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of sum_j strength_j u_j² over the features that are on, of mean 1.
-
-    Each law of strength u² is put on a grid with the same mass and mean, and they are convolved by FFT.
-    """
+    """Return nodes and weights of the law of sum_j strength_j u_j² over features that are on, of mean 1."""
+    # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
     top = mean + 10.0 * spread + 3.0 * float(strength.max())
@@ -129,31 +117,23 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     r"""Loss of encodings of random directions where few features are on: the interference is not normal.
 
     Averaged over directions, the interference of an output given x is normal with a variance in proportion to
-    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, scaled so that the
-    mean variance is that of `theory.unequal.interference_variance` at the output's capacity.
-
-    Tied models W W' have k features with a direction of their own, and encodings of one squared length a in
-    the other m - k dimensions: tau_j = 1 and c_i = (m - k) v_i/sum_j v_j, summed over these features. a, k
-    and each bias are the best ones, nothing is fitted. Untied ones have the capacities of `allocate`, tau_j =
-    c_j/v_j, and the best scale and bias of each output.
+    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, scaled to the mean
+    variance at the output's capacity. Tied models W W' have k features with a direction of their own, and
+    encodings of one squared length a in the other m - k dimensions (:math:`\tau_j = 1`, :math:`c_i = (m - k)
+    v_i/\sum_j v_j`), with the best a, k and biases. Untied ones have the capacities of `allocate`
+    (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
 
     Parameters
     ----------
-    law : Features
-        Law of independent features with values uniform on [0, scale].
-    n_hidden : int
-        From 1 to n_features - 1.
     tied : bool, optional
+        Whether the model is W W'.
+    law, n_hidden : Features, int
+        As for `allocate`, with the same errors; values must be uniform, and n_hidden below n_features.
 
     Returns
     -------
     MeanField
         An approximation, as Q includes the output's own feature. Numerical errors are 1e-3 at most.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or features are not independent or not uniform.
 
     Examples
     --------
@@ -181,11 +161,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 
 
 def _each(
-    p: FloatArray,
-    sigma: FloatArray,
-    scale: FloatArray,
-    law: tuple[FloatArray, FloatArray],
-    a: float | None,
+    p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Optimise outputs, those of one scale at some p only, and interpolate between these."""
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)

@@ -19,10 +19,9 @@ _ROUNDS, _NEAR = 2000, 1e-12
 def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
     """Return F of shape (n, size) with F'F = 1 and rows of the squared lengths `squares`, to 1e-12 relative.
 
-    Alternating projections of Tropp et al. (2005) from random directions: rows to their lengths, then the
-    nearest F with orthonormal columns. Rows are scaled by the ratio of the odds of their squared lengths,
-    the leverages of the rows before: that is Newton's step where no other row is near, and quick also where a
-    length is almost 1. `squares` lie in (0, 1) and sum to `size`.
+    Alternating projections of Tropp, Dhillon, Heath and Strohmer (2005) from random directions: rows to their
+    lengths, then the nearest F with orthonormal columns. Rows are scaled by the ratio of the odds of their
+    squared lengths, which is Newton's step where no other row is near. `squares` lie in (0, 1).
     """
     frame = rng.standard_normal((squares.size, size))
     frame *= np.sqrt(squares / np.sum(frame**2, axis=1))[:, None]
@@ -43,10 +42,7 @@ def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> Flo
 
 
 def realise(
-    split: Allocation | npt.ArrayLike,
-    law: Features,
-    *,
-    rng: np.random.Generator | int | None = None,
+    split: Allocation | npt.ArrayLike, law: Features, *, rng: np.random.Generator | int | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Make a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
 
@@ -58,33 +54,20 @@ def realise(
     Parameters
     ----------
     split : Allocation, or (n,) array_like of float
-        What `allocate` found, or capacities in [0, 1] that sum to a whole number: 0 drops a feature, 1 keeps
-        it exactly, all others share one projection. Scales and biases are then the best ones.
-    law : Features
-        The law of independent features that the split is for.
-    rng : Generator or int, optional
-        Source of randomness or its seed.
+        What `allocate` found, or capacities that sum to a whole number: 0 drops a feature, 1 keeps it
+        exactly, all others share one projection. Scales and biases are then the best ones.
+    law, rng : Features, Generator or int
+        The law of independent features that the split is for, and what draws the projection.
 
     Returns
     -------
-    W_out : (n, n_hidden) ndarray of float64
-    W_in : (n_hidden, n) ndarray of float64
-    b : (n,) ndarray of float64
+    W_out, W_in, b : (n, n_hidden), (n_hidden, n), (n,) ndarray of float64
+        With capacities met to 1e-12, by some ten rounds of O(n n_hidden²) where n is several times n_hidden.
 
     Raises
     ------
     ValueError
         If capacities do not sum to a whole number within 1e-6.
-
-    Notes
-    -----
-    Capacities are met to 1e-12. Each round of the alternating projections takes O(n n_hidden²) time; some ten
-    rounds do where n is several times n_hidden.
-
-    References
-    ----------
-    Tropp, Dhillon, Heath and Strohmer (2005), Designing structured tight frames via an alternating projection
-    method.
 
     Examples
     --------

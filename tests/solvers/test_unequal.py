@@ -90,10 +90,11 @@ def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
     c = np.geomspace(1e-3, 1, 400)
     cost, width = [], []
     for p, w in ((0.1, 1.0), (0.02, 4.0)):
-        points = {"d": (0.0, p / 3 - p**2 / 4), "k": (1.0, 0.0), "p": (0.5, codes.block("pair", p).loss)}
-        points["5"] = (0.4, codes.block("pentagon", p).loss)
+        pairs, pentagons = codes.blocks([p], ["pair"]), codes.blocks([p], ["pentagon"])
+        points = {"d": (0.0, p / 3 - p**2 / 4), "k": (1.0, 0.0), "p": (0.5, pairs[0][0].loss)}
+        points["5"] = (0.4, pentagons[0][0].loss)
         if models != "tied":
-            points["s"] = (0.6, codes.block("pentagon", p, shift=True).loss)
+            points["s"] = (0.6, pentagons[1][0].loss)
         if models == "free":
             points["x"] = (0.5, 25 * p**2 / 162)
             points |= {f"q{k}": (2 / k, float(priority_plane_loss(p, k))) for k in range(5, 200)}

@@ -9,6 +9,10 @@ from superposition.theory.rug import zero_ratio_loss
 from superposition.validate.codes import adjacency, block_model
 
 
+def _block(name, p, shift=False):
+    return codes.blocks([p], [name])[shift][0]
+
+
 def _union(parts):
     n = sum(M.shape[0] for M in parts)
     whole, at = np.zeros((n, n)), 0
@@ -23,7 +27,7 @@ def _union(parts):
     "name", ["pentagon", "icosahedron", "Petersen", "Clebsch", "quadrangle 2", "Gewirtz"]
 )
 def test_block_is_the_exact_loss_of_its_model(name, shift):
-    one = codes.block(name, 0.05, shift=shift)
+    one = _block(name, 0.05, shift)
     M, b = block_model(one)
     assert np.linalg.matrix_rank(M, tol=1e-9) == one.n_hidden
     exact = rug.exact_loss(M, b, 0.05, tol=1e-10)
@@ -32,7 +36,7 @@ def test_block_is_the_exact_loss_of_its_model(name, shift):
 
 
 def test_independent_blocks_average():
-    first, second = codes.block("pentagon", 0.1), codes.block("pair", 0.1)
+    first, second = _block("pentagon", 0.1), _block("pair", 0.1)
     (M, b), (N, c) = block_model(first), block_model(second)
     whole = _union([M, N, N, np.zeros((1, 1))])
     biases = np.concatenate([np.full(5, b), np.full(4, c), [0.05]])
@@ -74,4 +78,4 @@ def test_a_graph_that_is_not_known_is_refused():
 
 def test_a_block_without_a_construction_is_refused():
     with pytest.raises(ValueError, match="got 'quadrangle 4'"):
-        block_model(codes.block("quadrangle 4", 0.3))
+        block_model(_block("quadrangle 4", 0.3))

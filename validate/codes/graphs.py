@@ -170,8 +170,8 @@ def block_model(block: Block) -> tuple[FloatArray, float]:
 
     Examples
     --------
-    >>> from superposition.solvers.codes import block
-    >>> M, b = block_model(block("pair", 0.1))
+    >>> from superposition.solvers.codes import blocks
+    >>> M, b = block_model(blocks([0.1], ["pair"])[0][0])
     >>> M.round(4)
     array([[ 1.0116, -1.0116],
            [-1.0116,  1.0116]])

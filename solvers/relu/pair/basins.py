@@ -11,10 +11,8 @@ from .kernels import flows
 
 __all__ = ["Basins", "pair_basins"]
 
-# Losses within this of the best one, relative, belong to the same minimum.
-_SAME_LOSS = 1e-7
-# Steps after which a flow counts as unresolved.
-_MOST_STEPS = 20_000
+_SAME_LOSS = 1e-7  # losses within this of the best one, relative, belong to the same minimum
+_MOST_STEPS = 20_000  # steps after which a flow counts as unresolved
 
 
 @result
@@ -58,33 +56,23 @@ def pair_basins(
 ) -> Basins:
     r"""Count how often gradient flow from random starts ends at the global minimum, for two features.
 
+    The flow is dx/dt = -grad L for the exact loss per feature, by Heun's method with steps adapted to an
+    error of 1e-4, then by Newton's. It counts as best if its loss is within 1e-7, relative, of
+    `phase_diagram`'s.
+
     Parameters
     ----------
     p, importance : float
         Where in the diagram, as for `phase_diagram`, whose errors it has.
-    starts : int, optional
-        Number of starts, up to a million.
     bias : bool, optional
         Whether the biases flow. Otherwise they stay zero.
-    init_std : float, optional
-        Standard deviation of the initial encodings, in [0.01, 10].
+    starts, rng, init_std : int, Generator, float, optional
+        Number of starts, up to a million, and what draws the initial encodings, independent and normal with
+        this standard deviation; biases start at 0.
     confidence : float, optional
         Confidence of the interval for the fraction, in (0, 1).
-    rng : Generator, int or None, optional
-        Draws the initial encodings, independent and normal with mean 0; biases start at 0.
     workers : int, optional
         Threads that share the starts; all of Numba's by default. The result does not depend on it.
-
-    Returns
-    -------
-    Basins
-
-    Notes
-    -----
-    The flow is dx/dt = -grad L for the exact loss per feature, in the encodings and biases alike; Heun's
-    method with steps adapted to an error of 1e-4, then Newton's once the Hessian is positive definite and
-    the minimum within 0.01. A flow counts as best if its final loss is within 1e-7, relative, of that of
-    `phase_diagram`.
 
     Examples
     --------

@@ -14,8 +14,7 @@ from .kernels import bound_below
 
 __all__ = ["certify", "solve_pair"]
 
-# The bounds are sums of a few hundred rounded terms; below this they would bound rounding.
-_LEAST_GAP = 1e-7
+_LEAST_GAP = 1e-7  # the bounds are sums of a few hundred rounded terms; below this they would bound rounding
 # Nearest that the loss may come to p/3 per feature when the a-priori bound on the encodings is formed.
 _ALMOST_ONE = 1.0 - 1e-12
 # A range that holds the imbalance of all models: no square of an encoding is beyond 2/(1 - _ALMOST_ONE).
@@ -34,11 +33,12 @@ def certify(
 ) -> Certificate:
     r"""Bound numerically from below the loss of all models ReLU(W W' x + b) of two features in one dimension.
 
-    Branch and bound in double precision over the two encodings, best box first. The loss of an output z
-    splits into two parts. E min(x, (x - z)+)² falls with every entry of its row of M = W W' and with its
-    bias, E (z - x)+² rises with all of them. For each bias, the first at the largest and the second at the
-    smallest entries of a box bound the loss from below, and the least value over all biases follows from
-    cubic roots. Encodings outside the first box are excluded by `theory.relu.steep_bound`.
+    Branch and bound in double precision over the two encodings, best box first. The loss of an output z is
+    the sum of E min(x, (x - z)+)², which falls with every entry of its row of M = W W' and with its bias, and
+    of E (z - x)+², which rises with all. So the first at the largest and the second at the smallest entries
+    of a box bound it from below, at the bias that makes this least. Beyond the first box
+    `theory.relu.steep_bound` holds. The number of boxes, of 25 microseconds each, grows like 1/gap and with
+    p. Rounding is not directed; its error, 1e-15, is far below the least gap.
 
     Parameters
     ----------
@@ -46,29 +46,15 @@ def certify(
         Loss per feature of the model to judge, (F1 + importance F2)/2, positive.
     p, importance : float
         Where in the diagram, as for `phase_diagram`.
-    bias : bool, optional
-        Whether the models compared have free biases; if not, b = 0.
-    gap : float, optional
-        Gap to reach, relative to `loss`, at least 1e-7.
-    most_boxes : int, optional
-        Boxes after which the bound is returned as it is, up to ten million.
-    imbalance : (2,) array_like of float, optional
-        Only models whose abs(w1² - w2²) is in this closed range are compared; all by default.
+    bias, imbalance : bool, (2,) array_like of float, optional
+        Only models with free biases, or else with b = 0, and with abs(w1² - w2²) in this range are compared.
+    gap, most_boxes : float, int, optional
+        Gap to reach, relative to `loss`, at least 1e-7; boxes after which the bound is returned as it is.
 
     Returns
     -------
     Certificate
         Its `gap` is above `gap` times `loss` if the boxes ran out, or if a better model than `loss` exists.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or if `loss` is so large that dropping a feature beats it.
-
-    Notes
-    -----
-    The number of boxes grows like 1/gap, and with p; a box takes 25 microseconds, a fiftieth of that without
-    biases. Bounds are evaluated without directed rounding, whose error, 1e-15, is far below the least gap.
 
     Examples
     --------

@@ -18,28 +18,25 @@ IntArray = npt.NDArray[np.int64]
 
 PHASES = ("first alone", "second alone", "antipodal", "same sign")
 
-# The best encodings found are all below 1.1; the lattice of starts reaches 2.5.
-_STEP, _SIZE = 0.1, 25
+_STEP, _SIZE = 0.1, 25  # the best encodings found are all below 1.1; the lattice of starts reaches 2.5
 # Starts next to the states with one feature dropped: encodings of the other feature.
 _NEAR = (-0.3, -0.05, -0.01, 0.01, 0.05, 0.3)
-# With free biases an encoding counts as zero below this; without, none ever is.
-_ZERO = 1e-5
-# Families: w1 w2 negative, one encoding zero, w1 w2 positive.
-_ANTIPODAL, _DROPPED, _SAME = 0, 1, 2
-# Differences of losses below this are rounding.
-_TIE, _ROUNDING = 1e-12, 1e-13
+_ZERO = 1e-5  # with free biases an encoding counts as zero below this; without, none ever is
+_ANTIPODAL, _DROPPED, _SAME = 0, 1, 2  # families: w1 w2 negative, one encoding zero, w1 w2 positive
+_TIE, _ROUNDING = 1e-12, 1e-13  # differences of losses below this are rounding
 
 
 @result
 class PhaseDiagram:
-    """Global minima of the model ReLU(W W' x + b) with two features in one dimension."""
+    """Global minima of the model ReLU(W W' x + b) with two features in one dimension.
+
+    On a grid of n_p probabilities `p` that a feature is on and n_r importances of the second feature (the
+    first one's is 1), with free biases or, without `bias`, zero ones.
+    """
 
     p: FloatArray
-    """Probabilities that a feature is on. Shape (n_p,)."""
     importance: FloatArray
-    """Importances of the second feature; the first one's is 1. Shape (n_r,)."""
     bias: bool
-    """Whether the biases are free or zero."""
     W: FloatArray
     """Encodings, the first one not negative. Shape (n_p, n_r, 2, 1)."""
     b: FloatArray
@@ -130,16 +127,19 @@ def phase_diagram(
 ) -> PhaseDiagram:
     r"""Find the models of two features in one dimension with the least exact loss, on a grid.
 
+    The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
+    encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the
+    neighbours' solutions are polished by Newton's method. That none is missed is not shown here: see
+    `certify`. The page "Small ReLU models" of the documentation describes the phases.
+
     Parameters
     ----------
     p : (n_p,) array_like of float, or one number
         Probabilities that a feature is on, in [1e-4, 1].
     importance : (n_r,) array_like of float, or one number
         Importances of the second feature, in [1e-4, 1e4], in order of size; the first one's is 1.
-    bias : bool, optional
-        Whether the two biases are free. Otherwise they are zero.
-    workers : int, optional
-        Threads to use; all of Numba's by default. The result does not depend on it.
+    bias, workers : bool, int, optional
+        Whether the two biases are free, else zero; threads to use, all of Numba's by default.
 
     Returns
     -------
@@ -150,19 +150,6 @@ def phase_diagram(
     ------
     ValueError
         If an argument is out of range.
-
-    Notes
-    -----
-    The best biases follow in closed form, for values uniform on [0, 1], so the search has two dimensions.
-    Every local minimum of a lattice of encodings (spacing 0.1 up to 2.5), states with one feature dropped,
-    their neighbourhoods and the neighbours' solutions are polished by Newton's method. That none is missed is
-    not shown here: see `certify`.
-
-    With free biases the phases are one feature alone (exact, with encoding 1 and bias 0, the other dropped)
-    and an antipodal pair. Models whose encodings share one sign are local minima, but were never the best for
-    p < 1. At p = 1 the reflection x2 → 1 - x2 makes both signs equal. With zero biases no feature is ever
-    dropped: at large p, from (40 - 4 √14)/43 on at equal importances, and where these differ much, both
-    encodings share one sign. The diagrams of Elhage et al. (2022) compare four patterns at fixed biases.
 
     Examples
     --------

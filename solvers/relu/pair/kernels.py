@@ -1,10 +1,9 @@
 """Kernels of two features in one dimension: exact loss, best bias, minima, lower bounds.
 
 Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, b) is the mean over x2 of
-h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. Between the breakpoints two Gauss
-points are exact for F and its first and second derivatives, and nothing cancels when a or m vanishes. In b, F
-is piecewise quartic, so its global minimum over the bias is found from cubic roots. The general kernels of
-`theory.loss` take ten times as long for loss and gradient (`tests/benchmarks/bench_relu.py`).
+h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. So two Gauss points between the
+breakpoints are exact for F and its first and second derivatives. In b, F is piecewise quartic: its global
+minimum is found from cubic roots. The kernels of `theory.loss` take ten times as long.
 """
 
 import heapq
@@ -112,10 +111,8 @@ def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
 
 @kernel
 def _bounded(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
-    """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at this b, and its derivative in b.
-
-    F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
-    """
+    """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at this b, and its derivative in b."""
+    # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
     value, slope = _slope(a1, m1, b, p)
     if a0 == a1 and m0 == m1:
         return value, slope
@@ -332,11 +329,8 @@ def bound_below(
     most: int,
     imbalance: tuple[float, float],
 ) -> tuple[float, int]:
-    """Return a lower bound of the loss over |w1| <= edges[0], |w2| <= edges[1], and the boxes used.
-
-    Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`. Only
-    models with |w1^2 - w2^2| in the range `imbalance` count.
-    """
+    """Return a lower bound of the loss over |w1|, |w2| <= edges at such imbalances, and the boxes used."""
+    # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])
     heap = [(_box_bound(box, r, p, biased), box)]
     boxes = 1
@@ -359,16 +353,13 @@ def bound_below(
 
 @kernel
 def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
-    """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum.
-
-    The Hessian, which `solvers.integrate` does not know, tells when Newton's method can finish.
-    """
+    """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum."""
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()
     dt = 0.1
     first, second = derivatives(x, r, p, grad, hess)
     for k in range(most):
-        if k % 10 == 0:
+        if k % 10 == 0:  # the Hessian tells when Newton's method can finish
             values, vectors = np.linalg.eigh(hess[:free, :free].copy())
             along = vectors.T @ grad[:free].copy()
             if values[0] > 1e-7 * p and np.max(np.abs(along / values)) < 0.01:

@@ -15,33 +15,27 @@ IntArray = npt.NDArray[np.int64]
 
 # Importances per decade on the first grid, and the parts that each round cuts a bracket into.
 _PER_DECADE, _PARTS = 40, 10
-# Relative width of the brackets at the end.
-_WIDTH = 1e-9
-# The point where the features change roles is looked at by itself.
-_BELOW_ONE = 1.0 - 1e-6
-# Steps on the grid above this are looked into.
-_LARGE = 0.05
-# Smaller steps of the encodings than this across the final bracket are continuous.
-JUMP = 1e-3
+_WIDTH = 1e-9  # relative width of the brackets at the end
+_BELOW_ONE = 1.0 - 1e-6  # the point where the features change roles is looked at by itself
+_LARGE = 0.05  # steps on the grid above this are looked into
+JUMP = 1e-3  # smaller steps of the encodings than this across the final bracket are continuous
 
 
 @result
 class Transitions:
-    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each."""
+    """Transitions of the best model as the importance of the second feature grows up to 1; one entry each.
+
+    `before` and `after` are the phases on both sides of this `p` and `importance`, as indices into `PHASES`.
+    """
 
     p: FloatArray
-    """Where in the diagram."""
     importance: FloatArray
-    """Where in the diagram."""
     before: IntArray
-    """Phases on both sides, as indices into `PHASES`."""
     after: IntArray
-    """Phases on both sides, as indices into `PHASES`."""
     jump: FloatArray
     """Largest step of an encoding's absolute value."""
     slope_drop: FloatArray
-    """By how much the slope of the least loss per feature over the importance falls, F2/2 before less
-    after."""
+    """By how much the slope of the least loss per feature over the importance falls."""
     is_jump: npt.NDArray[np.bool_]
     """Whether `jump` is above 1e-3."""
 
@@ -102,9 +96,8 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     r"""Locate the transitions of two features in one dimension, and tell jumps from continuous ones.
 
     Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
-    a phase. Importance 1 is listed if the best model there is not symmetric: it then jumps to its mirror
-    image. Importances above 1 follow by exchanging the features. The least loss is concave in the importance,
-    as a minimum over functions that are linear in it; at a jump its slope falls.
+    a phase. Importance 1 is listed if the best model there jumps to its mirror image; importances above 1
+    follow by exchanging the features. The least loss is concave in the importance: at a jump its slope falls.
 
     Parameters
     ----------
@@ -116,9 +109,8 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     Returns
     -------
     Transitions
-        `importance` to 1e-9 relative for jumps. Where a feature enters continuously, its encoding counts
-        from 1e-5 on, so `importance` is late by about 1e-5 times a constant; `theory.relu.onset_importance`
-        is exact.
+        `importance` to 1e-9 relative for jumps. Where a feature enters continuously it is late by about 1e-5
+        times a constant; `theory.relu.onset_importance` is exact.
 
     Examples
     --------

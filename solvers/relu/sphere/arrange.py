@@ -13,13 +13,11 @@ from ..arrangement import Geometry, geometry, units_of
 
 __all__ = ["SAME", "Thomson", "thomson"]
 
-# Energies closer than this, beside 1 + energy, are one minimum: those known to differ do so by 1e-3 or more,
-# converged starts agree to 1e-12, and starts on slow, degenerate ones are within 1e-8 when they stop.
+# Energies closer than this, relative to 1 + energy, are one minimum: those known to differ do so by 1e-3,
+# starts on degenerate ones are within 1e-8 when they stop.
 SAME = 1e-7
-# A start takes n^2 m microseconds or more, so the largest problem takes hours.
-MOST_WORK = 10**10
-# Coordinates up to which Newton's method finishes the best arrangement.
-_NEWTON = 600
+MOST_WORK = 10**10  # a start takes n^2 m microseconds or more, so the largest problem takes hours
+_NEWTON = 600  # coordinates up to which Newton's method finishes the best arrangement
 
 
 @result
@@ -41,8 +39,8 @@ class Thomson:
     geometry: Geometry
     """What the best arrangement looks like."""
     status: Status
-    """CONVERGED if the gradient of the best one is within the tolerance, STALLED if rounding or a kink of the
-    second derivative stopped it before, STEPS if its steps ran out."""
+    """CONVERGED if the gradient is within the tolerance, STALLED if rounding or a kink stopped the descent,
+    STEPS if its steps ran out."""
 
 
 def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
@@ -104,18 +102,18 @@ def thomson(
 ) -> Thomson:
     """Minimise :func:`superposition.theory.relu.thomson_energy` of unit vectors from many random starts.
 
+    L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
+    where the gradient's norm is below 1e-12 n. Bounds from below are
+    `superposition.theory.relu.thomson_bound` and `linear_programming_bound`.
+
     Parameters
     ----------
     n_features, n_hidden : int
         n and m, at least 1.
     bias : float, optional
         b, from -1 to 0: inner products up to -b are free.
-    starts : int, optional
-        Independent uniformly random arrangements to start from.
-    rng : Generator, int or None, optional
-        Draws the starts.
-    steps : int, optional
-        Steps after which a start ends, wherever it is.
+    starts, steps, rng : int, int, Generator, optional
+        Uniformly random arrangements to start from, the steps after which each ends, and what draws them.
     workers : int, optional
         Threads that share the starts; all of Numba's by default. The result does not depend on it.
 
@@ -128,15 +126,6 @@ def thomson(
     ------
     ValueError
         If a number is out of range, or the starts together would take hours.
-
-    Notes
-    -----
-    L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
-    where the gradient's norm is below 1e-12 n. Minima where the second derivatives jump, as an inner product
-    is -b (all of energy 0), take hundreds of steps, others tens.
-
-    The least of the minima found is a bound from above. Bounds from below are
-    `superposition.theory.relu.thomson_bound` and `linear_programming_bound`.
 
     Examples
     --------

@@ -12,8 +12,7 @@ from ....theory.arguments import FloatArray, number
 
 __all__ = ["linear_programming_bound"]
 
-# Linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried.
-ROUNDS = 6
+ROUNDS = 6  # linear programs on grids that are refined: three bring the excess below 1e-9 in all cases tried
 # Beyond, the values of Gegenbauer polynomials leave the range in which they were checked.
 MOST_HIDDEN, MOST_FEATURES = 10**5, 10**9
 
@@ -71,16 +70,17 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
 
     For a polynomial :math:`h(c) = \sum_k f_k P_k(c) \le \mathrm{ReLU}(c + b)^2` on [-1, 1], with Gegenbauer
     polynomials P_k and f_k >= 0 for k >= 1, the energy is at least :math:`n^2 f_0 - n h(1)`; the program
-    finds the best h.
+    finds the best h. The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program
+    sees h on a grid; the most that h exceeds the kernel anywhere, about 1e-9, is found from the roots of
+    derivatives and taken off. Where n is a multiple of 5 the bound *equals* the energy of n/5 pentagons in 2
+    dimensions, from degree 8 on.
 
     Parameters
     ----------
     n_features, n_hidden : int
         n up to 1e9 and m up to 1e5.
-    bias : float, optional
-        b, from -1 to 0.
-    degree : int, optional
-        Largest degree k, from 1 to 30.
+    bias, degree : float, int, optional
+        b, from -1 to 0, and the largest degree k, from 1 to 30.
 
     Returns
     -------
@@ -93,13 +93,6 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
         If a number is out of range.
     RuntimeError
         If the linear program is not solved.
-
-    Notes
-    -----
-    The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program sees h on a grid, so
-    the most that h exceeds the kernel anywhere, about 1e-9, is found from the roots of derivatives and taken
-    off. Where n is a multiple of 5 the bound *equals* the energy of pentagons in 2 dimensions, taken n/5
-    times, from degree 8 on (to 1e-8 n^2): they are optimal.
 
     Examples
     --------
