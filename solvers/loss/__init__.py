@@ -1,8 +1,9 @@
 """The exact expected loss of any model ReLU(M x + b) at any law of the data, with its derivatives."""
 
-from .evaluator import Loss, evaluator
+from .evaluator import Loss
 from .exact import exact_gradient, exact_loss, row_loss, value_and_gradient
 from .hessian import RowDerivatives, row_hessian
+from .networks import evaluator
 
 __all__ = [
     "Loss",

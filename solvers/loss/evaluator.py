@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray, matrix, number, real
+from ...theory.arguments import FloatArray, matrix, real
 from ...theory.features import Features, as_features
 from ...theory.features.values.law import needed
 from ...theory.loss.classes import class_weights
@@ -20,7 +20,7 @@ from ...theory.results import frozen, result
 from .methods import classes, folds, lattice, moments, patterns, uniform, wedge
 from .methods.outputs import Ask, IntArray, Law, Outputs, Rows, merged
 
-__all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss", "evaluator"]
+__all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
 
 # The kernels form fourth powers of entries and of their inverses.
 LARGEST = 1e50
@@ -48,6 +48,10 @@ METHODS: dict[str, ModuleType] = {
     "lattice": lattice,
     "wedge": wedge,
 }
+
+
+# What the error of a method is; those of networks join.
+ESTIMATES: dict[str, str] = {name: method.ESTIMATE for name, method in METHODS.items()}
 
 
 @result
@@ -96,7 +100,7 @@ class Loss:
     @property
     def estimate(self) -> str:
         """What the error estimate is, for each method that was used: proved, or heuristic and why."""
-        return "; ".join(f"{name}: {METHODS[name].ESTIMATE}" for name in self.method.split(", "))
+        return "; ".join(f"{name}: {ESTIMATES[name]}" for name in self.method.split(", "))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.loss, self.by_M, self.by_b))
@@ -116,7 +120,7 @@ def _law(law: Any, n: int) -> Features:
 
 
 class Evaluator:
-    """The exact loss of models at one law; `evaluator` makes one.
+    """The exact loss of models ReLU(M x + b) at one law; `evaluator` makes one, which has hidden layers too.
 
     `classes` restricts the loss to inputs with at most so many features on, or to one feature if it is 0, as
     p -> 0. A sum over frequencies has `frequencies` at most; the error of the loss is then an estimate, as
@@ -151,20 +155,12 @@ class Evaluator:
                 law.kept["classes"] = few
         return self._known[n]
 
-    def __call__(
-        self,
-        model: Any,
-        gradient: bool = False,
-        rows: npt.ArrayLike | None = None,
-        target: Any = "identity",
-    ) -> Loss:
+    def __call__(self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None) -> Loss:
         """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
         if isinstance(model, Model):
-            plain = isinstance(target, str) and target == "identity"
-            if model.hidden != "identity" or not plain:
-                return self._network(model, gradient, rows, target)
-            if model.output == "jumprelu" or model.n_outputs != model.n_features:
-                rule = "an output, ReLU or identity, for each feature, or a target"
+            bends = model.hidden != "identity" or model.output == "jumprelu"
+            if bends or model.n_outputs != model.n_features:
+                rule = "linear hidden neurons and an output, ReLU or identity, for each feature"
                 raise ValueError(f"`model` must have {rule}; got {model!r}.")
             found = self.of_arrays(model.M, model.bias, gradient, rows, relu=model.output == "relu")
             return _of_model(model, found, rows) if gradient else found
@@ -174,34 +170,6 @@ class Evaluator:
             rule = "a Model or a tuple (M, b) of arrays"
             raise ValueError(f"`model` must be {rule}; got {arguments.shown(model)}.") from None
         return self.of_arrays(M, b, gradient, rows)
-
-    def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
-        """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
-        from .hidden.network import importance_of, linear_loss, network_loss, targets
-
-        if model.output != "identity":
-            rule = "a linear output ('identity') where hidden neurons bend or targets are not the features"
-            raise ValueError(f"`model` must have {rule}; got {model!r}.")
-        if rows is not None:
-            raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
-        A, name = targets(target, model.n_outputs, model.n_features)
-        law = self.law(model.n_features)
-        importance = importance_of(law, model.n_outputs)
-        slopes, slope_errors = None, None
-        if model.hidden == "identity":
-            if gradient or not law.independent:
-                rule = "a loss alone, of independent features, where linear hidden neurons have a target"
-                raise ValueError(f"`gradient` must be False: there is {rule}; got {gradient!r}.")
-            losses, errors = linear_loss(model, law, A, name, self.tol)
-            method = "second moments"
-        else:
-            losses, errors, slopes, slope_error, method = network_loss(
-                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
-            )
-            slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None
-        losses = np.maximum(losses, 0.0)
-        mean, error = float(np.mean(importance * losses)), float(np.mean(importance * errors))
-        return Loss(mean, error, frozen(losses), frozen(errors), slopes, slope_errors, method)
 
     def of_arrays(
         self,
@@ -443,62 +411,3 @@ def _of_model(model: Model, found: Loss, rows: Any) -> Loss:
     by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
     gradient = {**(found.gradient or {}), **by, "b_in": model.W_out.T @ by_b}
     return replace(found, gradient=gradient)
-
-
-def evaluator(
-    law: Any,
-    *,
-    tol: float = 1e-12,
-    budget: float | None = None,
-    method: str = "auto",
-    workers: int | None = 1,
-) -> Evaluator:
-    """Return the function that gives the exact loss of models at one law of the data, and its gradient.
-
-    Parameters
-    ----------
-    law : float or Features
-        As for `exact_loss`; importance belongs to it.
-    tol : float, optional
-        Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
-    budget : float, optional
-        Terms of sums, of some 10 ns each, that an evaluation may take. A method that needs more is refused
-        before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
-        output.
-    method : str, optional
-        A method of `solvers.loss.methods` by its name; by default the first that covers an output.
-    workers : int or None, optional
-        Threads that share the outputs where a sum is long; None for all that Numba has.
-
-    Returns
-    -------
-    callable
-        ``f(model, gradient=False, rows=None)``, where `model` is a `theory.models.Model` or arrays (M, b) of
-        ReLU(M x + b), and `rows` are the outputs to restrict the loss to. It returns a `Loss`.
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range; by the callable also as `exact_loss` does, if no method covers
-        the model or law, or if `budget` is too small.
-
-    Notes
-    -----
-    Value and gradient come from one method, and are those of one sum. The one exception are losses alone of
-    more than 14 independent uniform features: `uniform` is then as good as the gradient's `lattice`, and
-    quicker. The first method that covers an output is taken; where it loses digits, the next one too.
-
-    Examples
-    --------
-    >>> f = evaluator(0.1)
-    >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
-    >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
-    (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
-    """
-    if not isinstance(law, Features):
-        as_features(law, 1)
-    tol = number("tol", tol, 0.0, 1.0, brackets="()")
-    budget = None if budget is None else number("budget", budget, 0.0, brackets="()")
-    arguments.choice("method", method, ("auto", *METHODS))
-    workers = None if workers is None else arguments.integer("workers", workers, 1)
-    return Evaluator(law, tol=tol, budget=budget, method=method, workers=workers)

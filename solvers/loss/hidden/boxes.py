@@ -231,9 +231,7 @@ def pair_on(
         points[level] = q
         v = first + width * table.nodes[q, node[level]]
         value[level] = v
-        weight[level] = (
-            weight[level + 1] * width * table.weights[q, node[level]] * density_at(table, v)
-        )
+        weight[level] = weight[level + 1] * width * table.weights[q, node[level]] * density_at(table, v)
         node[level] += 1
         base[level, 0] = base[level + 1, 0] + w[0, level] * v
         base[level, 1] = base[level + 1, 1] + w[1, level] * v
@@ -337,7 +335,9 @@ def by_patterns(
                     if span[0] <= c <= span[1]:
                         corners[m, count] = c
                         count += 1
-                if (span[0] == 0.0 or span[1] == 0.0) and not (count > 0 and np.any(corners[m, :count] == 0.0)):
+                if (span[0] == 0.0 or span[1] == 0.0) and not (
+                    count > 0 and np.any(corners[m, :count] == 0.0)
+                ):
                     corners[m, count] = 0.0
                     count += 1
                 counts[m, 0] = count

@@ -75,7 +75,9 @@ class Setting:
             square = share * float(half.moment(2))
         else:
             target = "identity"
-        return cls(law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol, most)
+        return cls(
+            law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol, most
+        )
 
 
 def _half(values: Values) -> Values:
@@ -146,7 +148,11 @@ class Unit:
         law, w = self.setting.law, self.w[self.heard]
         start = abs(self.b) + self.t
         low, high = law.values.support
-        reach = np.sum(np.maximum(np.maximum(w * low, w * high), 0.0)) if np.isfinite([low, high]).all() else np.inf
+        reach = (
+            np.sum(np.maximum(np.maximum(w * low, w * high), 0.0))
+            if np.isfinite([low, high]).all()
+            else np.inf
+        )
         size = max(float(np.sqrt(np.sum(w**2 * law.square[self.heard]))), start, 1e-300)
         period = start + reach
         for theta in 1.3 ** np.arange(-20.0, 40.0) / size:
@@ -237,7 +243,7 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     scale = one.rms * two.rms
     by_w = np.zeros((2, n))
     few = FEW[setting.table.degree >= 0]
-    if either.size <= few or law.values.discrete and either.size <= 12:
+    if either.size <= few or (law.values.discrete and either.size <= 12):
         on, chances = _all_patterns(p)
         kept = chances > 0.0
         found, by = _patterns(setting, (w, b, t), on[kept], chances[kept], True, loud)
@@ -295,7 +301,9 @@ def _by_lattice(
         error, slope_error = error + part[2], slope_error + part[3]
     # Both hear two or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
-        part = _by_plane(setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), slopes)
+        part = _by_plane(
+            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), slopes
+        )
         found += part[0]
         by_w += part[1]
         error, slope_error = error + part[2], slope_error + part[3]
@@ -366,7 +374,10 @@ def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[F
         if w != 0.0:
             places.append(np.clip([(unit.t - unit.b) / w], low, high))
         edges = np.unique(np.concatenate(places))
-        pieces = [np.linspace(a, c, 1 + int(np.ceil((c - a) / step))) for a, c in zip(edges, edges[1:], strict=False)]
+        pieces = [
+            np.linspace(a, c, 1 + int(np.ceil((c - a) / step)))
+            for a, c in zip(edges, edges[1:], strict=False)
+        ]
         edges = np.unique(np.concatenate(pieces))
         gauss, rule = table.nodes[20, :20], table.weights[20, :20]
         width = np.diff(edges)[:, None]
@@ -458,7 +469,9 @@ def _by_line(
         if change[0] <= setting.tol * scale or count >= MOST:
             break
         before, count = found.copy(), 2 * count
-    slope = phi[1, of_double] * (p[double][:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - d1[:, None])
+    slope = phi[1, of_double] * (
+        p[double][:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - d1[:, None]
+    )
     by_w[0, double] = np.sum((weight * (inner[1] + inner_flux) * slope).real, axis=1)
     by_w[1, double] = np.sum((weight * s * inner[0] * slope).real, axis=1)
     plain, tilted = np.sum(terms).real, np.sum(terms * s).real
@@ -503,7 +516,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     start = g0 + float(g[others] @ target_means[others])
     quiet = np.full(heard.size, np.nan)
     few = 4 if setting.target_spans.shape[0] < 2 and setting.table.degree >= 0 else 3
-    exact = heard.size <= few or law.values.discrete and heard.size <= 12
+    exact = heard.size <= few or (law.values.discrete and heard.size <= 12)
     if exact:
         on, chances = _all_patterns(p)
         on, chances = on[chances > 0.0], chances[chances > 0.0]
@@ -513,7 +526,11 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
         chances = np.r_[none, ones]
 
     def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
-        units = (np.ascontiguousarray(np.stack([unit.w[heard], w2])), np.array([unit.b, b2]), np.array([unit.t, 0.0]))
+        units = (
+            np.ascontiguousarray(np.stack([unit.w[heard], w2])),
+            np.array([unit.b, b2]),
+            np.array([unit.t, 0.0]),
+        )
         return _patterns(setting, units, on, chances, False, quiet)
 
     found, by = with_linear(g[heard], start)
@@ -544,7 +561,12 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
                 break
             before, count = now, 2 * count
         total = g[heard] @ sigma
-        twice = p[:, None] * whole / np.where(factors == 0.0, 1e-200, factors) * (total - g[heard][:, None] * sigma)
+        twice = (
+            p[:, None]
+            * whole
+            / np.where(factors == 0.0, 1e-200, factors)
+            * (total - g[heard][:, None] * sigma)
+        )
         inner = phi[1] * (start * less + twice) + g[heard][:, None] * psi_slope * less
         slopes += np.sum((weight * s * inner).real, axis=1)
         targets += part_targets

@@ -29,6 +29,8 @@ ESTIMATES = {
     "lattice of pairs": "heuristic: what the last doublings of the frequencies changed, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
+# Losses and errors of outputs, derivatives of their mean and what these are off by, and the method.
+Found = tuple[FloatArray, FloatArray, dict[str, FloatArray] | None, float, str]
 # Frequencies of a pair times features, at most: some 10 ns each.
 WORK = 4e8
 
@@ -81,18 +83,24 @@ class HiddenMeans:
     unit_errors: FloatArray
 
 
-def _setting(model: Model, law: Law, name: str, tol: float, budget: float | None) -> tuple[Setting, list[Unit]]:
+def _setting(
+    model: Model, law: Law, name: str, tol: float, budget: float | None
+) -> tuple[Setting, list[Unit]]:
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
     if not law.independent:
-        raise ValueError("`law` must be of independent features for hidden neurons that bend; got groups or `exactly`.")
+        raise ValueError(
+            "`law` must be of independent features for hidden neurons that bend; got groups or `exactly`."
+        )
     if law.values.transform is None:
         raise ValueError(f"`law` must be of values with a transform; got {law.values!r}.")
     most = WORK if budget is None else budget / max(model.n_hidden * (model.n_hidden + 1) / 2, 1)
     setting = Setting.of(law, name, tol, most)
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     weights = model.W_in * law.scale
-    units = [Unit(setting, weights[i], float(model.b_in[i]), float(thresholds[i])) for i in range(model.n_hidden)]
+    units = [
+        Unit(setting, weights[i], float(model.b_in[i]), float(thresholds[i])) for i in range(model.n_hidden)
+    ]
     return setting, units
 
 
@@ -107,7 +115,12 @@ def hidden_means(
     mean, active, unit_errors = np.zeros((3, count))
     for i, unit in enumerate(units):
         one = unit_means(unit, 0.0, np.zeros(n))
-        mean[i], active[i], by_targets[i], unit_errors[i] = one.mean, one.active, one.by_targets * law.scale, one.error
+        mean[i], active[i], by_targets[i], unit_errors[i] = (
+            one.mean,
+            one.active,
+            one.by_targets * law.scale,
+            one.error,
+        )
         for j in range(i, count):
             pair = pair_means(unit, units[j], False)
             products[i, j] = products[j, i] = pair.value
@@ -125,7 +138,7 @@ def network_loss(
     tol: float,
     budget: float | None,
     workers: int | None,
-) -> tuple[FloatArray, FloatArray, dict[str, FloatArray] | None, float, str]:
+) -> Found:
     """Return losses and errors of outputs, the mean loss' derivatives and their error, and the methods."""
     setting, units = _setting(model, law, name, tol, budget)
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
@@ -187,10 +200,14 @@ def network_loss(
 
 
 def linear_loss(
-    model: Model, law: Law, A: FloatArray, name: str, tol: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return losses and errors of y = M x + b for targets that are no features, from second moments."""
-    setting = Setting.of(law, name, tol, 1.0)
+    model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float
+) -> Found:
+    """Return the same for y = M x + b and targets that are no features, from second moments."""
+    if not law.independent:
+        raise ValueError(
+            "`law` must be of independent features where targets are not the features; got groups."
+        )
+    setting, weights = Setting.of(law, name, tol, 1.0), importance / model.n_outputs
     M, b = model.M * law.scale, model.bias
     A = A * law.scale
     mean, spread = law.mean, law.square - law.mean**2
@@ -199,7 +216,16 @@ def linear_loss(
     shift = A @ target_mean - M @ mean - b
     losses = shift**2 + A**2 @ target_spread + M**2 @ spread - 2.0 * (A * M) @ cross
     sizes = shift**2 + A**2 @ target_spread + M**2 @ spread + 2.0 * np.abs(A * M) @ np.abs(cross)
-    return losses, (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-53 * sizes
+    errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-53 * sizes
+    if not gradient:
+        return losses, errors, None, 0.0, "second moments"
+    by_b = -2.0 * weights * shift
+    by_M = 2.0 * weights[:, None] * (M * spread - A * cross - shift[:, None] * mean) * law.scale
+    by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
+    by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
+    by |= {"b_in": model.W_out.T @ by_b, "b": by_b}
+    error = 64.0 * 2.0**-53 * float(np.max(weights * (sizes + np.abs(shift)), initial=0.0))
+    return losses, errors, {key: frozen(one) for key, one in by.items()}, error, "second moments"
 
 
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:

@@ -1,0 +1,124 @@
+"""One evaluator for all models: toy models by `evaluator.Evaluator`, hidden layers and other targets here."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import arguments
+from ...theory.arguments import number
+from ...theory.features import Features, as_features
+from ...theory.models import Model
+from ...theory.results import frozen
+from .evaluator import ESTIMATES, METHODS, Evaluator, Loss
+from .hidden import network
+
+__all__ = ["Networks", "evaluator"]
+
+ESTIMATES.update(network.ESTIMATES)
+
+
+class Networks(Evaluator):
+    """The exact loss of models at one law, those with a hidden layer included; `evaluator` makes one."""
+
+    def __call__(
+        self,
+        model: Any,
+        gradient: bool = False,
+        rows: npt.ArrayLike | None = None,
+        target: Any = "identity",
+    ) -> Loss:
+        """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
+        plain = isinstance(target, str) and target == "identity"
+        if isinstance(model, Model) and (model.hidden != "identity" or not plain):
+            return self._network(model, gradient, rows, target)
+        if not plain:
+            raise ValueError(f"`target` must be 'identity' for arrays; got {arguments.shown(target)}.")
+        return super().__call__(model, gradient, rows)
+
+    def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
+        """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
+        if model.output != "identity":
+            rule = "a linear output ('identity') where hidden neurons bend or targets are not the features"
+            raise ValueError(f"`model` must have {rule}; got {model!r}.")
+        if rows is not None:
+            raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
+        A, name = network.targets(target, model.n_outputs, model.n_features)
+        law = self.law(model.n_features)
+        importance = network.importance_of(law, model.n_outputs)
+        if model.hidden == "identity":
+            found = network.linear_loss(model, law, A, name, importance, gradient, self.tol)
+        else:
+            found = network.network_loss(
+                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
+            )
+        losses, errors, slopes, slope_error, method = found
+        losses = np.maximum(losses, 0.0)
+        mean, error = float(np.mean(importance * losses)), float(np.mean(importance * errors))
+        slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None
+        return Loss(mean, error, frozen(losses), frozen(errors), slopes, slope_errors, method)
+
+
+def evaluator(
+    law: Any,
+    *,
+    tol: float = 1e-12,
+    budget: float | None = None,
+    method: str = "auto",
+    workers: int | None = 1,
+) -> Evaluator:
+    """Return the function that gives the exact loss of models at one law of the data, and its gradient.
+
+    Parameters
+    ----------
+    law : float or Features
+        As for `exact_loss`; importance belongs to it.
+    tol : float, optional
+        Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
+    budget : float, optional
+        Terms of sums, of some 10 ns each, that an evaluation may take. A method that needs more is refused
+        before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
+        output.
+    method : str, optional
+        A method of `solvers.loss.methods` by its name; by default the first that covers an output.
+    workers : int or None, optional
+        Threads that share the outputs where a sum is long; None for all that Numba has.
+
+    Returns
+    -------
+    callable
+        ``f(model, gradient=False, rows=None, target="identity")``, where `model` is a `theory.models.Model` or
+        arrays (M, b) of ReLU(M x + b), and `rows` are the outputs to restrict the loss to. `target` is what
+        the outputs are to be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x
+        or A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
+        `Loss`.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range; by the callable also as `exact_loss` does, if no method covers
+        the model or law, or if `budget` is too small.
+
+    Notes
+    -----
+    Value and gradient come from one method, and are those of one sum. The one exception are losses alone of
+    more than 14 independent uniform features: `uniform` is then as good as the gradient's `lattice`, and
+    quicker. The first method that covers an output is taken; where it loses digits, the next one too.
+
+    Examples
+    --------
+    >>> f = evaluator(0.1)
+    >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
+    >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
+    (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
+    >>> size = Model(np.array([[1.0], [-1.0]]), hidden="relu", W_out=[[1.0, 1.0]], output="identity")
+    >>> evaluator(Features(1, 0.1, "symmetric"))(size, target="abs").loss < 1e-15
+    True
+    """
+    if not isinstance(law, Features):
+        as_features(law, 1)
+    tol = number("tol", tol, 0.0, 1.0, brackets="()")
+    budget = None if budget is None else number("budget", budget, 0.0, brackets="()")
+    arguments.choice("method", method, ("auto", *METHODS))
+    workers = None if workers is None else arguments.integer("workers", workers, 1)
+    return Evaluator(law, tol=tol, budget=budget, method=method, workers=workers)
