@@ -25,7 +25,7 @@ ComplexArray = npt.NDArray[np.complex128]
 
 BLOCK = 32  # frequencies are added in such steps
 KAPPA = 34.0  # e^-34 is 2e-15
-RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding
+RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding of the part with images
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
 UNIT = 2.0**-53  # rounding
 
@@ -78,12 +78,16 @@ def lattice(
         longest = max(longest, abs(x) * law.reach)
     period = start + reach
     theta = 1.0 / period
+    phi[:] = 1.0
+    share = max(sweep(others, top, top, phi)[0].real, 1e-300)
     while theta * longest < 500.0:
         _bounds(law, m, theta, 0.0, phi)
         mean = sweep(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
-        period = min(period, start + (np.log(mean + 1e-300) + RARE) / theta)
+        # images fade by e^(kappa - theta P), at least by half, however rare the first is
+        within = max(start + (np.log(mean / share + 1e-300) + RARE) / theta, (KAPPA + 1.0) / theta)
+        period = min(period, within)
         theta *= 1.3
     for _ in range(60):
         _bounds(law, m, KAPPA / period, 0.0, phi)
