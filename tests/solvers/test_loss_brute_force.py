@@ -8,7 +8,7 @@ Gauss points at 32 digits, to whose transforms all patterns add.
 import os
 from collections import Counter
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import factorial
 
@@ -18,7 +18,7 @@ from mpmath import mp, mpc, mpf
 
 from superposition.solvers.loss import row_loss
 from superposition.solvers.loss.evaluator import METHODS, Evaluator
-from superposition.theory.features import VALUES, Features
+from superposition.theory.features import Features
 
 DIGITS = 32
 WORK = 2.0**20  # terms of each method's sums: errors are to say what is missing
@@ -196,7 +196,7 @@ def spread(values):
     return 1 - above, cut, ratio * above + height, (ratio**2 + 1) * above + ratio * height
 
 
-def by_ray(values, row, scale, i, b, found):
+def by_ray(values, row, scale, i, b, found, pieces=5):
     """Return the loss of one output; E R^2 and E x R are integrals of transforms where b <= 0.
 
     Where b > 0, R(y) = y + R(-y) and R(y)^2 = y^2 - R(-y)^2. What is 0 or constant is taken out of the
@@ -216,7 +216,9 @@ def by_ray(values, row, scale, i, b, found):
             total -= 2 * chance * on[i] * scale[i] * (mean * level + (second - mean**2) * g[i])
     turned, bias = [side * x for x in g], side * b
     sizes = [abs(x) for x in [*turned, bias] if x]
-    if not sizes:
+    if str(values).startswith(RAYS):  # the others never raise the output above 0
+        found = [one for one in found if any(x > 0 for x, there in zip(turned, one[0], strict=True) if there)]
+    if not sizes or not found:
         return total
     start, direction = 1 / (4 * max(sizes)), mp.expjpi(mpf("0.37"))
 
@@ -243,13 +245,13 @@ def by_ray(values, row, scale, i, b, found):
         return loss * mp.exp(s * bias)
 
     sums, piece, quiet = mpf(0), 0, 0
-    last = 2 * mp.log(60 / min(sizes) / start)
+    last = pieces * mp.log(60 / min(sizes) / start)
     while quiet < 2:
         part = mpf(0)
         for x, weight in gauss_points():
-            grown = mp.exp((piece + x) / 2)
+            grown = mp.exp((piece + x) / pieces)
             value = integrand(start + start * (grown - 1) * direction)
-            part += weight * (value * start * grown * direction).imag / (2 * mp.pi)
+            part += weight * (value * start * grown * direction).imag / (pieces * mp.pi)
         sums += part
         piece += 1
         small = abs(part) < mpf(10) ** -26 * (abs(sums) + total * mpf(10) ** -3)
@@ -268,12 +270,18 @@ def brute_force(law, row, i, b, classes=None, way=None):
     with mp.workdps(300 if values == "exponential" and way is closed else DIGITS):
         found = patterns(law, classes, number)
         given = [number(float(x)) for x in row], [number(float(x)) for x in law.scale], i, number(float(b))
-        return way(law.values if way is by_ray else values, *given, found)
+        return way(values if way in (by_corners, closed) else law.values, *given, found)
 
 
 def chances(rng, n):
     """Draw probabilities: at both ends, in the middle, alike or not."""
-    kinds = [1.0, 0.5, 10.0 ** rng.uniform(-8, 0), 1.0 - 10.0 ** rng.uniform(-8, 0), 10.0 ** rng.uniform(-60, 0)]
+    kinds = [
+        1.0,
+        0.5,
+        10.0 ** rng.uniform(-8, 0),
+        1.0 - 10.0 ** rng.uniform(-8, 0),
+        10.0 ** rng.uniform(-60, 0),
+    ]
     if rng.random() < 0.4:
         return np.full(n, rng.choice(kinds))
     return np.array([rng.choice([*kinds, 10.0 ** rng.uniform(-3, 0)]) for _ in range(n)])
@@ -287,6 +295,8 @@ def case(rng, rays):
         values = f"rectified-normal({rng.choice([-2, -0.5, 0, 3])})"
     n = int(rng.integers(1, 4 if costly else 6))
     p, given, classes = chances(rng, n), {}, None
+    if costly:  # 32 digits of all inputs together
+        p = np.maximum(p, 1e-12)
     alike = rng.random() < 0.3
     scale = np.ones(n) if alike or rng.random() < 0.4 else 10.0 ** rng.uniform(-2, 2, n)
     kind = rng.integers(5)
@@ -322,7 +332,7 @@ def case(rng, rays):
 
 
 def assert_honest(rng, seen, rays=0.0):
-    """Compare each method that covers a case with brute force; `seen` counts, and keeps the largest ratios."""
+    """Compare each method that covers a case with brute force; `seen` counts, and keeps the worst ratios."""
     law, row, i, b, classes = case(rng, rays)
     n, tol = law.n_features, 10.0 ** rng.uniform(-13, -2)
     M, bias = np.zeros((n, n)), np.zeros(n)
@@ -349,13 +359,14 @@ def assert_honest(rng, seen, rays=0.0):
         seen["worst", found.method] = max(seen["worst", found.method], ratio)
 
 
-@pytest.mark.parametrize("values", CLOSED)
+@pytest.mark.parametrize("values", [*CLOSED, "half-normal", "rectified-normal(-2)", "rectified-normal(3)"])
 @pytest.mark.parametrize("b", [-0.1, 0.2])
 def test_integrals_along_rays_are_the_closed_forms(values, b):
-    law, row = Features(3, [0.1, 0.3, 0.9], values, [1, 2, 0.5], exactly=2), [0.7, -1e-4, 0.4]
-    for i in range(3):
-        true = brute_force(law, row, i, b)
-        assert abs(brute_force(law, row, i, b, way=by_ray) - true) < 1e-20 * true
+    """Where there is none, those with twice as many points."""
+    law, row = Features(2, [0.1, 0.9], values, [1, 2]), [0.7, -0.04]
+    other = closed if values in CLOSED else partial(by_ray, pieces=10)
+    one, two = (brute_force(law, row, 0, b, way=way) for way in (by_ray, other))
+    assert abs(one - two) < 1e-19 * two
 
 
 def test_error_estimates_are_never_below_the_error():
@@ -383,7 +394,7 @@ def test_error_estimates_are_never_below_the_error_in_many_cases():
     print("seed", seed)
     rng = np.random.default_rng(seed)
     for _ in range(5000):
-        assert_honest(rng, seen, 0.06)
+        assert_honest(rng, seen, 0.04)
     for name in METHODS:
         print(name, {kind: count for (one, kind), count in seen.items() if one == name})
         assert any(one == name for one, _ in seen), name
