@@ -122,7 +122,7 @@ def hypoexponential(weights, b, power):
 
 
 def closed(values, row, scale, i, b, found):
-    """Return the loss of one output; E v R(y) has y with another v if v is exponential, by parts E R' else."""
+    """Return the loss of one output; E v R(y) has a further v in y if v is exponential, else it is E R'."""
     total = mpf(0)
     for on, chance in found:
         g = [w * s for w, s, one in zip(row, scale, on, strict=True) if one]
@@ -196,6 +196,32 @@ def spread(values):
     return 1 - above, cut, ratio * above + height, (ratio**2 + 1) * above + ratio * height
 
 
+def transform(on, i, parts, turned, none, mean):
+    """Return the transform of y without its atom, and that of x_i y likewise, over the scale of feature i."""
+    far, all_off, mine, my_atom = mpc(0), mpf(1), mpc(0), mpf(0)
+    for j, (value, slope) in enumerate(parts):
+        if on[j] and turned[j]:
+            if j == i:
+                mine = slope * (far + all_off)
+            else:
+                mine, my_atom = mine * (none + value) + my_atom * value, my_atom * none
+            far, all_off = far * (none + value) + all_off * value, all_off * none
+        elif on[j] and j == i:
+            mine, my_atom = mean * far, mean * all_off
+    return far, mine
+
+
+def mirrored(row_scale, scale, i, b, found, mean, second):
+    """Return the loss less E x^2 of the output y without its ReLU."""
+    total, variance = mpf(0), second - mean**2
+    for on, chance in found:
+        there = [x for x, one in zip(row_scale, on, strict=True) if one]
+        level = b + mean * sum(there)
+        total += chance * (level**2 + variance * sum(x * x for x in there))
+        total -= 2 * chance * on[i] * scale[i] * (mean * level + variance * row_scale[i])
+    return total
+
+
 def by_ray(values, row, scale, i, b, found, pieces=5):
     """Return the loss of one output; E R^2 and E x R are integrals of transforms where b <= 0.
 
@@ -205,15 +231,9 @@ def by_ray(values, row, scale, i, b, found, pieces=5):
     none, rest, mean, second = spread(values)
     g = [w * s for w, s in zip(row, scale, strict=True)]
     total = sum(chance * on[i] for on, chance in found) * second * scale[i] ** 2
-    side = 1
+    side = -1 if b > 0 else 1
     if b > 0:
-        side = -1
-        for on, chance in found:
-            there = [x for x, one in zip(g, on, strict=True) if one]
-            level = b + mean * sum(there)
-            variance = (second - mean**2) * sum(x * x for x in there)
-            total += chance * (level**2 + variance)
-            total -= 2 * chance * on[i] * scale[i] * (mean * level + (second - mean**2) * g[i])
+        total += mirrored(g, scale, i, b, found, mean, second)
     turned, bias = [side * x for x in g], side * b
     sizes = [abs(x) for x in [*turned, bias] if x]
     if str(values).startswith(RAYS):  # the others never raise the output above 0
@@ -223,24 +243,9 @@ def by_ray(values, row, scale, i, b, found, pieces=5):
     start, direction = 1 / (4 * max(sizes)), mp.expjpi(mpf("0.37"))
 
     def integrand(s):
-        parts = [rest(x * s) if x else (1 - none, mean) for x in turned]
-        loss = mpc(0)
+        parts, loss = [rest(x * s) if x else (1 - none, mean) for x in turned], mpc(0)
         for on, chance in found:
-            far, all_off = mpc(0), mpf(1)  # the transform less its atom, and the atom
-            mine, my_atom = mpc(0), mpf(0)  # with E x_i
-            for j, (value, slope) in enumerate(parts):
-                if not on[j]:
-                    continue
-                if not turned[j]:  # E e^0 = 1
-                    if j == i:
-                        mine, my_atom = mean * far, mean * all_off
-                    continue
-                if j == i:
-                    mine, my_atom = slope * (far + all_off), mpf(0)
-                else:
-                    mine = mine * (none + value) + my_atom * value
-                    my_atom *= none
-                far, all_off = far * (none + value) + all_off * value, all_off * none
+            far, mine = transform(on, i, parts, turned, none, mean)
             loss += chance * (side * far * 2 / s**3 - on[i] * 2 * scale[i] * mine / s**2)
         return loss * mp.exp(s * bias)
 
@@ -359,7 +364,16 @@ def assert_honest(rng, seen, rays=0.0):
         seen["worst", found.method] = max(seen["worst", found.method], ratio)
 
 
-@pytest.mark.parametrize("values", [*CLOSED, "half-normal", "rectified-normal(-2)", "rectified-normal(3)"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        *CLOSED,
+        *(
+            pytest.param(values, marks=pytest.mark.slow)
+            for values in ("half-normal", "rectified-normal(-2)", "rectified-normal(3)")
+        ),
+    ],
+)
 @pytest.mark.parametrize("b", [-0.1, 0.2])
 def test_integrals_along_rays_are_the_closed_forms(values, b):
     """Where there is none, those with twice as many points."""
@@ -371,7 +385,7 @@ def test_integrals_along_rays_are_the_closed_forms(values, b):
 
 def test_error_estimates_are_never_below_the_error():
     rng, seen = np.random.default_rng(5), Counter()
-    for _ in range(300):
+    for _ in range(200):
         assert_honest(rng, seen)
 
 
