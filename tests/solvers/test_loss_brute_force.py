@@ -21,7 +21,7 @@ from superposition.solvers.loss.evaluator import METHODS, Evaluator
 from superposition.theory.features import Features
 
 DIGITS = 32
-WORK = 2.0**20  # terms of each method's sums: errors are to say what is missing
+WORK = 2.0**20  # terms of each sum: errors are to say what is missing
 BOUNDED, CLOSED = ("uniform", "binary", "symmetric"), ("exponential", "normal")
 RAYS = ("half-normal", "rectified-normal")
 
@@ -345,8 +345,7 @@ def assert_honest(rng, seen, rays=0.0):
     true = brute_force(law, row, i, b, classes)
     exact = Fraction(true) if isinstance(true, Fraction) else true
     for method in ("auto", *METHODS):
-        budget = None if method == "auto" else WORK
-        f = Evaluator(law, tol=tol, method=method, classes=classes, budget=budget)
+        f = Evaluator(law, tol=tol, method=method, classes=classes, budget=WORK)
         try:
             found = f((M, bias), rows=None if classes is not None else [i])  # classes want all outputs
         except ValueError as error:  # not covered, or fewer than two digits left, which is refused
