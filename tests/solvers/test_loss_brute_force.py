@@ -383,9 +383,9 @@ def test_integrals_along_rays_are_the_closed_forms(values, b):
 
 
 def test_error_estimates_are_never_below_the_error():
-    rng, seen = np.random.default_rng(5), Counter()
-    for _ in range(200):
-        assert_honest(rng, seen)
+    seen = Counter()
+    for k in range(200):
+        assert_honest(np.random.default_rng([5, k]), seen)
 
 
 @pytest.mark.parametrize("p", [1e-9, 1e-7, 1e-5, 1e-3])
@@ -402,12 +402,12 @@ def test_sums_whose_images_are_rare_keep_a_period(p, together):
 
 @pytest.mark.slow
 def test_error_estimates_are_never_below_the_error_in_many_cases():
+    """A hundred more than the 5,000 are integrals along rays, which take a second each."""
     fixed = os.environ.get("HYPOTHESIS_PROFILE") != "random"
-    seed, seen = 0 if fixed else int(np.random.SeedSequence().generate_state(1)[0]), Counter()
+    seed, seen = 5 if fixed else int(np.random.SeedSequence().generate_state(1)[0]), Counter()
     print("seed", seed)
-    rng = np.random.default_rng(seed)
-    for _ in range(5000):
-        assert_honest(rng, seen, 0.04)
+    for k in range(5100):
+        assert_honest(np.random.default_rng([seed, k]), seen, rays=float(k >= 5000))
     for name in METHODS:
         print(name, {kind: count for (one, kind), count in seen.items() if one == name})
-        assert any(one == name for one, _ in seen), name
+        assert any(one == name and kind in VALUES for one, kind in seen), name
