@@ -97,7 +97,9 @@ def by_corners(values, row, scale, i, b, found):
         low, width = (0, 1) if values == "uniform" else (-1, 2)
         shift = b + sum((low * x for x, there in zip(g, on, strict=True) if there), Fraction(0))
         others = [width * x for j, (x, there) in enumerate(zip(g, on, strict=True)) if there and j != i]
-        a, target = (width * g[i], (low * scale[i], width * scale[i])) if on[i] else (Fraction(0), (0, 0))
+        a, target = (
+            (width * g[i], (low * scale[i], width * scale[i])) if on[i] else (Fraction(0), 2 * (Fraction(0),))
+        )
         total += chance * cube_loss(others, a, shift, target)
     return total
 
@@ -354,6 +356,7 @@ def assert_honest(rng, seen, rays=0.0):
             continue
         at = i if classes is not None else 0
         number = type(exact)
+        assert number is not float, law
         loss, bound = float(found.per_feature[at]), float(found.per_feature_error[at])
         error = abs(number(loss) - exact)
         told = (method, found.method, law, row.tolist(), i, b, classes, tol, loss, float(error), bound)
