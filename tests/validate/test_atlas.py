@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from superposition.solvers.loss import exact_loss
-from superposition.solvers.minimise import minimise
+from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory import codes
 from superposition.validate import atlas, audit, files
 from superposition.validate.atlas import grid, search, store
@@ -66,8 +66,10 @@ def test_every_model_is_a_minimum():
         assert 0 <= one.lower_bound < one.loss < one.zero_loss
         ratio = one.n_hidden / one.n_features
         bound = max(codes.relu_bound(one.p, ratio), codes.decoder_bound(one.p, ratio))
-        # The bound of the day when the entry was made: a better one has been found since.
-        assert 0.7 * bound < one.lower_bound / one.law.importance.min() < bound * (1.0 + 1e-12)
+        assert one.lower_bound == pytest.approx(
+            lower_bound(one.n_features, one.n_hidden, one.law), rel=1e-12, abs=0
+        )
+        assert one.lower_bound >= bound * one.law.importance.min() * (1.0 - 1e-12)
 
 
 def pairs(**change):

@@ -25,7 +25,7 @@ ComplexArray = npt.NDArray[np.complex128]
 
 BLOCK = 32  # frequencies are added in such steps
 KAPPA = 34.0  # e^-34 is 2e-15
-RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding
+RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding of the part with images
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
 UNIT = 2.0**-53  # rounding
 
@@ -78,12 +78,16 @@ def lattice(
         longest = max(longest, abs(x) * law.reach)
     period = start + reach
     theta = 1.0 / period
+    phi[:] = 1.0
+    share = max(sweep(others, top, top, phi)[0].real, 1e-300)
     while theta * longest < 500.0:
         _bounds(law, m, theta, 0.0, phi)
         mean = sweep(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
-        period = min(period, start + (np.log(mean + 1e-300) + RARE) / theta)
+        # images fade by e^(kappa - theta P), at least by half, however rare the first is
+        within = max(start + (np.log(mean / share + 1e-300) + RARE) / theta, (KAPPA + 1.0) / theta)
+        period = min(period, within)
         theta *= 1.3
     for _ in range(60):
         _bounds(law, m, KAPPA / period, 0.0, phi)
@@ -107,7 +111,10 @@ def lattice(
 def _few_on(
     law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`."""
+    """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`.
+
+    found[3] is E (|x| + |terms of y|)^2 where anything is on, which rounding of y is in units of.
+    """
     found, by_m = np.zeros(5), np.zeros(m.size)
     start = 2.0 * own * (1.0 + abs(a) + abs(b))
     phi, top = np.ones(m.size, np.complex128), plain(2)
@@ -117,12 +124,16 @@ def _few_on(
     for k in range(3):
         found[k] = none.real * here[k]
     found[4] = none.real * (start + abs(here[1]))
+    mine = law.reach * (1.0 + abs(a)) + abs(b)
+    found[3] = none.real * own * mine * mine
     for j in range(m.size):
         if others.heard[j] and shares[j] > 0.0:
             whole, push = one_on(b, m[j], a, own, law)
             for k in range(3):
                 found[k] += shares[j] * whole[k]
             found[4] += shares[j] * (start + 2.0 * own * abs(m[j]) + abs(whole[1]))
+            theirs = law.reach * abs(m[j])
+            found[3] += shares[j] * (own * (mine + theirs) ** 2 + (1.0 - own) * (abs(b) + theirs) ** 2)
             by_m[j] = shares[j] * push[0]
             phi[j] = whole[1]
     of_one = sweep(others, top, top - 1, phi)[1]
@@ -144,17 +155,22 @@ def case(
     """
     known(law)
     found, by_m = _few_on(law, m, a, b, own, others)
-    size, slopes, start, top = found[0], found[4], abs(a) + abs(b), plain(2)
+    # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
+    size, slopes = found[0] + 2.0 * np.sqrt(found[0] * found[3]) + 16.0 * UNIT * found[3], found[4]
+    start, top = abs(a) + abs(b), plain(2)
     share = sweep(others, top, top, np.ones(m.size, np.complex128))[0].real
     if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
         return found, by_m, np.array([16.0 * UNIT * size, 0.0, 0.0, 16.0 * UNIT * slopes])
-    found[0] += own * share * law.square
+    rest = own * share * law.square
+    size += rest
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
     c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
     s = (c + 1j * h * np.arange(count)).astype(np.complex128)
     weights = np.full(count, h / np.pi + 0.0j)
     weights[0] *= 0.5
-    found[4] = 0.0
+    # by themselves: a million small terms would be rounded off the part that is known
+    few, by_m_few = found[:3].copy(), by_m.copy()
+    found[:], by_m[:] = 0.0, 0.0
     half = count // 2
     add_nodes(law.transform, s[:half], weights[:half], m, a, b, own, 1.0, top, others, found, by_m)
     before, by_m_before = found.copy(), by_m.copy()
@@ -167,6 +183,10 @@ def case(
     errors = np.empty(4)
     errors[0] = images * far + UNIT * (16.0 * size + noise * found[3])
     errors[1], errors[2] = cut, 4.0 * changes[0]  # atoms have exceeded the change itself by 2.8
+    found[0] += few[0] + rest
+    found[1] += few[1]
+    found[2] += few[2]
+    by_m += by_m_few
     errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * found[4])
     return found, by_m, errors
 

@@ -138,7 +138,7 @@ def by_patterns(
     slope_errors = np.empty(count)
     for i in range(count):
         losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, law.sides, by_M[i])
-        errors[i], slope_errors[i] = 2.0**-50 * size, 2.0**-50 * steep
+        errors[i], slope_errors[i] = 2.0**-48 * size, 2.0**-48 * steep
     return losses, errors, by_M, by_b, slope_errors
 
 
