@@ -12,6 +12,7 @@ import functools
 import inspect
 import numbers
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "finite",
     "fits",
     "flag",
+    "from_sparsity",
     "generator",
     "indices",
     "instance",
@@ -216,6 +218,20 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
     ValueError: `p` must lie in (0, 1]; got 0. For sparsity S pass 1 - S.
     """
     return real(name, value, low, 1, brackets="[]" if low > 0 else "(]", hint="For sparsity S pass 1 - S.")
+
+
+def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Return p = 1 - S of sparsities S in [0, 1), of S as it is written: of 0.95 exactly 0.05.
+
+    1.0 - 0.95 is 0.050000000000000044, a law that equals no law of p = 0.05.
+
+    Examples
+    --------
+    >>> from_sparsity("sparsity", [0.95, 0.999]).tolist()
+    [0.05, 0.001]
+    """
+    checked = real(name, value, 0.0, 1.0, brackets="[)", hint="For a probability p pass 1 - p.")
+    return np.array([1 - Decimal(repr(S)) for S in checked.ravel().tolist()], float).reshape(checked.shape)
 
 
 def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
