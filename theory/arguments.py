@@ -13,6 +13,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "instance",
     "integer",
     "integers",
+    "keywords",
     "matrix",
     "number",
     "plain",
@@ -474,6 +476,48 @@ def together(**arrays: FloatArray) -> list[FloatArray]:
         names = ", ".join(f"`{name}`" for name in arrays)
         shapes = ", ".join(str(array.shape) for array in arrays.values())
         raise ValueError(f"{names} must have shapes that broadcast together; got {shapes}.") from error
+
+
+# What other projects call our arguments.
+_ALSO = {
+    "S": "sparsity", "density": "p", "feature_probability": "p", "prob": "p", "probability": "p",
+    "d": "n_hidden", "m": "n_hidden", "n_neurons": "n_hidden", "width": "n_hidden", "widths": "n_hidden",
+    "d_hidden": "n_hidden", "n": "n_features", "d_in": "n_features", "weights": "importance", "seed": "rng",
+    "random_state": "rng", "budget": "seconds", "time": "seconds", "timeout": "seconds", "folder": "store",
+    "cache": "store", "n_jobs": "jobs", "workers": "jobs", "n_starts": "starts", "restarts": "starts",
+    "n_restarts": "starts", "grad": "gradient", "distribution": "values",
+}  # fmt: skip
+
+
+def keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function that gets a keyword it does not know name the one that was meant.
+
+    Examples
+    --------
+    >>> @keywords
+    ... def best(law, n_hidden, *, starts=20):
+    ...     return starts
+    >>> best(0.1, 2, start=5)
+    Traceback (most recent call last):
+        ...
+    TypeError: `start` is no argument of best; did you mean `starts`? It takes law, n_hidden, starts.
+    """
+    parameters = inspect.signature(function).parameters
+    names = [name for name in parameters if name != "self"]
+    known = set(names) | {"self"}
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs.keys() - known:
+            near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
+            meant = f"; did you mean `{near[0]}`?" if near else "."
+            called = function.__qualname__.removesuffix(".__init__")
+            raise TypeError(f"`{name}` is no argument of {called}{meant} It takes {', '.join(names)}.")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _shapes_agree(values: Sequence[Any]) -> bool:

@@ -172,6 +172,89 @@ def test_bad_input_is_named(call, said):
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: sp.best(sp.Features(2, 0.1), 1, start=5),
+            "`start` is no argument of best; did you mean `starts`",
+        ),
+        (
+            lambda: sp.best(sp.Features(2, 0.1), 1, seed=5),
+            "`seed` is no argument of best; did you mean `rng`",
+        ),
+        (lambda: sp.Features(20, S=0.95), "`S` is no argument of Features; did you mean `sparsity`"),
+        (lambda: sp.Features(20, 0.1, importances=1), "of Features; did you mean `importance`"),
+        (lambda: sp.audit(PAIR, 0.1, time=3), "`time` is no argument of audit; did you mean `seconds`"),
+        (lambda: sp.loss(PAIR, 0.1, qqq=3), "`qqq` is no argument of loss. It takes model, law, target"),
+        (lambda: sp.phases(n=5), "`n` is no argument of phases; did you mean `n_features`"),
+        (lambda: sp.laws("elhage", probability=0.1), "of laws; did you mean `p`"),
+        (lambda: sp.claims(sources="x"), "of claims; did you mean `source`"),
+        (lambda: sp.explore(file="x.html"), "`file` is no argument of explore. It takes path"),
+    ],
+)
+def test_a_wrong_keyword_names_the_right_one(call, said):
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
+def test_sparsity_stands_for_p():
+    assert sp.laws("elhage", 5, sparsity=0.9) == sp.laws("elhage", 5, p=0.1)
+    given = {"x": "importance", "y": None, "grid": {"importance": [0.5, 2.0]}}
+    xr.testing.assert_identical(
+        sp.phases(**given, sparsity=0.95).to_dataset(), sp.phases(**given, p=0.05).to_dataset()
+    )
+    same = sp.predict("rug", sparsity=[0.95, 0.9], ratio=0.25)
+    assert same.to_frame().equals(sp.predict("rug", p=[0.05, 0.1], ratio=0.25).to_frame())
+    with pytest.raises(ValueError, match=r"`p` must be given, or `sparsity` instead; got 0\.1 and 0\.9"):
+        sp.predict("rug", p=0.1, sparsity=0.9, ratio=0.25)
+    with pytest.raises(ValueError, match=r"`p` must be given, or `sparsity` instead; got 0\.1 and 0\.9"):
+        sp.phases(**given, p=0.1, sparsity=0.9)
+    with pytest.raises(
+        ValueError, match="`sparsity` must stand without p, and not with 'power'; got it with"
+    ):
+        sp.laws("power", sparsity=0.9)
+    with pytest.raises(ValueError, match=r"`sparsity` must stand without p.*; got p = 0\.1 as well"):
+        sp.laws("elhage", p=0.1, sparsity=0.9)
+
+
+def test_a_loss_with_its_gradient_is_computed_once(monkeypatch):
+    from superposition.validate.door import exact
+
+    monkeypatch.setattr(exact, "exact_loss", None)
+    assert sp.loss(PAIR, 0.1, gradient=True).loss == pytest.approx(1 / 600, rel=1e-12)
+
+
+def test_what_serves_all_widths_is_computed_once(monkeypatch):
+    from superposition.validate.door import foresee
+
+    read, asked = [], []
+
+    def counted(name):
+        read.append(name)
+        return read_reference(name)
+
+    def enveloped(p, ratio):
+        asked.append(np.size(ratio))
+        return envelopes(p, ratio)
+
+    read_reference, envelopes = foresee.read_reference, foresee.envelopes
+    monkeypatch.setattr(foresee, "read_reference", counted)
+    monkeypatch.setattr(foresee, "envelopes", enveloped)
+    together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
+    assert asked == [3]
+    assert len(read) == len(set(read)) > 0
+    alone = [sp.predict(sp.Features(128, 0.05), m).to_frame() for m in (8, 16, 32, 200)]
+    each = [row for one in alone for row in one.drop(columns="prediction").values.tolist()]
+    assert together.drop(columns="prediction").values.tolist() == each
+
+
+def test_audit_and_best_search_as_hard():
+    law = sp.Features(3, 0.123)  # not of the atlas, whose starts would count as well
+    found = sp.best(law, 2)
+    assert sp.audit(found.model, law).searched == found.starts
+
+
 def test_phases_are_those_of_the_diagram():
     found = sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
     data = found.to_dataset()

@@ -33,8 +33,8 @@ class Features:
     n_features : int
         Number of features n.
     p : float or (n_features,) array_like
-        Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Entries of features in
-        groups are not used: the attribute has what follows from the tables. Left out where `sparsity` is given.
+        Probability that a feature is on, in (0, 1], before conditioning on `exactly`; not with `sparsity`.
+        Entries of features in groups are not used: the attribute has what follows from the tables.
     values : str or Values, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "binary", always scale;
         "half-normal", scale times \|N(0, 1)\|; "exponential" with mean scale; "symmetric", uniform on
@@ -58,7 +58,8 @@ class Features:
     Raises
     ------
     ValueError
-        If an argument is out of range, both or none of `p` and `sparsity` are given, groups overlap, or `exactly` has probability 0.
+        If an argument is out of range, `p` and `sparsity` are both given or both left out, groups overlap, or
+        `exactly` has probability 0.
 
     Examples
     --------
@@ -82,6 +83,7 @@ class Features:
     groups: Sequence[Any] = ()
     exactly: int | None = None
 
+    @arguments.keywords
     def __init__(
         self, n_features: int, p: Any = None, values: Any = "uniform", scale: Any = 1.0,
         importance: Any = 1.0, groups: Sequence[Any] = (), exactly: int | None = None, *, sparsity: Any = None,
@@ -93,7 +95,13 @@ class Features:
         on = p if sparsity is None else arguments.from_sparsity("sparsity", sparsity)
         if sparsity is not None and np.ndim(on):
             arguments.vector("sparsity", on, arguments.integer("n_features", n_features, 1))
-        given = {"n_features": n_features, "p": on, "values": values, "scale": scale, "importance": importance}
+        given = {
+            "n_features": n_features,
+            "p": on,
+            "values": values,
+            "scale": scale,
+            "importance": importance,
+        }
         for name, value in {**given, "groups": groups, "exactly": exactly}.items():
             object.__setattr__(self, name, value)
         self.__post_init__()

@@ -122,7 +122,7 @@ def _known(
         model = Weights(entry.W_out, entry.W_in, entry.b)
         known.add(entry.loss, name, model, entry.starts, entry.hits)
     if starts is None:
-        starts = _CHEAP if tied and n <= _FEW else _STARTS
+        starts = usual_starts(n, tied)
     if starts and seconds > 0.0 and m < n <= _SEARCH and m <= _SEARCH:
 
         def tell(done: int, count: int, least: float) -> None:
@@ -137,6 +137,11 @@ def _known(
         name = f"a search of {made} starts, of which {found.hits} ended there"
         known.add(found.loss, name, Weights(found.W_out, found.W_in, found.b), made, found.hits)
     return known
+
+
+def usual_starts(n_features: int, tied: bool) -> int:
+    """Return how many random starts a search for the best model of a size makes if nothing else is said."""
+    return _CHEAP if tied and n_features <= _FEW else _STARTS
 
 
 def _solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:

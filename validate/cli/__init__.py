@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     command = "superposition"
     try:
+        from ...solvers.progress import shown
         from . import text
         from .parser import make_parser
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 2
         command += f" {options.command}"
-        with text.ticking(command), warnings.catch_warnings():
+        with shown(command), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: text.tell(
                 text.complaint(f"{command}: {message}")
             )

@@ -4,8 +4,9 @@ import argparse
 import sys
 from typing import Any
 
+from ...solvers.progress import status
 from .laws import add_law, laws_of
-from .text import Add, number, print_json, print_table, say, shown, status, tell
+from .text import Add, number, print_json, print_table, say, shown, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "

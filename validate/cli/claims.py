@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from .text import Add, print_json, print_table, say, status, tell
+from ...solvers.progress import status
+from .text import Add, print_json, print_table, say, tell
 
 Record = dict[str, Any]
 

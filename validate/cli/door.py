@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .laws import add_law, law_of
-from .text import Add, number, pairs, print_json, say, status
+from .text import Add, number, pairs, print_json, say
 
 _PICTURE = "write a picture here: .png, .svg or .pdf"
 
@@ -95,7 +95,6 @@ def _best(options: argparse.Namespace) -> None:
         starts=options.starts,
         seconds=options.seconds,
         rng=options.seed,
-        progress=status,
     )
     if options.out is not None:
         files.write_arrays(options.out, {"W_out": found.W_out, "W_in": found.W_in, "b": found.b})
@@ -131,7 +130,6 @@ def _phases(options: argparse.Namespace) -> None:
         p=options.p,
         importance=options.importance,
         starts=options.starts,
-        progress=status,
     )
     _show(found, options, ())
 

@@ -4,7 +4,8 @@ import argparse
 import sys
 from typing import Any
 
-from .text import Add, hush, number, print_json, print_table
+from ...solvers.progress import hush
+from .text import Add, number, print_json, print_table
 
 
 def add(add_command: Add) -> None:

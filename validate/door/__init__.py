@@ -1,10 +1,11 @@
 """The front door: a dozen functions that take a model, data or a question. `superposition` hands them on."""
 
 from ...theory.models import Model
-from ..explorer import explore
+from .. import explorer
 from .advice import audit
 from .answer import CERTAINTIES, Answer
 from .best import best
+from .entry import entry
 from .exact import loss
 from .foresee import predict
 from .laws import laws
@@ -13,6 +14,8 @@ from .models import model_of
 from .phases import phases
 from .picture import plot
 from .sweeps import sweep
+
+explore = entry(explorer.explore)
 
 __all__ = [
     "CERTAINTIES",
