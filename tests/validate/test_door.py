@@ -354,7 +354,7 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     ("words", "said"),
     [
         (["best", "--n-hidden", "2"], "`n-features` must be given, or --law; got neither"),
-        (["best", "--law", "x", "--n-hidden", "2"], "`name` must be one of 'elhage'"),
+        (["best", "--law", "x", "--n-hidden", "2"], "`law` must be one of 'elhage'"),
         (
             ["best", "--law", "elhage", "--sparsity", "0.1", "--n-hidden", "2"],
             "`law` must stand without --sparsity",

@@ -86,7 +86,8 @@ class Features:
     @arguments.keywords
     def __init__(
         self, n_features: int, p: Any = None, values: Any = "uniform", scale: Any = 1.0,
-        importance: Any = 1.0, groups: Sequence[Any] = (), exactly: int | None = None, *, sparsity: Any = None,
+        importance: Any = 1.0, groups: Sequence[Any] = (), exactly: int | None = None, *,
+        sparsity: Any = None,
     ) -> None:  # fmt: skip
         # `sparsity` is no field: it follows from p, which `dataclasses.replace` may change.
         if (p is None) is (sparsity is None):

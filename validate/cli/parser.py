@@ -1,7 +1,7 @@
 """The options of all commands; a complaint about them is one line."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -36,6 +36,13 @@ examples:
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line, like every other error of this program."""
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction):
+            super()._check_value(action, value)
+        elif action.choices is not None and value not in action.choices:
+            known = ", ".join(map(repr, action.choices))
+            raise argparse.ArgumentError(None, f"`{action.dest}` must be one of {known}; got {value!r}.")
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{complaint(f'{self.prog}: {message}')} (see {self.prog} --help)\n")
 
@@ -61,3 +68,18 @@ def make_parser() -> argparse.ArgumentParser:
     for module in (door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
         module.add(add)
     return parser
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace | None:
+    """Return the options of a command line; none where it is wrong or empty, after saying so."""
+    parser = make_parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as end:
+        if end.code != 2:  # it was --help or --version
+            raise
+        return None
+    if options.command is None:
+        parser.print_help()
+        return None
+    return options

@@ -6,15 +6,36 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ...solvers.progress import unlined
 
 Add = Callable[..., Any]  # adds a command to the program and returns its parser
+DEVICES, PRECISIONS = ("auto", "cpu", "cuda"), ("float32", "tf32", "bf16")
 
 _MOST = 1500  # characters of a complaint: a longer one holds what was given, and nobody reads it
 _WIDE = 24  # characters that a column of sentences needs to be readable
+
+
+class Listed:
+    """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
+
+    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
+        self.read = read
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.read())
+
+    def __contains__(self, value: object) -> bool:
+        return value in tuple(self.read())
+
+
+def layouts() -> Iterable[str]:
+    """Return the names of the layouts of files of weights."""
+    from ..layouts import LAYOUTS
+
+    return [one.name for one in LAYOUTS]
 
 
 def printable(text: str) -> str:
@@ -87,6 +108,21 @@ def pairs(name: str, words: Iterable[str]) -> dict[str, str]:
 def print_json(value: Any) -> None:
     """Print as indented JSON."""
     say(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def as_json(value: Any) -> Any:
+    """Return numbers, texts and arrays of these for JSON."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [as_json(one) for one in value]
+    return value if isinstance(value, str | int) or value is None else number(value)
+
+
+def columns(data: Any) -> dict[str, Any]:
+    """Return all variables of an `xarray.Dataset` for JSON, and under "dims" the dimensions of each."""
+    told = {str(name): as_json(one.values) for name, one in data.variables.items()}
+    return {**told, "dims": {str(name): list(map(str, one.dims)) for name, one in data.variables.items()}}
 
 
 def print_table(
