@@ -65,6 +65,25 @@ def test_models_come_from_whatever_has_one(tmp_path):
         assert sp.loss(one, 0.1).loss == pytest.approx(1 / 600, rel=1e-12)
 
 
+def test_a_module_of_two_layers_is_taken_for_what_it_computes():
+    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
+    nn = torch.nn
+    torch.manual_seed(0)
+    for hidden_bias in (False, True):
+        layers = nn.Linear(5, 2, bias=hidden_bias), nn.Linear(2, 5)
+        made = sp.Model.of(nn.Sequential(*layers, nn.ReLU()))
+        M = (layers[1].weight.double() @ layers[0].weight.double()).detach().numpy()
+        np.testing.assert_allclose(made.M, M)
+        shift = layers[1](layers[0](torch.zeros(5))).detach().numpy()
+        np.testing.assert_allclose(made.bias, shift, rtol=1e-6)
+        found = sp.audit(nn.Sequential(*layers, nn.ReLU()), 0.1, seconds=0, steps=0)
+        assert found.loss == pytest.approx(sp.loss((M, made.bias), 0.1).loss, rel=1e-9)
+        with pytest.raises(ValueError, match=r"`model` must compute ReLU\(W_out W_in x \+ b\)"):
+            sp.Model.of(nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU()))
+    with pytest.raises(ValueError, match="`model` must have a known layout"):
+        sp.Model.of(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3), nn.Linear(3, 5)))
+
+
 def test_a_law_tells_the_axes_of_a_matrix():
     W = np.array([[1.0, 0.2, 0.3], [0.0, 1.0, 0.5]])
     for law, n in ((sp.Features(3, 0.1), 3), (sp.Features(2, 0.1), 2)):
@@ -267,6 +286,29 @@ def test_phases_are_those_of_the_diagram():
     for k, p in enumerate((0.05, 0.5)):
         model = sp.Model(line.to_dataset()["W"].values[k].T, b=line.to_dataset()["b"].values[k])
         assert sp.loss(model, p).loss == pytest.approx(float(line.to_dataset()["loss"][k]), rel=1e-8)
+
+
+def test_a_sweep_is_drawn_over_its_axes(tmp_path):
+    found = sp.sweep(lambda p, k: {"loss": p * k, "name": "x"}, {"p": [0.1, 0.2], "k": [1, 2, 3]})
+    ax = found.plot()
+    assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)) == ("p", "loss", 3)
+    np.testing.assert_allclose(ax.lines[2].get_ydata(), [0.3, 0.6])
+    assert [line.get_label() for line in ax.lines] == ["k 1", "k 2", "k 3"]
+    assert found.plot(x="k").get_xlabel() == "k"
+    with pytest.raises(ValueError, match="`x` must be one of 'p', 'k'; got 'loss'"):
+        found.plot(x="loss")
+    with pytest.raises(ValueError, match=r"`y` must be .*'loss'.*; got 'p'"):
+        found.plot(y="p")
+    nothing = sp.sweep(lambda p: {"name": "x"}, {"p": [0.1]})
+    with pytest.raises(ValueError, match="`y` must be one number at each point; got none among name"):
+        nothing.plot()
+    pytest.importorskip("zarr", reason="stores are Zarr's")
+    grid = {"alpha": [1.0, 2.0], "n_hidden": [2]}
+    given = {"store": tmp_path / "store", "settings": {"n_features": 8}, "jobs": 0}
+    stored = sp.sweep("unequal.split", grid, **given)
+    assert stored.to_dataset()["kind"].values.tolist()[0] == "dropped"  # labels of text
+    xr.testing.assert_identical(stored.to_dataset(), sp.sweep("unequal.split", grid, **given).to_dataset())
+    assert stored.plot().get_xlabel() == "alpha"
 
 
 def test_sweeps_take_functions_that_return_answers():

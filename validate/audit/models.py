@@ -301,11 +301,11 @@ def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tupl
         return "weights", list(given)
     name, weights = recognise(state_of(model), layout=layout, keys=keys)
     if callable(model) and hasattr(model, "children"):
-        _check_module(model, weights)
+        check_module(model, weights)
     return name, weights
 
 
-def _check_module(module: Any, weights: list[Weights]) -> None:
+def check_module(module: Any, weights: list[Weights]) -> None:
     """Refuse a live module that is known to compute something else, or may have a hidden nonlinearity."""
     n = weights[0].b.size
     x = np.random.default_rng(0).uniform(size=(_INPUTS, *[len(weights)] * (len(weights) > 1), n))

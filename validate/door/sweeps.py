@@ -72,10 +72,10 @@ def sweep(
         data = run(function, grid, store=store, settings=settings, jobs=jobs, tell=tell)
     else:
         data = _here(function, grid, dict(settings or {}), tell)
-    from .picture import draw_columns
+    from .picture import draw_sweep
 
     lines = [f"{_points(data, grid)} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
-    return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_columns)
+    return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_sweep, True)
 
 
 def _points(data: xr.Dataset, grid: Mapping[str, Any]) -> int:
