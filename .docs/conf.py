@@ -228,7 +228,24 @@ def _without_paths(app, what, name, value, options, signature, returns):
     return re.sub(r"\w*Path\('[^']*'\)", "...", signature or "") or signature, returns
 
 
+def _figures(app):
+    """Draw the figures of the first page by the code that is printed there."""
+    import contextlib
+    import textwrap
+
+    import matplotlib
+
+    matplotlib.use("agg")
+    page = (HERE / "start.rst").read_text(encoding="utf-8")
+    blocks = re.findall(r"code-block:: python\n\n((?:   .*\n|\n)+)", page)
+    for name in re.findall(r"figure:: made/(\w+)\.svg", page):
+        (block,) = (one for one in blocks if f'"{name}.png"' in one)
+        with contextlib.chdir(HERE / "made"):
+            exec(textwrap.dedent(block).replace(".png", ".svg"), {})
+
+
 def setup(app):
-    """Register what draws the formulas and what cleans the signatures."""
+    """Register what draws figures and formulas, and what cleans the signatures."""
+    app.connect("builder-inited", _figures)
     app.connect("autodoc-process-signature", _without_paths)
     app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))
