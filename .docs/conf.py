@@ -244,8 +244,17 @@ def _figures(app):
             exec(textwrap.dedent(block).replace(".png", ".svg"), {})
 
 
+def _interface(app, exception):
+    """Write the whole interface beside the pages, as one text that language models read."""
+    if exception is None and app.builder.format == "html":
+        from superposition.validate.cli.interface import interface
+
+        (Path(app.outdir) / "llms.txt").write_text(interface(), encoding="utf-8")
+
+
 def setup(app):
     """Register what draws figures and formulas, and what cleans the signatures."""
     app.connect("builder-inited", _figures)
+    app.connect("build-finished", _interface)
     app.connect("autodoc-process-signature", _without_paths)
     app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))

@@ -34,7 +34,9 @@ SHELL = [
     *re.findall(r"```sh\n(.*?)```", README, re.S),
     parsing.EXAMPLES,
 ]
-INLINE = re.findall(r"``(superposition [^`]*)``", "\n".join(PAGES.values()))
+INLINE = [
+    " ".join(one.split()) for one in re.findall(r"``(superposition [^`]*)``", "\n".join(PAGES.values()))
+]
 
 
 def _command_lines():

@@ -1,8 +1,12 @@
 """The command line: what it prints, how it complains, what it leaves unimported."""
 
 import argparse
+import importlib
+import inspect
 import json
 import os
+import pkgutil
+import re
 import resource
 import signal
 import subprocess
@@ -13,6 +17,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import superposition as sp
+from superposition import solvers, theory, validate
 from superposition.solvers import rug as solver
 from superposition.theory import rug
 from superposition.validate import claims, cli, door, experiments, files, training
@@ -487,6 +493,29 @@ def test_files_and_checks_as_json(capsys, tmp_path, monkeypatch):
     swept = told("sweep", *grid, "--store", tmp_path / "store", "--jobs", "0")
     assert swept["p"] == [0.1, 0.2]
     assert swept["dims"]["value"] == ["p", "ratio"]
+
+
+def test_the_interface_has_every_public_name(capsys, tmp_path):
+    assert cli.main(["interface"]) == 0
+    text = capsys.readouterr().out
+    for name in sp.__all__:
+        if name not in ("theory", "solvers", "validate"):
+            assert f"\n## sp.{name}(" in text
+            assert inspect.getdoc(getattr(sp, name)) in text
+    for package in (theory, solvers, validate):
+        for found in pkgutil.iter_modules(package.__path__):
+            short = package.__name__.partition(".")[2]
+            if found.name in ("cli", "door"):
+                continue
+            room = importlib.import_module(f"{package.__name__}.{found.name}")
+            for name in getattr(room, "__all__", ()):
+                assert f"\n- `{short}.{found.name}.{name}" in text
+    for command in COMMANDS:
+        assert f"- `superposition {command.split()[0]}`: " in text
+    assert not re.search(r"0x[0-9a-f]{6}|/root|/home|/tmp", text)  # nothing of this machine
+    assert max(map(len, text.splitlines())) < 1000
+    assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
+    assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
 
 
 def test_sparsity_stands_for_p_in_every_command(capsys):

@@ -1,5 +1,6 @@
 """The front door: whatever people come with is taken, and what it answers is the engine's."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -34,11 +35,29 @@ def test_names_are_there_and_cost_nothing_to_import():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_has_help_that_begins_with_an_example(name):
-    text = getattr(sp, name).__doc__
+    value = getattr(sp, name)
+    text = inspect.getdoc(value)
     assert text
+    assert len(text.splitlines()) <= 50, "a screen"
     if name not in ("Features", "Model", "refute"):
         assert ">>>" in text[: text.index("Parameters")]
-        assert len(text.splitlines()) <= 60, "a screen"
+
+
+def test_ipython_completes_the_names():
+    from IPython.core.completer import provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.user_ns["sp"] = sp
+    with provisionalcompleter():
+        found = {one.text.lstrip(".") for one in shell.Completer.completions("sp.", 3)}
+    assert {*NAMES, "theory", "solvers", "validate"} <= found
+    assert not {"annotations", "Any", "lazily"} & set(dir(sp))
+    assert set(sp.__all__) <= set(dir(sp))
+    shell.user_ns["found"] = sp.loss(PAIR, 0.1)
+    with provisionalcompleter():
+        found = {one.text.lstrip(".") for one in shell.Completer.completions("found.", 6)}
+    assert {"loss", "per_feature", "error_estimate", "plot", "to_frame", "cite", "certainty"} <= found
 
 
 def test_models_come_from_whatever_has_one(tmp_path):

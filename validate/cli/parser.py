@@ -5,7 +5,20 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import atlas, audit, check, claims, door, experiment, predict, reference, report, sweep, train
+from . import (
+    atlas,
+    audit,
+    check,
+    claims,
+    door,
+    experiment,
+    interface,
+    predict,
+    reference,
+    report,
+    sweep,
+    train,
+)  # fmt: skip
 from .text import complaint
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
@@ -65,7 +78,8 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
+    rooms = door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep, interface
+    for module in rooms:
         module.add(add)
     return parser
 
