@@ -26,9 +26,9 @@ first, with their whole help. Then the commands, then every public name of the p
 line.
 
 Conventions: losses are means over outputs of importance times expected squared error. A feature is on with
-probability p; sparsity S = 1 - p. `W` has one encoding a row, (n_features, n_hidden); `sp.Model` has layers as
-PyTorch does, `W_in` (n_hidden, n_features), `W_out` (n_outputs, n_hidden). Bad input raises ValueError, a wrong
-keyword TypeError; both name the argument and the value.
+probability p; sparsity S = 1 - p. `W` has one encoding a row, (n_features, n_hidden); `sp.Model` has layers
+as PyTorch does, `W_in` (n_hidden, n_features), `W_out` (n_outputs, n_hidden). Bad input raises ValueError, a
+wrong keyword TypeError; both name the argument and the value.
 """
 _LONGEST = 150  # characters of a signature
 
