@@ -229,19 +229,20 @@ def _without_paths(app, what, name, value, options, signature, returns):
 
 
 def _figures(app):
-    """Draw the figures of the first page by the code that is printed there."""
+    """Draw figures by the code that is printed beside them: made/NAME.svg by the block that saves NAME.png."""
     import contextlib
     import textwrap
 
     import matplotlib
 
     matplotlib.use("agg")
-    page = (HERE / "start.rst").read_text(encoding="utf-8")
-    blocks = re.findall(r"code-block:: python\n\n((?:   .*\n|\n)+)", page)
-    for name in re.findall(r"figure:: made/(\w+)\.svg", page):
-        (block,) = (one for one in blocks if f'"{name}.png"' in one)
-        with contextlib.chdir(HERE / "made"):
-            exec(textwrap.dedent(block).replace(".png", ".svg"), {})
+    for page in HERE.glob("*.rst"):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"code-block:: python\n\n((?:   .*\n|\n)+)", text):
+            saved = re.findall(r'"(\w+)\.png"', block)
+            if any(f"figure:: made/{name}.svg" in text for name in saved):
+                with contextlib.chdir(HERE / "made"):
+                    exec(textwrap.dedent(block).replace(".png", ".svg"), {})
 
 
 def _interface(app, exception):

@@ -72,7 +72,7 @@ def test_python_runs_as_printed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(PYTHON[name], name, "exec"), {"__name__": "__main__"})
     plt.close("all")
-    assert capsys.readouterr().out
+    assert capsys.readouterr().out or list(tmp_path.iterdir())
     if name == "README 0":
         assert (tmp_path / "explorer.html").stat().st_size > 10_000
 
