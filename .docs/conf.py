@@ -229,7 +229,7 @@ def _without_paths(app, what, name, value, options, signature, returns):
 
 
 def _figures(app):
-    """Draw figures by the code that is printed beside them: made/NAME.svg by the block that saves NAME.png."""
+    """Draw made/NAME.svg by the block of code that is printed with it and saves NAME.png."""
     import contextlib
     import textwrap
 

@@ -291,15 +291,18 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
     ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
     if data.sizes["hidden"] == 2 and x.size <= 12:
         low, high = ax.get_ylim()
-        ax.set_ylim(low, high * (high / low) ** 0.4)  # room for the encodings
-        for k in range(x.size):
-            point = ax.transData.transform((x[k], data["loss"].values[k]))
-            at, _ = ax.transAxes.inverted().transform(point)
-            size = min(1.0 / x.size, 0.2)
-            inset = ax.inset_axes((float(at) - 0.5 * size, 0.78, size, 0.22))
-            W = data["W"].isel({name: k}).values
+        ax.set_ylim(low, high * (high / low) ** 0.6)  # room for the encodings
+        size = min(1.0 / x.size, 0.2)
+        for k in np.argsort(x):  # side by side, as points may be close, each with a line to its point
+            middle = (np.searchsorted(np.sort(x), x[k]) + 0.5) / x.size
+            inset = ax.inset_axes((middle - 0.4 * size, 0.8, 0.8 * size, 0.2))
+            W = data["W"].isel({name: int(k)}).values
             encodings(W[~np.isnan(W).any(axis=1)], inset, numbers=False)
             inset.axis("off")
+            ax.annotate(
+                "", (x[k], float(data["loss"][int(k)])), xytext=(middle, 0.8), textcoords="axes fraction",
+                arrowprops={"arrowstyle": "-", "color": "#AAAAAA", "linewidth": 0.7, "shrinkB": 3},
+            )  # fmt: skip
     return ax
 
 
