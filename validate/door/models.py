@@ -106,9 +106,9 @@ def read_models(
     from .. import audit
 
     if layout is None and keys is None and hasattr(x, "state_dict"):
-        made = _of_layers(x)
-        if made is not None:
-            return f"two linear layers and a ReLU: {made}", [made]
+        layers = _of_layers(x)
+        if layers is not None:
+            return f"two linear layers and a ReLU: {layers}", [layers]
     name, weights = audit.read(x, layout, keys)
     models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
     known = "" if all(one.b_saved for one in weights) else ", without its bias"

@@ -243,7 +243,9 @@ def _searched(
 
 def _law(here: Mapping[str, Any], values: Any) -> Features:
     n = int(here["n_features"])
-    chance = {"sparsity": float(here["sparsity"])} if "sparsity" in here else {"p": float(here["p"])}
+    chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}
+    if len(chance) > 1:  # that of the axis stands
+        del chance["p"]
     worth = np.asarray(here["importance"], float)
     if worth.ndim == 0:
         worth = np.append(np.ones(n - 1), worth)
