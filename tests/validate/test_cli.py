@@ -471,6 +471,24 @@ def test_declared_choices_are_those_of_the_package():
     assert cli.main(["claims", "--verdict", "wrong-as-printed,-corrected", "--id", "C8", "--json"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("bset --p 0.1", "invalid choice: 'bset'; did you mean 'best'?"),
+        ("predict rgu --p 0.1", "invalid choice: 'rgu'; did you mean 'rug'?"),
+        ("claims --source elhage", "got 'elhage'; did you mean 'elhage2022'?"),
+        ("best --n-feature 5 --n-hidden 2 --p 0.1", "--n-feature 5; did you mean '--n-features'?"),
+        ("loss x.npz --p 0.1 --qqq", "unrecognized arguments: --qqq (see superposition loss --help)"),
+        ("report --profile quik", "got 'quik'; did you mean 'quick'?"),
+    ],
+)
+def test_a_wrong_word_names_the_one_that_was_meant(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, line = complaint(capsys, *words.split())
+    assert code == 2
+    assert said in line
+
+
 def test_files_and_checks_as_json(capsys, tmp_path, monkeypatch):
     def told(*words, code=0):
         assert cli.main([*map(str, words), "--json"]) == code

@@ -1,7 +1,8 @@
 """The options of all commands; a complaint about them is one line."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -46,15 +47,33 @@ examples:
 'superposition COMMAND --help' explains a command."""
 
 
+def _meant(value: Any, known: Iterable[Any]) -> str:
+    """Return a question after what was meant, if something is near."""
+    near = get_close_matches(str(value), [str(one) for one in known], 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line, like every other error of this program."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        meant = _meant(value, action.choices)
         if isinstance(action, argparse._SubParsersAction):
-            super()._check_value(action, value)
-        elif action.choices is not None and value not in action.choices:
             known = ", ".join(map(repr, action.choices))
-            raise argparse.ArgumentError(None, f"`{action.dest}` must be one of {known}; got {value!r}.")
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {known})")
+        known = ", ".join(map(repr, action.choices))
+        rule = f"must be one of {known}; got {value!r}{meant or '.'}"
+        raise argparse.ArgumentError(None, f"`{action.dest}` {rule}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, extra = super().parse_known_args(args, namespace)
+        if wrong := [one for one in extra if one.startswith("--")]:
+            self.error(
+                f"unrecognized arguments: {' '.join(extra)}{_meant(wrong[0], self._option_string_actions)}"
+            )
+        return options, extra
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{complaint(f'{self.prog}: {message}')} (see {self.prog} --help)\n")
