@@ -157,5 +157,8 @@ def test_decoders(done):
 def test_what_is_wrong_in_a_paper(done):
     _, printed = done("paper")
     found = sp.claims("cowsik2024", wrong=True)
-    assert all(f"{row['id']:4} {row['where']}" in printed for row in found.rows)
+    words = " ".join(printed.split())
+    assert all(
+        " ".join(f"{row['id']} {row['where']}: {row['statement']}".split()) in words for row in found.rows
+    )
     assert len(found.rows) > 5

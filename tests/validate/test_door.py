@@ -342,6 +342,8 @@ def test_claims_are_those_of_the_command(capsys):
     assert cli.main(["claims", "--source", "lecomte2024", "--wrong", "--json"]) == 0
     assert [row["id"] for row in found.rows] == [row["id"] for row in json.loads(capsys.readouterr().out)]
     assert set(found.to_frame().columns) >= {"id", "statement", "verdict", "instead"}
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert str(found).split() == " ".join(found.lines).split()
 
 
 @pytest.mark.parametrize(
@@ -367,7 +369,8 @@ def test_answers_have_pictures_tables_and_sources(make):
     assert found.certainty.startswith(door.CERTAINTIES) or "proved floor" in found.certainty
     assert isinstance(found.to_dataset(), xr.Dataset)
     assert len(found.to_frame())
-    assert str(found)
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert str(found).split() == " ".join(found.lines).split()
     with pytest.raises(AttributeError, match="this answer has no 'nothing'; it has "):
         found.nothing  # noqa: B018
 
