@@ -76,7 +76,8 @@ class _Parser(argparse.ArgumentParser):
         return options, extra
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{complaint(f'{self.prog}: {message}')} (see {self.prog} --help)\n")
+        more = "" if message.startswith("`") else f" (see {self.prog} --help)"  # it has said what is allowed
+        self.exit(2, f"{complaint(f'{self.prog}: {message}')}{more}\n")
 
 
 def make_parser() -> argparse.ArgumentParser:

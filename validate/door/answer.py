@@ -8,13 +8,18 @@ from typing import Any
 
 import xarray as xr
 
-__all__ = ["CERTAINTIES", "Answer"]
+__all__ = ["CERTAINTIES", "Answer", "counted"]
 
 # What `Answer.certainty` may begin with, from the strongest to the weakest.
 CERTAINTIES = (
     "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured",
     "not decided",
 )  # fmt: skip
+
+
+def counted(count: int, thing: str) -> str:
+    """Return so many of a thing, in words: 1 neuron, 2 neurons."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 # Columns of a terminal that everybody has.

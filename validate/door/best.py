@@ -13,7 +13,7 @@ from ...theory.features import Features
 from ...theory.models import Model
 from ...theory.relu import feature_dimensionality
 from ..audit.models import usual_starts
-from .answer import Answer
+from .answer import Answer, counted
 from .entry import entry
 
 __all__ = ["best", "geometry"]
@@ -115,7 +115,7 @@ def answer_of(found: Minimum, law: Features) -> Answer:
     shape, sure = geometry(found.W), certainty_of(found)
     kept = int(np.sum(np.linalg.norm(found.W, axis=1) > 1e-3))
     lines = [
-        f"best model found of {n} features on {m} hidden neurons",
+        f"best model found of {counted(n, 'feature')} on {counted(m, 'hidden neuron')}",
         f"loss per feature   {found.loss:.7g} ({100 * found.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else "proved floor       none is known for this law",
         f"represented        {kept} of {n} features" + (f": {shape}" if shape else ""),

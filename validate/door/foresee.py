@@ -17,7 +17,7 @@ from .. import atlas
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
 from ..stored import read_index, read_reference
-from .answer import Answer
+from .answer import Answer, counted
 from .entry import entry
 
 __all__ = ["KINDS", "predict"]
@@ -105,7 +105,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
     }
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
-    lines = [f"{law.n_features} features, {_listed(widths)} hidden neurons; loss per feature"]
+    lines = [f"{counted(law.n_features, 'feature')}, {_listed(widths)}; loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
@@ -120,9 +120,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
 
 def _listed(widths: Sequence[int]) -> str:
-    return (
-        str(widths[0]) if len(widths) == 1 else f"{len(widths)} widths from {min(widths)} to {max(widths)},"
-    )
+    if len(widths) == 1:
+        return counted(widths[0], "hidden neuron")
+    return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
 
 
 def _of(table: list[Any], m: int) -> list[Any]:

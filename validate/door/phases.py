@@ -14,7 +14,7 @@ from ...theory import arguments
 from ...theory.features import Features
 from ...theory.features.values import named
 from ...theory.relu import feature_dimensionality
-from .answer import Answer
+from .answer import Answer, counted
 from .best import geometry
 from .entry import entry
 
@@ -131,8 +131,10 @@ def phases(
 
 
 def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
-    words = {"n_features": "features", "n_hidden": "neurons"}
-    return " on ".join(f"{'several' if key in axes else fixed[key]} {word}" for key, word in words.items())
+    words = {"n_features": "feature", "n_hidden": "neuron"}
+    return " on ".join(
+        f"several {word}s" if key in axes else counted(fixed[key], word) for key, word in words.items()
+    )
 
 
 def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
