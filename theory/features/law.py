@@ -25,6 +25,9 @@ _SMALLEST, _LARGEST = 1e-100, 1e100  # scales whose squares are doubles
 class Features:
     r"""Law of n sparse features :math:`x_i = c_i v_i`: on or off, times a value that is drawn if on.
 
+    >>> Features(20, sparsity=0.95) == Features(20, p=0.05)
+    True
+
     A feature is on with probability p, independently of the others, unless it belongs to a group or
     `exactly` is given. Given which features are on, their values are independent.
 
@@ -33,8 +36,8 @@ class Features:
     n_features : int
         Number of features n.
     p : float or (n_features,) array_like
-        Probability that a feature is on, in (0, 1], before conditioning on `exactly`; not with `sparsity`.
-        Entries of features in groups are not used: the attribute has what follows from the tables.
+        Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Not used for features
+        in groups: the attribute has what follows from the tables.
     values : str or Values, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "binary", always scale;
         "half-normal", scale times \|N(0, 1)\|; "exponential" with mean scale; "symmetric", uniform on
@@ -53,13 +56,12 @@ class Features:
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
     sparsity : float or (n_features,) array_like, optional
-        The sparsity S = 1 - p of Elhage et al., in [0, 1), instead of `p`. The attribute is 1 - `p`.
+        S = 1 - p of Elhage et al., in [0, 1), instead of `p`. The attribute is 1 - `p`.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, `p` and `sparsity` are both given or both left out, groups overlap, or
-        `exactly` has probability 0.
+        If an argument is out of range, groups overlap, or `exactly` has probability 0.
 
     Examples
     --------
@@ -71,8 +73,6 @@ class Features:
            [ 0.  , -0.04,  0.36]]))
     >>> Features(4, 0.1, exactly=2).on_probability()
     array([0.5, 0.5, 0.5, 0.5])
-    >>> Features(20, sparsity=0.95) == Features(20, p=0.05)
-    True
     """
 
     n_features: int

@@ -1,7 +1,7 @@
 """The front door: a dozen functions that take a model, data or a question. `superposition` hands them on."""
 
 from ...theory.models import Model
-from .. import explorer
+from .. import explorer, properties
 from .advice import audit
 from .answer import CERTAINTIES, Answer
 from .best import best
@@ -16,6 +16,7 @@ from .picture import plot
 from .sweeps import sweep
 
 explore = entry(explorer.explore)
+refute = entry(properties.refute)
 
 __all__ = [
     "CERTAINTIES",
@@ -31,5 +32,6 @@ __all__ = [
     "phases",
     "plot",
     "predict",
+    "refute",
     "sweep",
 ]
