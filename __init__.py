@@ -21,7 +21,8 @@ __version__ = "0.1.0"
 
 # Names of the front door, and the module that each comes from.
 _NAMES = (
-    "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "refute", "sweep",
+    "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "refute",
+    "sweep",
 )  # fmt: skip
 _DOOR = {
     "Features": "theory.features",
