@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from importlib import metadata
 from pathlib import Path, PurePath
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import get_origin
 
 import numpy as np
@@ -110,12 +110,12 @@ _make(HERE / "made")
 
 
 def _entry(value, target, room):
-    """Return directive, target and option; a value that is a path of this machine is not shown."""
+    """Return directive, target and option; values with paths of this machine are not shown."""
     if isinstance(value, type):  # a class that another room has too is indexed there
         return "autoclass", target, "members" if value.__module__.startswith(room.__name__) else "no-index"
     if callable(value):
         return "autofunction", target, ""
-    return "autodata", target, "no-value" if isinstance(value, PurePath) else ""
+    return "autodata", target, "no-value" if isinstance(value, PurePath | ModuleType) else ""
 
 
 def is_type_alias(value):
