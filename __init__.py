@@ -20,13 +20,13 @@ from .theory.rooms import lazily
 __version__ = "0.1.0"
 
 # Names of the front door, and the module that each comes from.
+_NAMES = (
+    "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "refute",
+    "sweep",
+)  # fmt: skip
 _DOOR = {
     "Features": "theory.features",
-    "refute": "validate.properties",
-    **dict.fromkeys(
-        ("Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sweep"),
-        "validate.door",
-    ),
+    **dict.fromkeys(_NAMES, "validate.door"),
 }
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))

@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from importlib import metadata
 from pathlib import Path, PurePath
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import get_origin
 
 import numpy as np
@@ -110,12 +110,12 @@ _make(HERE / "made")
 
 
 def _entry(value, target, room):
-    """Return directive, target and option; a value that is a path of this machine is not shown."""
+    """Return directive, target and option; values with paths of this machine are not shown."""
     if isinstance(value, type):  # a class that another room has too is indexed there
         return "autoclass", target, "members" if value.__module__.startswith(room.__name__) else "no-index"
     if callable(value):
         return "autofunction", target, ""
-    return "autodata", target, "no-value" if isinstance(value, PurePath) else ""
+    return "autodata", target, "no-value" if isinstance(value, PurePath | ModuleType) else ""
 
 
 def is_type_alias(value):
@@ -228,7 +228,34 @@ def _without_paths(app, what, name, value, options, signature, returns):
     return re.sub(r"\w*Path\('[^']*'\)", "...", signature or "") or signature, returns
 
 
+def _figures(app):
+    """Draw made/NAME.svg by the block of code that is printed with it and saves NAME.png."""
+    import contextlib
+    import textwrap
+
+    import matplotlib
+
+    matplotlib.use("agg")
+    for page in HERE.glob("*.rst"):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"code-block:: python\n\n((?:   .*\n|\n)+)", text):
+            saved = re.findall(r'"(\w+)\.png"', block)
+            if any(f"figure:: made/{name}.svg" in text for name in saved):
+                with contextlib.chdir(HERE / "made"):
+                    exec(textwrap.dedent(block).replace(".png", ".svg"), {})
+
+
+def _interface(app, exception):
+    """Write the whole interface beside the pages, as one text that language models read."""
+    if exception is None and app.builder.format == "html":
+        from superposition.validate.cli.interface import interface
+
+        (Path(app.outdir) / "llms.txt").write_text(interface(), encoding="utf-8")
+
+
 def setup(app):
-    """Register what draws the formulas and what cleans the signatures."""
+    """Register what draws figures and formulas, and what cleans the signatures."""
+    app.connect("builder-inited", _figures)
+    app.connect("build-finished", _interface)
     app.connect("autodoc-process-signature", _without_paths)
     app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_block, None))

@@ -10,6 +10,8 @@ import functools
 import inspect
 import numbers
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,8 +19,8 @@ import numpy.typing as npt
 
 __all__ = [
     "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each", "finite", "fits", "flag",
-    "generator", "indices", "instance", "integer", "integers", "matrix", "number", "plain", "power_of_two",
-    "probability", "real", "shown", "square", "together", "vector", "whole",
+    "from_sparsity", "generator", "indices", "instance", "integer", "integers", "keywords", "matrix",
+    "number", "plain", "power_of_two", "probability", "real", "shown", "square", "together", "vector", "whole",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -168,6 +170,20 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
     ValueError: `p` must lie in (0, 1]; got 0. For sparsity S pass 1 - S.
     """
     return real(name, value, low, 1, brackets="[]" if low > 0 else "(]", hint="For sparsity S pass 1 - S.")
+
+
+def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Return p = 1 - S of sparsities S in [0, 1), of S as it is written: of 0.95 exactly 0.05.
+
+    1.0 - 0.95 is 0.050000000000000044, a law that equals no law of p = 0.05.
+
+    Examples
+    --------
+    >>> from_sparsity("sparsity", [0.95, 0.999]).tolist()
+    [0.05, 0.001]
+    """
+    checked = real(name, value, 0.0, 1.0, brackets="[)", hint="For a probability p pass 1 - p.")
+    return np.array([1 - Decimal(repr(S)) for S in checked.ravel().tolist()], float).reshape(checked.shape)
 
 
 def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
@@ -333,6 +349,48 @@ def together(**arrays: FloatArray) -> list[FloatArray]:
         names = ", ".join(f"`{name}`" for name in arrays)
         shapes = ", ".join(str(array.shape) for array in arrays.values())
         raise ValueError(f"{names} must have shapes that broadcast together; got {shapes}.") from error
+
+
+# What other projects call our arguments.
+_ALSO = {
+    "S": "sparsity", "density": "p", "feature_probability": "p", "prob": "p", "probability": "p",
+    "d": "n_hidden", "m": "n_hidden", "n_neurons": "n_hidden", "width": "n_hidden", "widths": "n_hidden",
+    "d_hidden": "n_hidden", "n": "n_features", "d_in": "n_features", "weights": "importance", "seed": "rng",
+    "random_state": "rng", "budget": "seconds", "time": "seconds", "timeout": "seconds", "folder": "store",
+    "cache": "store", "n_jobs": "jobs", "workers": "jobs", "n_starts": "starts", "restarts": "starts",
+    "n_restarts": "starts", "grad": "gradient", "distribution": "values",
+}  # fmt: skip
+
+
+def keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function that gets a keyword it does not know name the one that was meant.
+
+    Examples
+    --------
+    >>> @keywords
+    ... def best(law, n_hidden, *, starts=20):
+    ...     return starts
+    >>> best(0.1, 2, start=5)
+    Traceback (most recent call last):
+        ...
+    TypeError: `start` is no argument of best; did you mean `starts`? It takes law, n_hidden, starts.
+    """
+    parameters = inspect.signature(function).parameters
+    names = [name for name in parameters if name != "self"]
+    known = set(names) | {"self"}
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs.keys() - known:
+            near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
+            meant = f"; did you mean `{near[0]}`?" if near else "."
+            called = function.__qualname__.removesuffix(".__init__")
+            raise TypeError(f"`{name}` is no argument of {called}{meant} It takes {', '.join(names)}.")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _shapes_agree(values: Sequence[Any]) -> bool:

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[1]
 # Checks of arguments, symbols, classes and tables of results, threads, files, drawing, jobs and how
 # training is kept: they change no number.
 LEFT_OUT = (
-    "solvers.threads", "theory.arguments", "theory.derivation", "theory.results", "theory.rooms",
-    "validate.annotations", "validate.drawing", "validate.experiment", "validate.experiments",
+    "solvers.progress", "solvers.threads", "theory.arguments", "theory.derivation", "theory.results",
+    "theory.rooms", "validate.annotations", "validate.drawing", "validate.experiment", "validate.experiments",
     "validate.files", "validate.planned", "validate.stored", "validate.training.checkpoint",
 )  # fmt: skip
 

@@ -1,9 +1,9 @@
 """Descents on the exact loss from many starts: the global minimum, as far as starts can tell."""
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -19,6 +19,7 @@ from ...theory.arguments import FloatArray
 from ...theory.codes import decoder_bound, relu_bound
 from ...theory.features import as_features
 from ...theory.unequal import loss_bound
+from ..progress import shown, status
 from ..results import Status
 from . import core
 from .core import End, Round, distinct, race
@@ -49,7 +50,6 @@ _SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
 _METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
 # Shares of a budget of seconds after which the first round ends, and the moves of features.
 _STARTS, _MOVES = 0.4, 0.6
-_QUIET = 2.0  # seconds after which a line on a terminal tells of the progress
 _LEAST_P = 1e-100  # rarer features have no bound
 # Objectives, in units of the zero model, and invariants of M and b that count as the same; and in a race.
 _SAME, _ALIKE = 1e-6, 1e-3
@@ -278,10 +278,8 @@ class _Search:
             if callable(self.tell):
                 self.tell(self.done, self.planned, least)
                 return
-            terminal = self.tell is None and sys.stderr is not None and sys.stderr.isatty()
-            if terminal and time.perf_counter() > self.clock + _QUIET:
-                line = f"\rminimise: {self.done} of {self.planned} descents, least loss {least:.6g}"
-                print(line, end="\n" * (self.done == self.planned), file=sys.stderr, flush=True)
+            if self.tell is None:
+                status(f"{self.done} of {self.planned} descents, least loss {least:.6g}")
 
     def descended(
         self,
@@ -499,7 +497,8 @@ def minimise(
     threads = None if workers is None else arguments.integer("workers", workers, 1)
     if callable(penalty):  # it may not be ready for several threads
         threads = 1
-    ends = _Search(aim, budget, (most, tol), threads, progress).ends(begin, _MORE * count, generator)
+    with shown("minimise") if progress is None else nullcontext():
+        ends = _Search(aim, budget, (most, tol), threads, progress).ends(begin, _MORE * count, generator)
     return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 

@@ -1,5 +1,9 @@
 """Features that differ, in groups or exactly k: against enumeration at 30 digits, and samples."""
 
+import copy
+import pickle
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import product
 
@@ -346,6 +350,31 @@ def test_as_features():
     law = Features(3, 0.2)
     assert as_features(law, 3) is law
     assert as_features(0.2, 3) == as_features(SparseUniform(0.2), 3) == law
+
+
+@pytest.mark.parametrize("sparsity", [0.95, 0.999, 0.0, 0.9999999999, [0.7, 0.9, 0.1]])
+def test_sparsity_is_what_is_left_of_p(sparsity):
+    law = Features(3, sparsity=sparsity, importance=[1, 2, 3])
+    exact = [1 - Fraction(str(one)) for one in np.broadcast_to(sparsity, 3).tolist()]
+    assert law.p.tolist() == [float(one) for one in exact]  # of 0.95 exactly 0.05
+    assert law == Features(3, [float(one) for one in exact], importance=[1, 2, 3])
+    assert law.sparsity == pytest.approx(np.broadcast_to(sparsity, 3), rel=1e-15)
+    assert replace(law, p=0.25).sparsity.tolist() == [0.75] * 3
+    assert copy.deepcopy(law) == pickle.loads(pickle.dumps(law)) == law
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "`p` must be given, or `sparsity` instead; got neither"),
+        ({"p": 0.1, "sparsity": 0.9}, r"`p` must be given, or `sparsity` instead; got 0\.1 and 0\.9"),
+        ({"sparsity": 1.0}, r"`sparsity` must lie in \[0, 1\); got 1\. For a probability p pass 1 - p"),
+        ({"sparsity": [0.5, 0.6]}, r"`sparsity` must have shape \(3\); got \(2,\)"),
+    ],
+)
+def test_one_of_p_and_sparsity_is_given(given, message):
+    with pytest.raises(ValueError, match=message):
+        Features(3, **given)
 
 
 TABLE = [[0, 0], [1, 1]]

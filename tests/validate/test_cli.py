@@ -1,22 +1,33 @@
 """The command line: what it prints, how it complains, what it leaves unimported."""
 
+import argparse
+import importlib
+import inspect
 import json
 import os
+import pkgutil
+import re
 import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import superposition as sp
+from superposition import solvers, theory, validate
 from superposition.solvers import rug as solver
 from superposition.theory import rug
-from superposition.validate import claims, cli, experiments, files, training
-from superposition.validate.cli import parser
+from superposition.validate import claims, cli, door, experiments, files, training
+from superposition.validate.cli import claims as claims_cli
+from superposition.validate.cli import laws, parser
+from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.predictions import PREDICTIONS
+from superposition.validate.stored import REFERENCE
 
 
 def complaint(capsys, *arguments):
@@ -133,7 +144,7 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ),
         ("experiment collisions.fig3 n_hidden=many --out OUT/x.nc", "`n_hidden`", "'many'"),
         ("predict rug --p x --ratio 0.5", "--p", "'x'"),
-        ("predict rug --ratio 0.5", "--p", "required"),
+        ("predict rug --ratio 0.5", "`p`", "must be given, or `sparsity` instead; got neither"),
         ("claims --id C99", "`id`", "got 'C99'"),
         ("claims --source nobody2000", "`source`", "got 'nobody2000'"),
         ("claims --verdict maybe", "`verdict`", "got 'maybe'"),
@@ -406,3 +417,135 @@ def test_train_writes_what_it_prints(capsys, tmp_path):
     np.testing.assert_array_equal([row["loss"] for row in rows], results.loss.values[0])
     assert rows[0]["rug_loss"] == solver.optimum(0.2, 0.25).loss
     assert rows[0]["loss_se"] > 0
+
+
+# --- Every command ------------------------------------------------------------------------------------------
+
+
+def _commands(parser=None, words=()):
+    """Yield each command, as words, with its parser."""
+    for action in (parser or make_parser())._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield from _commands(command, (*words, name))
+                if not any(isinstance(one, argparse._SubParsersAction) for one in command._actions):
+                    yield " ".join((*words, name)), command
+
+
+COMMANDS = dict(_commands())
+# Text that has no fixed set of values: names of models, jobs, functions and rows, and numbers with a word.
+FREE = {
+    ("atlas", "name"), ("claims", "--id"), ("experiment", "name"), ("experiment", "settings"),
+    ("reference", "names"), ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
+    ("sweep", "--together"),
+    *((name, "--values") for name in ("best", "loss", "audit", "predict law")),
+    *((name, "--importance") for name in ("best", "loss", "audit", "predict law")),
+}  # fmt: skip
+PLACES = {"FILE", "FOLDER", "ADDRESS", "NAME=VALUE", "NAME=ARRAY", "NAME=LIST"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_json(command):
+    assert any("--json" in action.option_strings for action in COMMANDS[command]._actions)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_with_a_fixed_set_of_values_declare_it(command):
+    for action in COMMANDS[command]._actions:
+        name = action.option_strings[0] if action.option_strings else action.dest
+        takes_text = action.nargs != 0 and action.type in (None, str)
+        if takes_text and action.metavar not in PLACES and (command, name) not in FREE:
+            assert action.choices is not None, name
+            values = list(action.choices)
+            assert values
+            assert all(value in action.choices for value in values)
+            assert "no such thing" not in action.choices
+
+
+def test_declared_choices_are_those_of_the_package():
+    assert tuple(claims_cli.VERDICTS) == tuple(map(str, claims.Verdict))
+    assert tuple(laws.PRESETS) == tuple(door.laws())
+    wrong = [["report", "--profile", "long"], ["claims", "--verdict", "maybe"], ["report", "--only", "x"]]
+    for words in wrong:
+        assert cli.main(words) == 2
+    assert cli.main(["claims", "--verdict", "wrong-as-printed,-corrected", "--id", "C8", "--json"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("bset --p 0.1", "invalid choice: 'bset'; did you mean 'best'?"),
+        ("predict rgu --p 0.1", "invalid choice: 'rgu'; did you mean 'rug'?"),
+        ("claims --source elhage", "got 'elhage'; did you mean 'elhage2022'?"),
+        ("best --n-feature 5 --n-hidden 2 --p 0.1", "--n-feature 5; did you mean '--n-features'?"),
+        ("loss x.npz --p 0.1 --qqq", "unrecognized arguments: --qqq (see superposition loss --help)"),
+        ("report --profile quik", "got 'quik'; did you mean 'quick'?"),
+    ],
+)
+def test_a_wrong_word_names_the_one_that_was_meant(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, line = complaint(capsys, *words.split())
+    assert code == 2
+    assert said in line
+
+
+def test_files_and_checks_as_json(capsys, tmp_path, monkeypatch):
+    def told(*words, code=0):
+        assert cli.main([*map(str, words), "--json"]) == code
+        return json.loads(capsys.readouterr().out)
+
+    certificate = str(REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json")
+    assert told("check", certificate)[0]["accepted"] is True
+    text = json.loads(Path(certificate).read_text("utf-8"))
+    (tmp_path / "no.json").write_text(json.dumps({**text, "format": "another"}))
+    (row,) = told("check", tmp_path / "no.json", code=1)
+    assert (row["accepted"], bool(row["text"])) == (False, True)
+    names = [row["name"] for row in told("experiment")]
+    assert "collisions.fig3" in names
+    np.savez(tmp_path / "pair.npz", W_out=[[1.0], [-1.0]], W_in=[[1.0, -1.0]], b=[0.0, 0.0])
+    page, picture = tmp_path / "page.html", tmp_path / "pair.png"
+    assert told("explore", page) == {"written": str(page)}
+    assert told("plot", tmp_path / "pair.npz", "--out", picture) == {"written": str(picture)}
+    pytest.importorskip("zarr")
+    grid = "theory.rug.sigma", "p=[0.1,0.2]", "ratio=[0.5]"
+    swept = told("sweep", *grid, "--store", tmp_path / "store", "--jobs", "0")
+    assert swept["p"] == [0.1, 0.2]
+    assert swept["dims"]["value"] == ["p", "ratio"]
+
+
+def test_the_interface_has_every_public_name(capsys, tmp_path):
+    assert cli.main(["interface"]) == 0
+    text = capsys.readouterr().out
+    for name in sp.__all__:
+        if name not in ("theory", "solvers", "validate"):
+            assert f"\n## sp.{name}(" in text
+            assert inspect.getdoc(getattr(sp, name)) in text
+    for package in (theory, solvers, validate):
+        for found in pkgutil.iter_modules(package.__path__):
+            short = package.__name__.partition(".")[2]
+            if found.name in ("cli", "door"):
+                continue
+            room = importlib.import_module(f"{package.__name__}.{found.name}")
+            for name in getattr(room, "__all__", ()):
+                assert f"\n- `{short}.{found.name}.{name}" in text
+    for command in COMMANDS:
+        assert f"- `superposition {command.split()[0]}`: " in text
+    assert not re.search(r"0x[0-9a-f]{6}|/root|/home|/tmp", text)  # nothing of this machine
+    assert max(map(len, text.splitlines())) < 1000
+    assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
+    assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
+
+
+def test_sparsity_stands_for_p_in_every_command(capsys):
+    def told(*words):
+        assert cli.main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    rug = ("predict", "rug", "--ratio", "0.25")
+    assert told(*rug, "--sparsity", "0.95", "0.9") == told(*rug, "--p", "0.05", "0.1")
+    best = ("best", "--n-features", "3", "--n-hidden", "1", "--starts", "1")
+    assert told(*best, "--sparsity", "0.95") == told(*best, "--p", "0.05")
+    line = ("phases", "--x", "importance", "--grid", "importance=[0.5]")
+    assert told(*line, "--sparsity", "0.95") == told(*line, "--p", "0.05")
+    assert cli.main([*rug, "--p", "0.1", "--sparsity", "0.9"]) == 2
+    assert "`p` must be given, or `sparsity` instead; got both" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The front door: whatever people come with is taken, and what it answers is the engine's."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -34,11 +35,29 @@ def test_names_are_there_and_cost_nothing_to_import():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_has_help_that_begins_with_an_example(name):
-    text = getattr(sp, name).__doc__
+    value = getattr(sp, name)
+    text = inspect.getdoc(value)
     assert text
-    if name not in ("Features", "Model", "refute"):
+    assert len(text.splitlines()) <= 50, "a screen"
+    if name != "Model":
         assert ">>>" in text[: text.index("Parameters")]
-        assert len(text.splitlines()) <= 60, "a screen"
+
+
+def test_ipython_completes_the_names():
+    from IPython.core.completer import provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.user_ns["sp"] = sp
+    with provisionalcompleter():
+        found = {one.text.lstrip(".") for one in shell.Completer.completions("sp.", 3)}
+    assert {*NAMES, "theory", "solvers", "validate"} <= found
+    assert not {"annotations", "Any", "lazily"} & set(dir(sp))
+    assert set(sp.__all__) <= set(dir(sp))
+    shell.user_ns["found"] = sp.loss(PAIR, 0.1)
+    with provisionalcompleter():
+        found = {one.text.lstrip(".") for one in shell.Completer.completions("found.", 6)}
+    assert {"loss", "per_feature", "error_estimate", "plot", "to_frame", "cite", "certainty"} <= found
 
 
 def test_models_come_from_whatever_has_one(tmp_path):
@@ -63,6 +82,25 @@ def test_models_come_from_whatever_has_one(tmp_path):
         made = sp.Model.of(one)
         np.testing.assert_allclose(made.M, PAIR @ PAIR.T)
         assert sp.loss(one, 0.1).loss == pytest.approx(1 / 600, rel=1e-12)
+
+
+def test_a_module_of_two_layers_is_taken_for_what_it_computes():
+    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
+    nn = torch.nn
+    torch.manual_seed(0)
+    for hidden_bias in (False, True):
+        layers = nn.Linear(5, 2, bias=hidden_bias), nn.Linear(2, 5)
+        made = sp.Model.of(nn.Sequential(*layers, nn.ReLU()))
+        M = (layers[1].weight.double() @ layers[0].weight.double()).detach().numpy()
+        np.testing.assert_allclose(made.M, M)
+        shift = layers[1](layers[0](torch.zeros(5))).detach().numpy()
+        np.testing.assert_allclose(made.bias, shift, rtol=1e-6)
+        found = sp.audit(nn.Sequential(*layers, nn.ReLU()), 0.1, seconds=0, steps=0)
+        assert found.loss == pytest.approx(sp.loss((M, made.bias), 0.1).loss, rel=1e-9)
+        with pytest.raises(ValueError, match=r"`model` must compute ReLU\(W_out W_in x \+ b\)"):
+            sp.Model.of(nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU()))
+    with pytest.raises(ValueError, match="`model` must have a known layout"):
+        sp.Model.of(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3), nn.Linear(3, 5)))
 
 
 def test_a_law_tells_the_axes_of_a_matrix():
@@ -172,6 +210,89 @@ def test_bad_input_is_named(call, said):
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: sp.best(sp.Features(2, 0.1), 1, start=5),
+            "`start` is no argument of best; did you mean `starts`",
+        ),
+        (
+            lambda: sp.best(sp.Features(2, 0.1), 1, seed=5),
+            "`seed` is no argument of best; did you mean `rng`",
+        ),
+        (lambda: sp.Features(20, S=0.95), "`S` is no argument of Features; did you mean `sparsity`"),
+        (lambda: sp.Features(20, 0.1, importances=1), "of Features; did you mean `importance`"),
+        (lambda: sp.audit(PAIR, 0.1, time=3), "`time` is no argument of audit; did you mean `seconds`"),
+        (lambda: sp.loss(PAIR, 0.1, qqq=3), "`qqq` is no argument of loss. It takes model, law, target"),
+        (lambda: sp.phases(n=5), "`n` is no argument of phases; did you mean `n_features`"),
+        (lambda: sp.laws("elhage", probability=0.1), "of laws; did you mean `p`"),
+        (lambda: sp.claims(sources="x"), "of claims; did you mean `source`"),
+        (lambda: sp.explore(file="x.html"), "`file` is no argument of explore. It takes path"),
+    ],
+)
+def test_a_wrong_keyword_names_the_right_one(call, said):
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
+def test_sparsity_stands_for_p():
+    assert sp.laws("elhage", 5, sparsity=0.9) == sp.laws("elhage", 5, p=0.1)
+    given = {"x": "importance", "y": None, "grid": {"importance": [0.5, 2.0]}}
+    xr.testing.assert_identical(
+        sp.phases(**given, sparsity=0.95).to_dataset(), sp.phases(**given, p=0.05).to_dataset()
+    )
+    same = sp.predict("rug", sparsity=[0.95, 0.9], ratio=0.25)
+    assert same.to_frame().equals(sp.predict("rug", p=[0.05, 0.1], ratio=0.25).to_frame())
+    with pytest.raises(ValueError, match=r"`p` must be given, or `sparsity` instead; got 0\.1 and 0\.9"):
+        sp.predict("rug", p=0.1, sparsity=0.9, ratio=0.25)
+    with pytest.raises(ValueError, match=r"`p` must be given, or `sparsity` instead; got 0\.1 and 0\.9"):
+        sp.phases(**given, p=0.1, sparsity=0.9)
+    with pytest.raises(
+        ValueError, match="`sparsity` must stand without p, and not with 'power'; got it with"
+    ):
+        sp.laws("power", sparsity=0.9)
+    with pytest.raises(ValueError, match=r"`sparsity` must stand without p.*; got p = 0\.1 as well"):
+        sp.laws("elhage", p=0.1, sparsity=0.9)
+
+
+def test_a_loss_with_its_gradient_is_computed_once(monkeypatch):
+    from superposition.validate.door import exact
+
+    monkeypatch.setattr(exact, "exact_loss", None)
+    assert sp.loss(PAIR, 0.1, gradient=True).loss == pytest.approx(1 / 600, rel=1e-12)
+
+
+def test_what_serves_all_widths_is_computed_once(monkeypatch):
+    from superposition.validate.door import foresee
+
+    read, asked = [], []
+
+    def counted(name):
+        read.append(name)
+        return read_reference(name)
+
+    def enveloped(p, ratio):
+        asked.append(np.size(ratio))
+        return envelopes(p, ratio)
+
+    read_reference, envelopes = foresee.read_reference, foresee.envelopes
+    monkeypatch.setattr(foresee, "read_reference", counted)
+    monkeypatch.setattr(foresee, "envelopes", enveloped)
+    together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
+    assert asked == [3]
+    assert len(read) == len(set(read)) > 0
+    alone = [sp.predict(sp.Features(128, 0.05), m).to_frame() for m in (8, 16, 32, 200)]
+    each = [row for one in alone for row in one.drop(columns="prediction").values.tolist()]
+    assert together.drop(columns="prediction").values.tolist() == each
+
+
+def test_audit_and_best_search_as_hard():
+    law = sp.Features(3, 0.123)  # not of the atlas, whose starts would count as well
+    found = sp.best(law, 2)
+    assert sp.audit(found.model, law).searched == found.starts
+
+
 def test_phases_are_those_of_the_diagram():
     found = sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
     data = found.to_dataset()
@@ -186,6 +307,29 @@ def test_phases_are_those_of_the_diagram():
         assert sp.loss(model, p).loss == pytest.approx(float(line.to_dataset()["loss"][k]), rel=1e-8)
 
 
+def test_a_sweep_is_drawn_over_its_axes(tmp_path):
+    found = sp.sweep(lambda p, k: {"loss": p * k, "name": "x"}, {"p": [0.1, 0.2], "k": [1, 2, 3]})
+    ax = found.plot()
+    assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)) == ("p", "loss", 3)
+    np.testing.assert_allclose(ax.lines[2].get_ydata(), [0.3, 0.6])
+    assert [line.get_label() for line in ax.lines] == ["k 1", "k 2", "k 3"]
+    assert found.plot(x="k").get_xlabel() == "k"
+    with pytest.raises(ValueError, match="`x` must be one of 'p', 'k'; got 'loss'"):
+        found.plot(x="loss")
+    with pytest.raises(ValueError, match=r"`y` must be .*'loss'.*; got 'p'"):
+        found.plot(y="p")
+    nothing = sp.sweep(lambda p: {"name": "x"}, {"p": [0.1]})
+    with pytest.raises(ValueError, match="`y` must be one number at each point; got none among name"):
+        nothing.plot()
+    pytest.importorskip("zarr", reason="stores are Zarr's")
+    grid = {"alpha": [1.0, 2.0], "n_hidden": [2]}
+    given = {"store": tmp_path / "store", "settings": {"n_features": 8}, "jobs": 0}
+    stored = sp.sweep("unequal.split", grid, **given)
+    assert stored.to_dataset()["kind"].values.tolist()[0] == "dropped"  # labels of text
+    xr.testing.assert_identical(stored.to_dataset(), sp.sweep("unequal.split", grid, **given).to_dataset())
+    assert stored.plot().get_xlabel() == "alpha"
+
+
 def test_sweeps_take_functions_that_return_answers():
     found = sp.sweep(lambda p: sp.loss(PAIR, p), {"p": [0.1, 0.2]})
     assert found.to_dataset()["loss"].dims == ("p",)
@@ -198,6 +342,8 @@ def test_claims_are_those_of_the_command(capsys):
     assert cli.main(["claims", "--source", "lecomte2024", "--wrong", "--json"]) == 0
     assert [row["id"] for row in found.rows] == [row["id"] for row in json.loads(capsys.readouterr().out)]
     assert set(found.to_frame().columns) >= {"id", "statement", "verdict", "instead"}
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert str(found).split() == " ".join(found.lines).split()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +369,8 @@ def test_answers_have_pictures_tables_and_sources(make):
     assert found.certainty.startswith(door.CERTAINTIES) or "proved floor" in found.certainty
     assert isinstance(found.to_dataset(), xr.Dataset)
     assert len(found.to_frame())
-    assert str(found)
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert str(found).split() == " ".join(found.lines).split()
     with pytest.raises(AttributeError, match="this answer has no 'nothing'; it has "):
         found.nothing  # noqa: B018
 
@@ -271,7 +418,7 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     ("words", "said"),
     [
         (["best", "--n-hidden", "2"], "`n-features` must be given, or --law; got neither"),
-        (["best", "--law", "x", "--n-hidden", "2"], "`name` must be one of 'elhage'"),
+        (["best", "--law", "x", "--n-hidden", "2"], "`law` must be one of 'elhage'"),
         (
             ["best", "--law", "elhage", "--sparsity", "0.1", "--n-hidden", "2"],
             "`law` must stand without --sparsity",

@@ -38,6 +38,7 @@ FILLED = {
     ("phases", "--plot"): "phases --grid sparsity=[0.5,0.9] importance=[0.5,1] --plot {}/p.png",
     ("plot", "--out"): "plot {}/model.npz --out {}/m.png",
     ("audit", "--html"): "audit {}/model.npz --p 0.1 --starts 2 --html {}/a.html",
+    ("interface", "--out"): "interface --out {}/llms.txt",
     ("train", "--out"): TRAIN,
     ("train", "--checkpoint"): TRAIN + " --checkpoint {}/t.npz",
 }

@@ -25,6 +25,9 @@ _SMALLEST, _LARGEST = 1e-100, 1e100  # scales whose squares are doubles
 class Features:
     r"""Law of n sparse features :math:`x_i = c_i v_i`: on or off, times a value that is drawn if on.
 
+    >>> Features(20, sparsity=0.95) == Features(20, p=0.05)
+    True
+
     A feature is on with probability p, independently of the others, unless it belongs to a group or
     `exactly` is given. Given which features are on, their values are independent.
 
@@ -33,8 +36,8 @@ class Features:
     n_features : int
         Number of features n.
     p : float or (n_features,) array_like
-        Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Entries of features in
-        groups are not used: the attribute has what follows from the tables.
+        Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Not used for features
+        in groups: the attribute has what follows from the tables.
     values : str or Values, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "binary", always scale;
         "half-normal", scale times \|N(0, 1)\|; "exponential" with mean scale; "symmetric", uniform on
@@ -52,6 +55,8 @@ class Features:
         not overlap, and are independent of all else.
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
+    sparsity : float or (n_features,) array_like, optional
+        S = 1 - p of Elhage et al., in [0, 1), instead of `p`. The attribute is 1 - `p`.
 
     Raises
     ------
@@ -71,12 +76,36 @@ class Features:
     """
 
     n_features: int
-    p: Any
+    p: Any = None
     values: Any = "uniform"
     scale: Any = 1.0
     importance: Any = 1.0
     groups: Sequence[Any] = ()
     exactly: int | None = None
+
+    @arguments.keywords
+    def __init__(
+        self, n_features: int, p: Any = None, values: Any = "uniform", scale: Any = 1.0,
+        importance: Any = 1.0, groups: Sequence[Any] = (), exactly: int | None = None, *,
+        sparsity: Any = None,
+    ) -> None:  # fmt: skip
+        # `sparsity` is no field: it follows from p, which `dataclasses.replace` may change.
+        if (p is None) is (sparsity is None):
+            got = "neither" if p is None else f"{arguments.shown(p)} and {arguments.shown(sparsity)}"
+            raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+        on = p if sparsity is None else arguments.from_sparsity("sparsity", sparsity)
+        if sparsity is not None and np.ndim(on):
+            arguments.vector("sparsity", on, arguments.integer("n_features", n_features, 1))
+        given = {
+            "n_features": n_features,
+            "p": on,
+            "values": values,
+            "scale": scale,
+            "importance": importance,
+        }
+        for name, value in {**given, "groups": groups, "exactly": exactly}.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         n = arguments.integer("n_features", self.n_features, 1)
@@ -106,6 +135,11 @@ class Features:
         sure = int(np.count_nonzero(np.delete(p, members) == 1))
         if exactly is not None and not possible(self._groups, sure, n - sure - int(members.size), exactly):
             raise ValueError(f"`exactly` must have a positive probability; got {exactly}.")
+
+    @property
+    def sparsity(self) -> FloatArray:
+        """Probability 1 - p that a feature is off, shape (n_features,), before conditioning on `exactly`."""
+        return np.asarray(1.0 - self.p)
 
     @property
     def _groups(self) -> list[Block]:

@@ -2,8 +2,8 @@ r"""A lower bound of the loss of features that differ, for every choice of weigh
 
 The model is ReLU(M x + b) with a matrix of rank n_hidden at most. Feature i is on with probability p_i and
 then uniform on [0, s_i]; features are independent, or form groups. The theorem and its proof, step by step,
-are in the section "A bound" of the page "Features that differ" (``.docs/unequal.rst``), which builds on the
-proof for features that are alike (`theory.codes.bounds`). "Correlations" proves the bound of groups.
+are on the page "A bound for features that differ" (``.docs/unequal-bound.rst``), which builds on the proof
+for features that are alike (`theory.codes.bounds`). "Correlations: the theory" proves the bound of groups.
 
 Each mu of the proof gives two bounds on the total loss, `_line` and `_logarithm`. For features that are alike
 the best mu is known in closed form (`alike_bound`); for others it is searched for.

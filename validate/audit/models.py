@@ -122,7 +122,7 @@ def _known(
         model = Weights(entry.W_out, entry.W_in, entry.b)
         known.add(entry.loss, name, model, entry.starts, entry.hits)
     if starts is None:
-        starts = _CHEAP if tied and n <= _FEW else _STARTS
+        starts = usual_starts(n, tied)
     if starts and seconds > 0.0 and m < n <= _SEARCH and m <= _SEARCH:
 
         def tell(done: int, count: int, least: float) -> None:
@@ -137,6 +137,11 @@ def _known(
         name = f"a search of {made} starts, of which {found.hits} ended there"
         known.add(found.loss, name, Weights(found.W_out, found.W_in, found.b), made, found.hits)
     return known
+
+
+def usual_starts(n_features: int, tied: bool) -> int:
+    """Return how many random starts a search for the best model of a size makes if nothing else is said."""
+    return _CHEAP if tied and n_features <= _FEW else _STARTS
 
 
 def _solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
@@ -296,11 +301,11 @@ def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tupl
         return "weights", list(given)
     name, weights = recognise(state_of(model), layout=layout, keys=keys)
     if callable(model) and hasattr(model, "children"):
-        _check_module(model, weights)
+        check_module(model, weights)
     return name, weights
 
 
-def _check_module(module: Any, weights: list[Weights]) -> None:
+def check_module(module: Any, weights: list[Weights]) -> None:
     """Refuse a live module that is known to compute something else, or may have a hidden nonlinearity."""
     n = weights[0].b.size
     x = np.random.default_rng(0).uniform(size=(_INPUTS, *[len(weights)] * (len(weights) > 1), n))

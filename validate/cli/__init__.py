@@ -38,8 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     command = "superposition"
     try:
+        from ...solvers.progress import shown
         from . import text
-        from .parser import make_parser
+        from .parser import parsed
 
         if sys.stdout is None:
             raise OSError("standard output is closed")
@@ -48,13 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 stream, "reconfigure"
             ):  # what an encoding lacks is escaped, not an error after the work
                 stream.reconfigure(errors="backslashreplace")
-        parser = make_parser()
-        options = parser.parse_args(arguments)
-        if options.command is None:
-            parser.print_help()
+        options = parsed(arguments)
+        if options is None:
             return 2
         command += f" {options.command}"
-        with text.ticking(command), warnings.catch_warnings():
+        with shown(command), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: text.tell(
                 text.complaint(f"{command}: {message}")
             )

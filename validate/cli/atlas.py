@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .text import Add, print_json, print_table, say, shown, tell
+from .text import Add, Listed, layouts, print_json, print_table, say, shown, tell
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
@@ -19,11 +19,13 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("name", nargs="?", metavar="NAME", help="a model of the list (default: the list)")
     option("--out", metavar="FILE", help="where to write the model: .safetensors or .npz")
-    option("--layout", default="Anthropic notebook", help="of the file (default: Anthropic notebook)")
-    option("--n-features", type=int, help="list these alone, 2 to 9")
-    option("--n-hidden", type=int, help="list these alone, 1 to 4")
-    option("--p", type=float, help="list these alone: 0.01, 0.03, 0.1, 0.3 or 0.7")
-    option("--importance", help="list these alone: equal, or falling (0.7^i)")
+    layout = "of the file (default: Anthropic notebook)"
+    known = Listed(layouts)
+    option("--layout", metavar="LAYOUT", default="Anthropic notebook", choices=known, help=layout)
+    option("--n-features", type=int, choices=range(2, 10), help="list these alone")
+    option("--n-hidden", type=int, choices=range(1, 5), help="list these alone")
+    option("--p", type=float, choices=(0.01, 0.03, 0.1, 0.3, 0.7), help="list these alone")
+    option("--importance", choices=("equal", "falling"), help="list these alone; falling is 0.7^i")
     option("--tied", action=argparse.BooleanOptionalAction, help="list tied models alone, or free ones")
     option("--json", action="store_true", help="a list of objects, one a model, with its weights")
     option("--make", metavar="FOLDER", help="solve all anew (an hour of a core), or go on with a stopped run")
@@ -38,13 +40,20 @@ def _atlas(options: argparse.Namespace) -> None:
 
     if options.make is not None:
         given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "scheduler")}
-        say(atlas.make(folder=options.make, tell=tell, **given))
+        made = str(atlas.make(folder=options.make, tell=tell, **given))
+        if options.json:
+            print_json({"written": made})
+        else:
+            say(made)
         return
     if options.out is not None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, path=options.out, layout=options.layout)
-        say(f"written to {options.out}")
+        if options.json:
+            print_json({"written": options.out})
+        else:
+            say(f"written to {options.out}")
         return
     wanted = {name: getattr(options, name) for name in FILTERS}
     found = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)

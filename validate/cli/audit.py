@@ -4,8 +4,9 @@ import argparse
 import sys
 from typing import Any
 
-from .laws import add_law, laws_of
-from .text import Add, number, print_json, print_table, say, shown, status, tell
+from ...solvers.progress import status
+from .laws import add_law, add_layout, laws_of
+from .text import Add, number, print_json, print_table, say, shown, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -23,7 +24,7 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
     add_law(option, sizes=False)
-    option("--layout", help="which one, where shapes leave several; a wrong name lists all")
+    add_layout(option)
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
     option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
     option("--steps", type=int, default=300, help="of descent on the exact loss (default: 300; 0: none)")

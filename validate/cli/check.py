@@ -2,7 +2,7 @@
 
 import argparse
 
-from .text import Add, say
+from .text import Add, print_json, say
 
 
 def add(add_command: Add) -> None:
@@ -14,14 +14,18 @@ def add(add_command: Add) -> None:
         _check,
     ).add_argument
     option("file", metavar="FILE", nargs="+", help="a certificate: a file of JSON")
+    option("--json", action="store_true", help="a list of objects, one for each file")
 
 
 def _check(options: argparse.Namespace) -> bool:
     from ..certificates import check
 
-    accepted = True
+    rows = []
     for path in options.file:
         found = check(path)
-        accepted &= found.accepted
-        say(f"{path}: {'accepted' if found.accepted else 'rejected'}: {found.text}")
-    return not accepted
+        rows.append({"file": path, "accepted": bool(found.accepted), "text": found.text})
+        if not options.json:
+            say(f"{path}: {'accepted' if found.accepted else 'rejected'}: {found.text}")
+    if options.json:
+        print_json(rows)
+    return not all(one["accepted"] for one in rows)

@@ -4,12 +4,19 @@ import argparse
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .text import Add, print_json, print_table, say, status, tell
+from ...solvers.progress import status
+from .text import Add, Listed, print_json, print_table, say, tell
 
 Record = dict[str, Any]
+
+# What a verdict may be: those of `claims.Verdict`, which is not imported for `--help`.
+VERDICTS = (
+    "holds", "wrong as printed, corrected", "fails", "order only", "question, answered",
+    "unsettled: too few runs", "unsettled: a finding fails", "open", "not judged",
+)  # fmt: skip
 
 
 def add(add_command: Add) -> None:
@@ -21,14 +28,13 @@ def add(add_command: Add) -> None:
         _claims,
     ).add_argument
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
-    option("--source", help="only claims of this source, such as cowsik2024")
+    source = "only claims of this source, such as cowsik2024"
+    option("--source", metavar="SOURCE", choices=Listed(_sources), help=source)
     option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
-    option(
-        "--verdict",
-        help="only rows with this verdict: holds, 'wrong as printed, corrected', fails, 'order only', "
-        "'question, answered', 'unsettled: too few runs', 'unsettled: a finding fails', open, 'not judged' "
-        "(hyphens for spaces are fine)",
+    verdict = (
+        "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
     )
+    option("--verdict", metavar="VERDICT", type=_spaced, choices=VERDICTS, help=verdict)
     option("--evidence", action="store_true", help="print the computed evidence as well")
     option("--run", action="store_true", help="check by computation now (minutes for all)")
     option("--full", action="store_true", help="the same with larger searches")
@@ -36,6 +42,16 @@ def add(add_command: Add) -> None:
     option("--json", action="store_true", help="a list of objects with all evidence")
     option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
     option("--store", action="store_true", help="keep what is checked now as the stored evidence")
+
+
+def _spaced(word: str) -> str:
+    return word.replace("-", " ")
+
+
+def _sources() -> Iterable[str]:
+    from .. import judged
+
+    return dict.fromkeys(row["source"] for row in judged.recall(current=False).values())
 
 
 def _claims(options: argparse.Namespace) -> bool:
@@ -49,7 +65,7 @@ def _claims(options: argparse.Namespace) -> bool:
         raise ValueError(f"`--jobs` must stand with `--run` or `--full`; got `--jobs {options.jobs}` alone.")
     if options.store and (options.full or not options.run):
         raise ValueError("`--store` must stand with `--run`, and not with `--full`; got other options.")
-    verdict = options.verdict and options.verdict.replace("-", " ")
+    verdict = options.verdict
     records = _judged(options, verdict) if fresh else _stored(options, verdict)
     if options.wrong:
         records = [one for one in records if _wrong(one)]

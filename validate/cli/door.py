@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .laws import add_law, law_of
-from .text import Add, number, pairs, print_json, say, status
+from .laws import add_law, add_layout, law_of
+from .text import Add, as_json, columns, pairs, print_json, say
 
 _PICTURE = "write a picture here: .png, .svg or .pdf"
 
@@ -33,7 +33,7 @@ def add(add_command: Add) -> None:
     option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
     add_law(option, sizes=False)
     option("--instance", type=int, help="which model, from 0, where there are several")
-    option("--layout", help="which one, where shapes leave several; a wrong name lists all")
+    add_layout(option)
     _results(option)
 
     option = add_command(
@@ -53,7 +53,8 @@ def add(add_command: Add) -> None:
     option("--grid", nargs="+", metavar="NAME=LIST", help="values along the axes, such as p=[0.1,0.2]")
     option("--n-features", type=int, default=2, help="number of features (default: 2)")
     option("--n-hidden", type=int, default=1, help="number of hidden neurons (default: 1)")
-    option("--p", type=float, default=0.1, help="that a feature is on, if p is on no axis (default: 0.1)")
+    option("--p", type=float, help="that a feature is on, if on no axis (default: 0.1)")
+    option("--sparsity", type=float, help="instead of --p: S = 1 - p")
     option("--importance", type=float, default=1.0, help="of the last feature, if on no axis (default: 1)")
     option("--starts", type=int, default=10, help="of the descents at each point (default: 10)")
     _results(option)
@@ -63,8 +64,9 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
     option("--instance", type=int, help="which model, from 0, where there are several")
-    option("--layout", help="which one, where shapes leave several; a wrong name lists all")
+    add_layout(option)
     option("--out", metavar="FILE", required=True, help=_PICTURE)
+    option("--json", action="store_true", help="an object: the file that was written")
 
     option = add_command(
         "explore",
@@ -73,6 +75,7 @@ def add(add_command: Add) -> None:
         _explore,
     ).add_argument
     option("file", metavar="FILE", help="page to write (.html)")
+    option("--json", action="store_true", help="an object: the file that was written")
 
 
 def _results(option: Any) -> None:
@@ -95,7 +98,6 @@ def _best(options: argparse.Namespace) -> None:
         starts=options.starts,
         seconds=options.seconds,
         rng=options.seed,
-        progress=status,
     )
     if options.out is not None:
         files.write_arrays(options.out, {"W_out": found.W_out, "W_in": found.W_in, "b": found.b})
@@ -129,9 +131,9 @@ def _phases(options: argparse.Namespace) -> None:
         n_features=size[0],
         n_hidden=size[1],
         p=options.p,
+        sparsity=options.sparsity,
         importance=options.importance,
         starts=options.starts,
-        progress=status,
     )
     _show(found, options, ())
 
@@ -141,15 +143,22 @@ def _plot(options: argparse.Namespace) -> None:
 
     check_picture(options.out, "out")
     files.another_file(options.out, {"model": options.file})
-    save(
-        door.plot(door.model_of(options.file, instance=options.instance, layout=options.layout)), options.out
-    )
+    model = door.model_of(options.file, instance=options.instance, layout=options.layout)
+    save(door.plot(model), options.out)
+    _written(options.out, options)
 
 
 def _explore(options: argparse.Namespace) -> None:
     from .. import door
 
-    say(f"written to {door.explore(options.file)}")
+    _written(door.explore(options.file), options)
+
+
+def _written(path: Any, options: argparse.Namespace) -> None:
+    if options.json:
+        print_json({"written": str(path)})
+    else:
+        say(f"written to {path}")
 
 
 def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:
@@ -159,19 +168,9 @@ def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> No
         say(found)
         return
     if names:
-        print_json({name: _plain(getattr(found, name)) for name in names})
+        print_json({name: as_json(getattr(found, name)) for name in names})
     else:
-        data = found.to_dataset()
-        told = {str(name): _plain(one.values) for name, one in data.variables.items()}
-        print_json({**told, "dims": {str(k): list(map(str, v.dims)) for k, v in data.variables.items()}})
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value if isinstance(value, str | int) or value is None else number(value)
+        print_json(columns(found.to_dataset()))
 
 
 def check_picture(path: str | None, name: str) -> None:

@@ -1,8 +1,9 @@
 """``superposition experiment``: one experiment with settings of your own."""
 
 import argparse
+from typing import Any
 
-from .text import Add, pairs, say
+from .text import Add, columns, pairs, print_json, say
 
 
 def add(add_command: Add) -> None:
@@ -18,6 +19,16 @@ def add(add_command: Add) -> None:
     option("name", nargs="?", help="such as collisions.fig3; none lists them all")
     option("settings", nargs="*", metavar="NAME=VALUE", help=settings)
     option("--out", metavar="FILE", help="results, as netCDF")
+    option(
+        "--json", action="store_true", help="without a name a list of objects; else an object of all numbers"
+    )
+
+
+def _told(name: str, function: Any) -> dict[str, Any]:
+    import inspect
+
+    summary = (inspect.getdoc(function) or "").splitlines()[0]
+    return {"name": name, "summary": summary, "parameters": list(inspect.signature(function).parameters)}
 
 
 def _experiment(options: argparse.Namespace) -> None:
@@ -28,6 +39,9 @@ def _experiment(options: argparse.Namespace) -> None:
 
     known = experiments.experiments()
     if options.name is None:
+        if options.json:
+            print_json([_told(name, function) for name, function in known.items()])
+            return
         for name, function in known.items():
             say(f"{name:32} {(inspect.getdoc(function) or '').splitlines()[0]}")
             say(f"{'':32}   {', '.join(inspect.signature(function).parameters)}")
@@ -40,5 +54,8 @@ def _experiment(options: argparse.Namespace) -> None:
     files.another_file(out, given)
     ds = experiments.run(options.name, given)
     files.write_dataset(out, ds)
+    if options.json:
+        print_json(columns(ds))
+        return
     say(ds)
     say(f"written to {out}")

@@ -4,6 +4,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from .text import Listed, layouts
+
+# Names of `sp.laws`, which is not imported for `--help`.
+PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
 # Instead of --law.
 _OTHERS = ("sparsity", "p_feature", "alpha", "exactly")
 
@@ -12,7 +16,7 @@ def add_law(option: Any, sizes: bool = True) -> None:
     """Add the options of a law of the data; with `sizes` also the number of features."""
     if sizes:
         option("--n-features", type=int, help="number of features")
-        option("--law", help="a law of public models: elhage, elhage-notebook, uniform, power, symmetric")
+        option("--law", choices=PRESETS, help="a law of public models instead")
     several = "" if sizes else ": one, or one an instance"
     option("--p", type=float, nargs="+", help=f"probability that a feature is on{several}")
     option("--sparsity", type=float, nargs="+", help="instead of --p: S = 1 - p")
@@ -27,6 +31,18 @@ def add_law(option: Any, sizes: bool = True) -> None:
     option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
     importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
     option("--importance", nargs="+", default=["1"], help=importance)
+
+
+def add_layout(option: Any) -> None:
+    """Add the option that says how a file of weights is laid out."""
+    told = "which one, where shapes leave several; a wrong name lists all"
+    option("--layout", metavar="LAYOUT", choices=Listed(layouts), help=told)
+
+
+def _from_sparsity(sparsity: list[float] | None) -> list[float]:
+    from ...theory.arguments import from_sparsity
+
+    return [] if sparsity is None else list(map(float, from_sparsity("sparsity", sparsity)))
 
 
 def _one_or_each(values: list[float]) -> Any:
@@ -59,7 +75,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     elif options.alpha is not None:
         chances = [power_law(options.alpha, n).p for n in sizes]
     else:  # given so many on, features that are alike are on with any p
-        p = options.p or [1.0 - one for one in options.sparsity or []] or [0.5]
+        p = options.p or _from_sparsity(options.sparsity) or [0.5]
         chances = p * len(sizes) if len(p) == 1 else p
     if len(chances) != len(sizes):
         raise ValueError(f"`p` must be one, or one for each of {len(sizes)} models; got {len(chances)}.")
@@ -75,11 +91,7 @@ def law_of(options: argparse.Namespace) -> Any:
     if options.law is not None:
         from ..door import laws
 
-        others = [
-            name
-            for name in ("sparsity", "p_feature", "alpha", "exactly")
-            if getattr(options, name) is not None
-        ]
+        others = [name for name in _OTHERS if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
         return laws(options.law, options.n_features, None if options.p is None else options.p[0])

@@ -1,11 +1,25 @@
 """The options of all commands; a complaint about them is one line."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import atlas, audit, check, claims, door, experiment, predict, reference, report, sweep, train
+from . import (
+    atlas,
+    audit,
+    check,
+    claims,
+    door,
+    experiment,
+    interface,
+    predict,
+    reference,
+    report,
+    sweep,
+    train,
+)  # fmt: skip
 from .text import complaint
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
@@ -33,11 +47,37 @@ examples:
 'superposition COMMAND --help' explains a command."""
 
 
+def _meant(value: Any, known: Iterable[Any]) -> str:
+    """Return a question after what was meant, if something is near."""
+    near = get_close_matches(str(value), [str(one) for one in known], 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line, like every other error of this program."""
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        meant = _meant(value, action.choices)
+        if isinstance(action, argparse._SubParsersAction):
+            known = ", ".join(map(repr, action.choices))
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {known})")
+        known = ", ".join(map(repr, action.choices))
+        rule = f"must be one of {known}; got {value!r}{meant or '.'}"
+        raise argparse.ArgumentError(None, f"`{action.dest}` {rule}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, extra = super().parse_known_args(args, namespace)
+        if wrong := [one for one in extra if one.startswith("--")]:
+            self.error(
+                f"unrecognized arguments: {' '.join(extra)}{_meant(wrong[0], self._option_string_actions)}"
+            )
+        return options, extra
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{complaint(f'{self.prog}: {message}')} (see {self.prog} --help)\n")
+        more = "" if message.startswith("`") else f" (see {self.prog} --help)"  # it has said what is allowed
+        self.exit(2, f"{complaint(f'{self.prog}: {message}')}{more}\n")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -58,6 +98,22 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
+    rooms = door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep, interface
+    for module in rooms:
         module.add(add)
     return parser
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace | None:
+    """Return the options of a command line; none where it is wrong or empty, after saying so."""
+    parser = make_parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as end:
+        if end.code != 2:  # it was --help or --version
+            raise
+        return None
+    if options.command is None:
+        parser.print_help()
+        return None
+    return options

@@ -26,15 +26,19 @@ def add(add_command: Add) -> None:
         )
         for parameter in prediction.parameters:
             default = "" if parameter.default is None else f" (default: {parameter.default:g})"
+            pair = parameter.name == "p"  # which sparsity may stand for
             one.add_argument(
                 f"--{parameter.name.replace('_', '-')}",
                 dest=parameter.name,
                 type=int if parameter.whole else float,
                 nargs="+",
-                required=parameter.default is None,
+                required=parameter.default is None and not pair,
                 default=None if parameter.default is None else [parameter.default],
                 help=parameter.help + default,
             )
+            if pair:
+                told = "instead of --p: S = 1 - p"
+                one.add_argument("--sparsity", type=float, nargs="+", help=told)
         one.add_argument("--json", action="store_true", help="a list of objects, one for each combination")
     law = phenomena.add_parser(
         "law",
@@ -64,11 +68,25 @@ def _law(options: argparse.Namespace) -> None:
         say(found)
 
 
+def _on(options: argparse.Namespace) -> list[float]:
+    """Return p from --p or --sparsity."""
+    from ...theory.arguments import from_sparsity
+
+    if (options.p is None) is (options.sparsity is None):
+        got = "neither" if options.p is None else "both"
+        raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+    if options.p is not None:
+        return list(options.p)
+    return list(map(float, from_sparsity("sparsity", options.sparsity)))
+
+
 def _predict(options: argparse.Namespace) -> None:
     if options.phenomenon == "law":
         return _law(options)
     prediction = PREDICTIONS[options.phenomenon]
     grids = {one.name: getattr(options, one.name) for one in prediction.parameters}
+    if "p" in grids:
+        grids["p"] = _on(options)
     columns = predict(options.phenomenon, **grids)
     rows = list(zip(*columns.values(), strict=True))
     if options.json:

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .text import Add, number, pairs, print_json, print_table, say, shown, tell
+from .text import DEVICES, PRECISIONS, Add, number, pairs, print_json, print_table, say, shown, tell
 
 
 def add(add_command: Add) -> None:
@@ -29,8 +29,10 @@ def add(add_command: Add) -> None:
     option("--confirm", action="store_true", help="make a small part of stored files anew, and compare")
     option("--store", nargs="+", metavar="FILE", help="enter files of this command in validate/reference")
     option("--set", nargs="+", metavar="NAME=VALUE", default=[], help="other settings, to try a job small")
-    option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
-    option("--precision", default="float32", help="of factors of products: float32 (default), tf32 or bf16")
+    device = "auto (CUDA where there is one, the default), cpu or cuda"
+    option("--device", default="auto", choices=DEVICES, help=device)
+    precision = "of factors of products: float32 (default), tf32 or bf16"
+    option("--precision", default="float32", choices=PRECISIONS, help=precision)
     option("--captured", action="store_true", help="repeat a step as one CUDA graph")
     option(
         "--rate",
@@ -39,7 +41,7 @@ def add(add_command: Add) -> None:
     )
     option("--measure", type=int, nargs="+", metavar="N_FEATURES", help="time training at these sizes")
     option("--models", type=int, default=1, help="in a stack, for --measure (default: 1)")
-    option("--json", action="store_true", help="print lists as lists of objects")
+    option("--json", action="store_true", help="a list: of objects, or of the files that were made")
 
 
 def _reference(options: argparse.Namespace) -> bool:
@@ -50,14 +52,21 @@ def _reference(options: argparse.Namespace) -> bool:
         found = [training.measure(n, models=options.models, **how) for n in options.measure]
         _print("training, beside the plain loop of one model and a bare product", found, options.json)
         return False
-    for path in options.store or ():
-        say(f"stored as {index.store(path=path)}")
     if options.store:
+        names = []
+        for path in options.store:
+            names.append(str(index.store(path=path)))
+            if not options.json:
+                say(f"stored as {names[-1]}")
+        if options.json:
+            print_json(names)
         return False
     chosen = jobs.select(options.names)
     if options.confirm:
-        passed = [_confirmed(job.name) for job in chosen if job.name in stored.read_index()]
-        return not all(passed)
+        found = [_confirmed(job.name, options.json) for job in chosen if job.name in stored.read_index()]
+        if options.json:
+            print_json(found)
+        return not all(one["passed"] for one in found)
     if options.check:
         said = index.check([job.name for job in chosen] if options.names else ())
         rows = [{"name": name, "found": "; ".join(faults) or "accepted"} for name, faults in said.items()]
@@ -82,19 +91,25 @@ def _reference(options: argparse.Namespace) -> bool:
         _print(f"jobs, and hours to expect of each at {rate:.3g} operations a second", listed, options.json)
         return False
     changed = experiments.settings(pairs("set", options.set))
-    for path in jobs.make(chosen, out=options.out, changed=changed, rate=options.rate, tell=tell, **how):
-        say(f"written to {path}")
+    made = jobs.make(chosen, out=options.out, changed=changed, rate=options.rate, tell=tell, **how)
+    if options.json:
+        print_json([str(path) for path in made])
+    else:
+        for path in made:
+            say(f"written to {path}")
     return False
 
 
-def _confirmed(name: str) -> bool:
+def _confirmed(name: str, as_json: bool) -> dict[str, Any]:
     from ..index import confirm
 
     tell(f"{name}: making a part anew")
     found = confirm(name)
-    off = f"{found['compared']} numbers, difference {found['difference']:.2g} {found['variable']}".strip()
-    say(f"{name}: {'confirmed' if found['passed'] else 'not repeated'}, {off}, {found['seconds']} s")
-    return bool(found["passed"])
+    if not as_json:
+        off = f"{found['compared']} numbers, difference {found['difference']:.2g} {found['variable']}".strip()
+        say(f"{name}: {'confirmed' if found['passed'] else 'not repeated'}, {off}, {found['seconds']} s")
+    plain = {key: value if isinstance(value, bool | int) else number(value) for key, value in found.items()}
+    return {"name": name, **plain}
 
 
 def _print(title: str, rows: list[dict[str, Any]], as_json: bool) -> None:

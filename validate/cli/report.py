@@ -1,8 +1,9 @@
 """``superposition report`` and ``gallery``: everything as one page, or its pictures alone."""
 
 import argparse
+from collections.abc import Iterable
 
-from .text import Add, say, tell
+from .text import Add, Listed, print_json, say, tell
 
 
 def add(add_command: Add) -> None:
@@ -15,11 +16,13 @@ def add(add_command: Add) -> None:
     ).add_argument
     only = "one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own"
     option("--out", metavar="FOLDER", default="out", help="where to write (default: out)")
-    option("--profile", default="quick", help="quick (minutes on two cores, the default) or full (hours)")
-    option("--only", metavar="PHENOMENON", help=only)
+    profile = "quick (minutes on two cores, the default) or full (hours)"
+    option("--profile", default="quick", choices=("quick", "full"), help=profile)
+    option("--only", metavar="PHENOMENON", choices=Listed(_parts), help=only)
     option("--seed", type=int, default=0, help="seed of everything random (default: 0)")
     option("--jobs", type=int, help="processes (default: one for each core)")
     option("--fresh", action="store_true", help="run everything, even what an earlier run has left finished")
+    option("--json", action="store_true", help="an object: the page, and what failed")
     option = add_command(
         "gallery",
         "draw what matters most in each phenomenon, theory beside experiment, as SVG (minutes)",
@@ -27,8 +30,22 @@ def add(add_command: Add) -> None:
         _gallery,
     ).add_argument
     option("--out", metavar="FOLDER", required=True, help="where to write PHENOMENON.svg")
-    option("--only", nargs="+", metavar="PHENOMENON", help="these alone, such as rug relu")
+    drawn = Listed(_drawn)
+    option("--only", nargs="+", metavar="PHENOMENON", choices=drawn, help="these alone, such as rug relu")
     option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
+    option("--json", action="store_true", help="a list of the files that were written")
+
+
+def _parts() -> Iterable[str]:
+    from ..laboratory import PHENOMENA
+
+    return [*PHENOMENA, "ledger"]
+
+
+def _drawn() -> Iterable[str]:
+    from ..gallery import GALLERY
+
+    return GALLERY
 
 
 def _report(options: argparse.Namespace) -> bool:
@@ -36,7 +53,10 @@ def _report(options: argparse.Namespace) -> bool:
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
     made = write_report(*given, tell, options.fresh)
-    say(made.page)
+    if options.json:
+        print_json({"page": str(made.page), "failed": [" ".join(one.split()) for one in made.failed]})
+    else:
+        say(made.page)
     for one in made.failed:
         tell(f"failed: {' '.join(one.split())}")
     return bool(made.failed)
@@ -45,5 +65,9 @@ def _report(options: argparse.Namespace) -> bool:
 def _gallery(options: argparse.Namespace) -> None:
     from ..gallery import write_gallery
 
-    for path in write_gallery(options.out, options.only, options.seed, tell):
+    written = write_gallery(options.out, options.only, options.seed, tell)
+    if options.json:
+        print_json([str(path) for path in written])
+        return
+    for path in written:
         say(path)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .text import Add, pairs, print_table, say, shown, tell
+from .text import Add, columns, pairs, print_json, print_table, say, shown, tell
 
 _ROWS = 100  # points that are printed
 
@@ -36,6 +36,7 @@ def add(add_command: Add) -> None:
     option("--scheduler", metavar="ADDRESS", help="of a Dask cluster, such as tcp://host:8786")
     option("--gpu", action="store_true", help="only workers that have the Dask resource GPU")
     option("--retry", action="store_true", help="try again what failed")
+    option("--json", action="store_true", help="an object of all numbers, over the axes of the grid")
 
 
 def _sweep(options: argparse.Namespace) -> bool:
@@ -60,11 +61,15 @@ def _sweep(options: argparse.Namespace) -> bool:
     names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     others = {name: getattr(options, name) for name in names}
     ds = sweep.run(options.name, grid, store=options.store, settings=settings, tell=tell, **others)
-    _print(ds, options.name)
+    if options.json:
+        print_json(columns(ds))
+    else:
+        _print(ds, options.name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if out is not None:
         files.write_dataset(out, ds.load())
-        say(f"written to {out}")
+        if not options.json:
+            say(f"written to {out}")
     if failed:
         tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
     return failed > 0
@@ -77,7 +82,7 @@ def _print(ds: Any, name: str) -> None:
     axes = [str(dim) for dim in ds["point_state"].dims]
     names = [str(one) for one in ds.data_vars if one not in ("point_state", "point_error")]
     failed = bool((ds["point_state"] == 2).any())
-    columns = [*axes, *(_heading(ds[one], len(axes)) for one in names), *["point_error"] * failed]
+    headings = [*axes, *(_heading(ds[one], len(axes)) for one in names), *["point_error"] * failed]
     rows = []
     for k in range(min(ds["point_state"].size, _ROWS)):
         point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
@@ -86,7 +91,7 @@ def _print(ds: Any, name: str) -> None:
         cells += [_cell(point[one].values) if done else "" for one in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
     say(f"{name}, points: {ds['point_state'].size}")
-    print_table("", columns, rows)
+    print_table("", headings, rows)
     if ds["point_state"].size > _ROWS:
         say(f"and {ds['point_state'].size - _ROWS} more points; --out FILE writes all of them")
 

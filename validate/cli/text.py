@@ -1,4 +1,4 @@
-"""What commands print, all of it here: tables for people, JSON for programs, and how far a long run is."""
+"""What commands print, all of it here: tables for people, JSON for programs."""
 
 import json
 import math
@@ -6,17 +6,36 @@ import os
 import shutil
 import sys
 import textwrap
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
+from ...solvers.progress import unlined
+
 Add = Callable[..., Any]  # adds a command to the program and returns its parser
+DEVICES, PRECISIONS = ("auto", "cpu", "cuda"), ("float32", "tf32", "bf16")
 
 _MOST = 1500  # characters of a complaint: a longer one holds what was given, and nobody reads it
-_SILENT = 2.0  # seconds after which a terminal shows that the program works
 _WIDE = 24  # characters that a column of sentences needs to be readable
+
+
+class Listed:
+    """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
+
+    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
+        self.read = read
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.read())
+
+    def __contains__(self, value: object) -> bool:
+        return value in tuple(self.read())
+
+
+def layouts() -> Iterable[str]:
+    """Return the names of the layouts of files of weights."""
+    from ..layouts import LAYOUTS
+
+    return [one.name for one in LAYOUTS]
 
 
 def printable(text: str) -> str:
@@ -52,71 +71,8 @@ def complaint(line: str) -> str:
     return line if len(line) <= _MOST else f"{line[: _MOST - 300]} ... {line[-290:]}"
 
 
-# --- A line that shows that the program works ---------------------------------------------------------------
-
-
-class _Line:
-    """The last line of a terminal while nothing else is printed: the command, its seconds, where it is."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.detail, self.last, self.visible, self.hushed = "", 0.0, False, False
-
-    def clear(self) -> None:
-        if self.visible:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
-        self.visible, self.last = False, time.monotonic()
-
-    def show(self, text: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write("\r\033[K" + printable(text)[:width])
-        sys.stderr.flush()
-        self.visible = True
-
-
-_line = _Line()
-
-
-@contextmanager
-def ticking(command: str) -> Iterator[None]:
-    """Show the command and its seconds on a terminal while it has been silent for two seconds or more."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    start, ended = time.monotonic(), threading.Event()
-    _line.detail, _line.last, _line.hushed = "", start, False
-
-    def tick() -> None:
-        while not ended.wait(0.5):
-            now = time.monotonic()
-            with _line.lock:
-                if not _line.hushed and now - _line.last >= _SILENT:
-                    _line.show(f"{command}: {now - start:.0f} s{_line.detail and f', {_line.detail}'}")
-
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        _line.clear()
-
-
-def status(detail: str) -> None:
-    """Say where a long run is, for the line that shows that it works; a later call replaces an earlier."""
-    _line.detail = detail
-
-
-def hush() -> None:
-    """Leave the terminal to a command that draws a progress bar of its own."""
-    _line.hushed = True
-
-
 def _put(file: Any, text: str) -> None:
-    with _line.lock:
-        _line.clear()
+    with unlined():
         file.write(text)
         file.flush()
 
@@ -152,6 +108,21 @@ def pairs(name: str, words: Iterable[str]) -> dict[str, str]:
 def print_json(value: Any) -> None:
     """Print as indented JSON."""
     say(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def as_json(value: Any) -> Any:
+    """Return numbers, texts and arrays of these for JSON."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [as_json(one) for one in value]
+    return value if isinstance(value, str | int) or value is None else number(value)
+
+
+def columns(data: Any) -> dict[str, Any]:
+    """Return all variables of an `xarray.Dataset` for JSON, and under "dims" the dimensions of each."""
+    told = {str(name): as_json(one.values) for name, one in data.variables.items()}
+    return {**told, "dims": {str(name): list(map(str, one.dims)) for name, one in data.variables.items()}}
 
 
 def print_table(

@@ -4,7 +4,8 @@ import argparse
 import sys
 from typing import Any
 
-from .text import Add, hush, number, print_json, print_table
+from ...solvers.progress import hush
+from .text import DEVICES, PRECISIONS, Add, number, print_json, print_table
 
 
 def add(add_command: Add) -> None:
@@ -27,17 +28,19 @@ def add(add_command: Add) -> None:
     option("--seeds", type=int, nargs="+", default=[0], help="one model for each (default: 0)")
     option("--tied", action="store_true", help="W_out is the transpose of W_in")
     init = "first weights: aligned (the default), linear (of Cowsik et al.) or normal (of Liu et al.)"
-    option("--init", default="aligned", help=init)
+    option("--init", default="aligned", choices=("aligned", "linear", "normal"), help=init)
     schedule = "paper (the stopping rule of Cowsik et al.), converged, both, or liu (that of Liu et al.)"
-    option("--schedule", default="both", help=schedule)
+    option("--schedule", default="both", choices=("paper", "converged", "both", "liu"), help=schedule)
     option("--steps", type=int, default=10_000, help="batches of the converging phase (default: 10000)")
     option("--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))")
     option("--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)")
     option("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
     option("--evaluation-samples", type=int, default=2**20, help="fresh samples for a loss (default: 2^20)")
-    option("--precision", default="float32", help="of factors of products: float32 (default), tf32 or bf16")
+    precision = "of factors of products: float32 (default), tf32 or bf16"
+    option("--precision", default="float32", choices=PRECISIONS, help=precision)
     option("--captured", action="store_true", help="repeat a step as one CUDA graph")
-    option("--device", default="auto", help="auto (CUDA where there is one, the default), cpu or cuda")
+    device = "auto (CUDA where there is one, the default), cpu or cuda"
+    option("--device", default="auto", choices=DEVICES, help=device)
     option("--threads", type=int, help="CPU threads (default: all cores)")
     option("--checkpoint", metavar="FILE", help="save here every minute; go on from it if it exists")
     option("--keep-weights", action="store_true", help="write the weights as well")

@@ -1,10 +1,11 @@
 """The front door: a dozen functions that take a model, data or a question. `superposition` hands them on."""
 
 from ...theory.models import Model
-from ..explorer import explore
+from .. import explorer, properties
 from .advice import audit
 from .answer import CERTAINTIES, Answer
 from .best import best
+from .entry import entry
 from .exact import loss
 from .foresee import predict
 from .laws import laws
@@ -13,6 +14,9 @@ from .models import model_of
 from .phases import phases
 from .picture import plot
 from .sweeps import sweep
+
+explore = entry(explorer.explore)
+refute = entry(properties.refute)
 
 __all__ = [
     "CERTAINTIES",
@@ -28,5 +32,6 @@ __all__ = [
     "phases",
     "plot",
     "predict",
+    "refute",
     "sweep",
 ]

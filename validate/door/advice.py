@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ...solvers.progress import status
 from ...theory import arguments
 from ..audit import Audited
 from ..audit import audit as audit_weights
 from ..layouts import Weights
 from .answer import Answer
+from .entry import entry
 from .models import read_models, toy_model
-from .progress import shown_while
 
 __all__ = ["audit"]
 
@@ -23,6 +24,7 @@ _SOURCES = (
 _DEAD = 1e-9
 
 
+@entry
 def audit(
     model: Any,
     law: Any,
@@ -69,8 +71,8 @@ def audit(
     said, models = read_models(model, law, layout=layout, keys=keys)
     weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
     limit = 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
-    with shown_while("audit", progress) as tell:
-        found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
+    tell = progress or status
+    found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
     first = found.models[0]
     lines = [f"taken for {said}"]
     for seen in found.models:

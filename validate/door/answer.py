@@ -1,18 +1,38 @@
 """What every function of the front door returns: numbers, a summary in plain lines, a picture, sources."""
 
+import re
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
 
-__all__ = ["CERTAINTIES", "Answer"]
+__all__ = ["CERTAINTIES", "Answer", "counted"]
 
 # What `Answer.certainty` may begin with, from the strongest to the weakest.
 CERTAINTIES = (
     "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured",
     "not decided",
 )  # fmt: skip
+
+
+def counted(count: int, thing: str) -> str:
+    """Return so many of a thing, in words: 1 neuron, 2 neurons."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+# Columns of a terminal that everybody has.
+_COLUMNS = 80
+
+
+def _fitted(line: str) -> str:
+    """Return a line that fits, or several: below its last column, if it has columns."""
+    if len(line) <= _COLUMNS:
+        return line
+    gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]
+    given: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **given)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +84,7 @@ class Answer:
         return float(self.loss)
 
     def __str__(self) -> str:
-        return "\n".join(self.lines)
+        return "\n".join(map(_fitted, self.lines))
 
     __repr__ = __str__
 

@@ -6,13 +6,15 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.minimise import Minimum, minimise
+from ...solvers.progress import status
 from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
 from ...theory.relu import feature_dimensionality
-from .answer import Answer
-from .progress import shown_while
+from ..audit.models import usual_starts
+from .answer import Answer, counted
+from .entry import entry
 
 __all__ = ["best", "geometry"]
 
@@ -39,6 +41,7 @@ def certainty_of(found: Minimum) -> str:
     return f"best of {found.starts} starts ({found.hits} hits{moved})"
 
 
+@entry
 def best(
     law: Any,
     n_hidden: int,
@@ -93,12 +96,12 @@ def best(
             f"`law` must be a Features, such as Features(20, p=0.05); got {arguments.shown(law)}."
         )
     n, m = law.n_features, arguments.integer("n_hidden", n_hidden, 1)
-    count = (60 if tied and n <= 9 else 20) if starts is None else arguments.integer("starts", starts, 1)
-    with shown_while("best", progress) as tell:
-        found = minimise(
-            n, m, law, tied=tied, bias=bias, starts=count, seconds=seconds, rng=rng,
-            progress=lambda done, of, least: tell(f"{done} of {of} descents, least loss {least:.6g}"),
-        )  # fmt: skip
+    count = usual_starts(n, tied) if starts is None else arguments.integer("starts", starts, 1)
+    tell = progress or status
+    found = minimise(
+        n, m, law, tied=tied, bias=bias, starts=count, seconds=seconds, rng=rng,
+        progress=lambda done, of, least: tell(f"{done} of {of} descents, least loss {least:.6g}"),
+    )  # fmt: skip
     return answer_of(found, law)
 
 
@@ -112,7 +115,7 @@ def answer_of(found: Minimum, law: Features) -> Answer:
     shape, sure = geometry(found.W), certainty_of(found)
     kept = int(np.sum(np.linalg.norm(found.W, axis=1) > 1e-3))
     lines = [
-        f"best model found of {n} features on {m} hidden neurons",
+        f"best model found of {counted(n, 'feature')} on {counted(m, 'hidden neuron')}",
         f"loss per feature   {found.loss:.7g} ({100 * found.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else "proved floor       none is known for this law",
         f"represented        {kept} of {n} features" + (f": {shape}" if shape else ""),

@@ -9,6 +9,7 @@ from ...solvers.loss import exact_loss, value_and_gradient
 from ...theory import arguments
 from ...theory.features import as_features
 from .answer import Answer
+from .entry import entry
 from .models import model_of, toy_model
 
 __all__ = ["loss"]
@@ -19,6 +20,7 @@ _SOURCES = (
 )
 
 
+@entry
 def loss(
     model: Any, law: Any, *, target: str = "identity", tol: float = 1e-12, gradient: bool = False
 ) -> Answer:
@@ -57,7 +59,7 @@ def loss(
     arguments.choice("target", target, ("identity",))
     one = toy_model(model_of(model, law=law))
     features = as_features(law, one.n_features)
-    found = exact_loss(one.M, one.bias, features, tol=tol)
+    found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * found.per_feature))
     lines = (
@@ -70,8 +72,7 @@ def loss(
     }
     values |= {"model": one, "law": features}
     if gradient:
-        slopes = value_and_gradient(one.M, one.bias, features)
-        values |= {name: getattr(slopes, name) for name in ("by_M", "by_b", "gradient_error")}
+        values |= {name: getattr(found, name) for name in ("by_M", "by_b", "gradient_error")}
     data = xr.Dataset(
         {
             "per_feature": ("feature", found.per_feature),

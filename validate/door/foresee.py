@@ -17,7 +17,8 @@ from .. import atlas
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
 from ..stored import read_index, read_reference
-from .answer import Answer
+from .answer import Answer, counted
+from .entry import entry
 
 __all__ = ["KINDS", "predict"]
 
@@ -42,9 +43,12 @@ _NEAR = 0.01
 # Features up to which eigenvalues of their covariance are taken.
 _AFFINE = 3000
 
+_CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
+
 Row = tuple[str, str, float, str]
 
 
+@entry
 def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     """Return every prediction for a law and one width or several, each with its kind.
 
@@ -68,7 +72,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     n_hidden : int or sequence of int, optional
         Number of hidden neurons; several make a curve. Not with a phenomenon, whose own it may be.
     **settings
-        Parameters of a phenomenon, numbers or sequences of these: every combination is predicted.
+        Parameters of a phenomenon, numbers or sequences of these: every combination is predicted. `sparsity`
+        may stand for p.
 
     Returns
     -------
@@ -94,13 +99,13 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         raise ValueError("`n_hidden` must be given with a law; got None.")
     asked = n_hidden if np.ndim(n_hidden) else [n_hidden]
     widths = [arguments.integer("n_hidden", m, 1) for m in asked]
-    table = [(m, *row) for m in widths for row in _rows(law, m)]
+    table = _table(law, widths)
     columns = {
         name: ("prediction", [row[k] for row in table])
         for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
     }
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
-    lines = [f"{law.n_features} features, {_listed(widths)} hidden neurons; loss per feature"]
+    lines = [f"{counted(law.n_features, 'feature')}, {_listed(widths)}; loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
@@ -115,84 +120,100 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
 
 def _listed(widths: Sequence[int]) -> str:
-    return (
-        str(widths[0]) if len(widths) == 1 else f"{len(widths)} widths from {min(widths)} to {max(widths)},"
-    )
+    if len(widths) == 1:
+        return counted(widths[0], "hidden neuron")
+    return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
 
 
 def _of(table: list[Any], m: int) -> list[Any]:
     return sorted((row for row in table if row[0] == m), key=lambda row: row[3])
 
 
-def _rows(law: Features, m: int) -> list[Row]:
+def _table(law: Features, widths: Sequence[int]) -> list[Any]:
+    """Return n_hidden, what, kind, loss and note of each prediction, width by width."""
+    narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
+    shared = _affine(law, narrow), _alike(law, narrow)
+    return [(m, *row) for m in widths for row in _rows(law, m, shared)]
+
+
+def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
     n = law.n_features
-    lost = law.importance * law.variance
+    if m >= n:
+        return [("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
     found: list[Row] = []
-    if m < n:
-        if bound := lower_bound(n, m, law):
-            found.append(
-                ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
-            )
-        dropped = float(np.sort(lost)[: n - m].sum() / n)
+    if bound := lower_bound(n, m, law):
         found.append(
-            (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
+            ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
         )
-    else:
-        found.append(("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0"))
-        return found
-    if n <= _AFFINE:
-        root = np.sqrt(law.importance)
-        values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
-        affine = float(np.maximum(values[: n - m], 0.0).sum() / n)
-        found.append(("best affine model, no ReLU", ATTAINED, affine, "principal components"))
-    for more in (_alike, _unlike, _solved):
-        found += more(law, m)
-    return found
+    dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
+    found.append(
+        (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
+    )
+    for rows in shared:
+        found += rows.get(m, [])
+    return found + _unlike(law, m) + _solved(law, m)
+
+
+def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+    n = law.n_features
+    if n > _AFFINE:
+        return {}
+    root = np.sqrt(law.importance)
+    values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
+    left = {m: float(np.maximum(values[: n - m], 0.0).sum() / n) for m in widths}
+    return {
+        m: [("best affine model, no ReLU", ATTAINED, loss, "principal components")]
+        for m, loss in left.items()
+    }
 
 
 def _same(law: Features) -> bool:
     return bool(law.alike and np.all(law.importance == law.importance[0]))
 
 
-def _alike(law: Features, m: int) -> list[Row]:
+def _alike(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+    """Return what is known of features that are all alike, at all widths: the codes of one p serve all."""
     p, n = float(law.p[0]), law.n_features
-    if not _same(law) or not 1e-6 <= p < 1.0:
-        return []
+    if not widths or not _same(law) or not 1e-6 <= p < 1.0:
+        return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
-    found = envelopes([p], [m / n])
-    rows = [
-        (f"best known code, {'tied' if kind == 'tied' else 'free decoder'}", LIMIT, unit * float(one.loss[0]),
-         "many copies of the code; less than one copy fits into few neurons")
-        for kind, one in found.items() if kind != "balanced"
-    ]  # fmt: skip
-    rows.append(
-        (
-            "random codes (the Persian rug)",
-            LIMIT,
-            unit * float(found["free"].rug[0]),
-            "Cowsik et al. (2024), Eq. 5",
-        )
-    )
-    return rows + [(what, kind, unit * loss, note) for what, kind, loss, note in _measured(p, m / n)]
+    found = envelopes(p, np.array(widths) / n)
+    trained = _measured(p, [m / n for m in widths])
+    rows: dict[int, list[Row]] = {}
+    for k, m in enumerate(widths):
+        rows[m] = [
+            (
+                what,
+                LIMIT,
+                unit * float(found[kind].loss[k]),
+                "many copies of the code, not less than one copy",
+            )
+            for kind, what in _CODES.items()
+        ]
+        random = unit * float(found["free"].rug[k])
+        rows[m].append(("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m] += [(what, kind, unit * loss, note) for what, kind, loss, note in trained[k]]
+    return rows
 
 
-def _measured(p: float, ratio: float) -> list[Row]:
-    """Return what the longest stored training at this p and ratio reached, at the largest size there is."""
-    best: tuple[int, Row] | None = None
-    for name, entry in read_index().items():
-        given = entry["settings"]
-        if entry["experiment"] != "training.grid" or (best and best[0] >= given["n_features"]):
+def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
+    """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
+    best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
+    for name, made in read_index().items():
+        given = made["settings"]
+        if made["experiment"] != "training.grid" or not any(
+            abs(one / p - 1.0) <= _NEAR for one in given["p"]
+        ):
             continue
-        if not any(abs(one / p - 1.0) <= _NEAR for one in given["p"]):
-            continue
-        ds = read_reference(f"{name}.nc")
-        mine = np.abs(ds["p"].values / p - 1.0) <= _NEAR
-        mine &= np.abs(ds["n_hidden"].values / (int(given["n_features"]) * ratio) - 1.0) <= 5.0 * _NEAR
-        if mine.any():
-            loss = float(ds["loss"].isel(end=-1, model=np.flatnonzero(mine)).mean())
-            note = f"{given['n_features']} features, mean of {int(mine.sum())} seeds, {name}.nc"
-            best = given["n_features"], ("trained models", MEASURED, loss, note)
-    return [best[1]] if best else []
+        n, ds = int(given["n_features"]), read_reference(f"{name}.nc")
+        here = np.abs(ds["p"].values / p - 1.0) <= _NEAR
+        for k, ratio in enumerate(ratios):
+            mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
+            if mine.any() and n > best[k][0]:
+                loss = float(ds["loss"].isel(end=-1, model=np.flatnonzero(mine)).mean())
+                note = f"{n} features, mean of {int(mine.sum())} seeds, {name}.nc"
+                best[k] = n, [("trained models", MEASURED, loss, note)]
+    return [rows for _, rows in best]
 
 
 def _unlike(law: Features, m: int) -> list[Row]:
@@ -230,6 +251,12 @@ def _solved(law: Features, m: int) -> list[Row]:
 
 def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     told = PREDICTIONS[arguments.choice("law", name, tuple(PREDICTIONS))]
+    if "sparsity" in settings and any(one.name == "p" for one in told.parameters):
+        if "p" in settings:
+            got = f"{arguments.shown(settings['p'])} and {arguments.shown(settings['sparsity'])}"
+            raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+        settings = dict(settings)
+        settings["p"] = arguments.from_sparsity("sparsity", settings.pop("sparsity"))
     columns = predict_phenomenon(name, **settings)
     data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
     lines = [told.title]

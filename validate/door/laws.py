@@ -7,6 +7,7 @@ import numpy as np
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.unequal import power_law
+from .entry import entry
 
 __all__ = ["PRESETS", "laws"]
 
@@ -35,7 +36,10 @@ PRESETS: dict[str, tuple[str, int, float, Any]] = {
 }  # fmt: skip
 
 
-def laws(name: str | None = None, n_features: int | None = None, p: float | None = None) -> Any:
+@entry
+def laws(
+    name: str | None = None, n_features: int | None = None, p: Any = None, *, sparsity: Any = None
+) -> Any:
     """Return a law of the data by name, or say which names there are.
 
     >>> laws("elhage", 5, p=0.1).importance.round(3)
@@ -49,7 +53,9 @@ def laws(name: str | None = None, n_features: int | None = None, p: float | None
     n_features : int, optional
         Number of features; by default that of the source.
     p : float, optional
-        Probability that a feature is on, p = 1 - S for sparsity S; of "power" the mean number that is on.
+        Probability that a feature is on; of "power" the mean number that is on.
+    sparsity : float, optional
+        S = 1 - p, instead of p; not of "power".
 
     Returns
     -------
@@ -64,4 +70,9 @@ def laws(name: str | None = None, n_features: int | None = None, p: float | None
         return {key: text for key, (text, *_) in PRESETS.items()}
     _, n, on, made = PRESETS[arguments.choice("name", name, tuple(PRESETS))]
     count = n if n_features is None else arguments.integer("n_features", n_features, 1)
+    if sparsity is not None:
+        if p is not None or name == "power":
+            got = f"p = {arguments.shown(p)} as well" if p is not None else "it with 'power'"
+            raise ValueError(f"`sparsity` must stand without p, and not with 'power'; got {got}.")
+        p = arguments.from_sparsity("sparsity", sparsity)
     return made(count, on if p is None else p)

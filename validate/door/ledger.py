@@ -7,12 +7,14 @@ import xarray as xr
 from ...theory import arguments
 from .. import judged
 from .answer import Answer
+from .entry import entry
 
 __all__ = ["claims"]
 
 _WRONG = ("wrong as printed, corrected", "fails")
 
 
+@entry
 def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) -> Answer:
     """Return what was found of statements of the sources, from stored evidence.
 

@@ -60,6 +60,26 @@ def _from_arrays(given: tuple[Any, ...], law: Features | None) -> Model:
     return Model(_encoder(W, law), b=b)
 
 
+def _of_layers(module: Any) -> Model | None:
+    """Return a module of two linear layers, in this order, if it is one; what it computes is compared."""
+    from ..audit.models import check_module
+    from ..layouts import Weights
+
+    state = {name: _array(value) for name, value in module.state_dict().items()}
+    weights = [one for name, one in state.items() if name.split(".")[-1] == "weight" and one.ndim == 2]
+    biases = [one for name, one in state.items() if name.split(".")[-1] == "bias" and one.ndim == 1]
+    if len(weights) != 2 or len(weights) + len(biases) != len(state) or not biases:
+        return None
+    W_in, W_out = weights
+    m, n = W_in.shape
+    lengths = [one.size for one in biases]
+    if W_out.shape != (n, m) or m >= n or lengths not in ([n], [m, n]):
+        return None
+    made = Model(W_in, b_in=biases[0] if len(biases) > 1 else 0.0, W_out=W_out, b=biases[-1])
+    check_module(module, [Weights(made.W_out, made.W_in, made.bias)])
+    return made
+
+
 def read_models(
     x: Any, law: Any = None, *, layout: str | None = None, keys: Mapping[str, str] | None = None
 ) -> tuple[str, list[Model]]:
@@ -85,6 +105,10 @@ def read_models(
         return f"one matrix: {made}", [made]
     from .. import audit
 
+    if layout is None and keys is None and hasattr(x, "state_dict"):
+        layers = _of_layers(x)
+        if layers is not None:
+            return f"two linear layers and a ReLU: {layers}", [layers]
     name, weights = audit.read(x, layout, keys)
     models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
     known = "" if all(one.b_saved for one in weights) else ", without its bias"
@@ -104,7 +128,8 @@ def model_of(x: Any, *, instance: int | None = None, law: Any = None, layout: st
     x : Model, torch.nn.Module, mapping, path, array_like or tuple
         A module; a state dict of tensors or arrays; a file of one (.npz, .safetensors, PyTorch's of tensors
         alone); a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b) with a square M = W_out W_in.
-        Layouts of public code are recognised by names and shapes: `superposition.validate.audit.LAYOUTS`.
+        Layouts of public code are recognised by names and shapes: `superposition.validate.audit.LAYOUTS`. So
+        is a module of two linear layers, whose outputs are compared.
     instance : int, optional
         Which one, where there are several.
     law : Features, optional

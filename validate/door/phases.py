@@ -8,14 +8,15 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers.minimise import minimise
+from ...solvers.progress import status
 from ...solvers.relu import PHASES, phase_diagram
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.features.values import named
 from ...theory.relu import feature_dimensionality
-from .answer import Answer
+from .answer import Answer, counted
 from .best import geometry
-from .progress import shown_while
+from .entry import entry
 
 __all__ = ["AXES", "phases"]
 
@@ -35,6 +36,7 @@ _SOURCES = (
 _MOST = 2000
 
 
+@entry
 def phases(
     x: str = "sparsity",
     y: str | None = "importance",
@@ -42,7 +44,8 @@ def phases(
     grid: Mapping[str, Any] | None = None,
     n_features: int = 2,
     n_hidden: int = 1,
-    p: float = 0.1,
+    p: float | None = None,
+    sparsity: float | None = None,
     importance: Any = 1.0,
     values: Any = "uniform",
     tied: bool = True,
@@ -63,8 +66,9 @@ def phases(
         Sparsity is S = 1 - p.
     grid : mapping from str to sequence, optional
         Values along the axes; 32 or so by default, of numbers of features and neurons none.
-    n_features, n_hidden, p, importance, values, tied : optional
-        What is not on an axis. `importance` is a number, or one for each feature.
+    n_features, n_hidden, p, sparsity, importance, values, tied : optional
+        What is not on an axis: p or sparsity, by default p = 0.1; `importance` is a number, or one for each
+        feature.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional
@@ -90,7 +94,17 @@ def phases(
         if y == x or {x, y} == {"sparsity", "p"}:
             raise ValueError(f"`y` must be another axis than `x`; got {y!r}.")
     ticks = _ticks(axes, dict(grid or {}))
-    fixed: dict[str, Any] = {"n_features": n_features, "n_hidden": n_hidden, "p": p, "importance": importance}
+    if p is not None and sparsity is not None:
+        raise ValueError(f"`p` must be given, or `sparsity` instead; got {p} and {sparsity}.")
+    if sparsity is not None:
+        p = float(arguments.from_sparsity("sparsity", arguments.number("sparsity", sparsity)))
+    on = 0.1 if p is None else p
+    fixed: dict[str, Any] = {
+        "n_features": n_features,
+        "n_hidden": n_hidden,
+        "p": on,
+        "importance": importance,
+    }
     values = named("values", values)
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
     if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
@@ -117,8 +131,10 @@ def phases(
 
 
 def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
-    words = {"n_features": "features", "n_hidden": "neurons"}
-    return " on ".join(f"{'several' if key in axes else fixed[key]} {word}" for key, word in words.items())
+    words = {"n_features": "feature", "n_hidden": "neuron"}
+    return " on ".join(
+        f"several {word}s" if key in axes else counted(fixed[key], word) for key, word in words.items()
+    )
 
 
 def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
@@ -146,7 +162,10 @@ def _pair(
     axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]
 ) -> tuple[xr.Dataset, str]:
     """Return the diagram of two features in one dimension, by its own search of global minima."""
-    on = 1.0 - ticks["sparsity"] if "sparsity" in ticks else ticks.get("p", np.array([fixed["p"]]))
+    if "sparsity" in ticks:
+        on = arguments.from_sparsity("sparsity", ticks["sparsity"])
+    else:
+        on = ticks.get("p", np.array([fixed["p"]]))
     worth = ticks.get("importance", np.atleast_1d(np.asarray(fixed["importance"], float)))
     order = np.argsort(worth)
     found = phase_diagram(np.maximum(on, 1e-4), worth[order])
@@ -187,27 +206,28 @@ def _searched(
         "dimensionality": np.full((*shape, n), np.nan),
     }  # fmt: skip
     last: Any = None
-    with shown_while("phases", progress) as tell:
-        for count, at in enumerate(np.ndindex(*shape)):
-            here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
-            law = _law(here, settings["values"])
-            rows, columns = law.n_features, int(here["n_hidden"])
-            given = [last] if last is not None and last[0].shape == (rows, columns) else []
-            one = minimise(
-                rows,
-                columns,
-                law,
-                tied=settings["tied"],
-                starts=settings["starts"],
-                rng=settings["rng"],
-                first=given,
-            )
-            last = one.W_out, one.W_in, one.b
-            found["geometry"][at] = geometry(one.W) or f"{rows} in {columns}"
-            found["loss"][at], found["hits"][at] = one.loss, one.hits
-            found["W"][at][:rows, :columns], found["b"][at][:rows] = one.W, one.b
-            found["dimensionality"][at][:rows] = feature_dimensionality(one.W)
-            tell(f"{count + 1} of {int(np.prod(shape))} points, {found['geometry'][at]}")
+    tell = progress or status
+    for count, at in enumerate(np.ndindex(*shape)):
+        here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
+        law = _law(here, settings["values"])
+        rows, columns = law.n_features, int(here["n_hidden"])
+        given = [last] if last is not None and last[0].shape == (rows, columns) else []
+        one = minimise(
+            rows,
+            columns,
+            law,
+            tied=settings["tied"],
+            starts=settings["starts"],
+            rng=settings["rng"],
+            first=given,
+            progress=False,
+        )
+        last = one.W_out, one.W_in, one.b
+        found["geometry"][at] = geometry(one.W) or f"{rows} in {columns}"
+        found["loss"][at], found["hits"][at] = one.loss, one.hits
+        found["W"][at][:rows, :columns], found["b"][at][:rows] = one.W, one.b
+        found["dimensionality"][at][:rows] = feature_dimensionality(one.W)
+        tell(f"{count + 1} of {int(np.prod(shape))} points, {found['geometry'][at]}")
     more = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
     data = xr.Dataset(
         {
@@ -225,8 +245,10 @@ def _searched(
 
 def _law(here: Mapping[str, Any], values: Any) -> Features:
     n = int(here["n_features"])
-    p = 1.0 - here["sparsity"] if "sparsity" in here else here["p"]
+    chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}
+    if len(chance) > 1:  # that of the axis stands
+        del chance["p"]
     worth = np.asarray(here["importance"], float)
     if worth.ndim == 0:
         worth = np.append(np.ones(n - 1), worth)
-    return Features(n, float(p), values, importance=worth)
+    return Features(n, values=values, importance=worth, **chance)

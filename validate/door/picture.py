@@ -1,5 +1,6 @@
 """Pictures of answers, in one style: a paper's column, safe for the colour-blind, data in neutral ink."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = [
     "draw_losses",
     "draw_model",
     "draw_phases",
+    "draw_sweep",
     "draw_widths",
     "plot",
 ]
@@ -142,6 +144,50 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
     return ax
 
 
+def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
+    """Draw one result over one axis of a sweep, a line for each place on the other axes."""
+    axes_of = [str(name) for name in data.coords if name in data.dims]
+    scalars = [
+        str(name) for name, one in data.data_vars.items()
+        if set(map(str, one.dims)) <= set(axes_of) and one.dtype.kind in "fiu"
+        and not str(name).startswith("point_")
+    ]  # fmt: skip
+    grid = [name for name in axes_of if any(name in data[one].dims for one in scalars)]
+    if not scalars or not grid:
+        raise ValueError(f"`y` must be one number at each point; got none among {', '.join(map(str, data))}.")
+    numeric = [name for name in grid if data[name].dtype.kind in "fiu" and data.sizes[name] > 1] or grid
+    across = arguments.choice("x", x or numeric[0], tuple(grid))
+    up = arguments.choice("y", y or ("loss" if "loss" in scalars else scalars[0]), tuple(scalars))
+    others = [name for name in data[up].dims if name != across]
+    lines = data[up].transpose(across, *others).values.reshape(data.sizes[across], -1)
+    places = itertools.product(*(data[name].values for name in others))
+    names = [
+        ", ".join(f"{name} {_number(at)}" for name, at in zip(others, place, strict=True)) for place in places
+    ]
+    at, ends = data[across].values, []
+    for k, (name, values) in enumerate(zip(names, lines.T, strict=True)):
+        colour = "black" if len(names) == 1 else COLOURS[k % 7]
+        ax.plot(at, values, "o-", color=colour, markersize=4, label=name)
+        finite = values[np.isfinite(values)]
+        if finite.size and len(names) > 1:
+            ends.append((float(finite[-1]), name, colour))
+    for values, scale in ((at, ax.set_xscale), (lines[np.isfinite(lines)], ax.set_yscale)):
+        if values.dtype.kind in "fiu" and np.all(values > 0.0) and values.max() > 20.0 * values.min():
+            scale("log")
+    ax.set(xlabel=across, ylabel=up)
+    if len(names) <= _LABELLED:
+        _label_ends(ax, ends)
+    return ax
+
+
+# Curves that are named at their ends; more would not be told apart.
+_LABELLED = 12
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if np.issubdtype(type(value), np.number) else str(value)
+
+
 def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
     """Draw predicted loss against the number of hidden neurons: floor, codes, limits, and your points."""
     style = {
@@ -178,9 +224,10 @@ _SHORT = {"what no model of this size goes below": "proved floor"}
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Write the name of each curve to the right of its end, as near to it as others leave room."""
-    low, high = np.log10(ax.get_ylim())
-    ends = sorted(one for one in ends if one[0] > 0.0)
-    wanted = np.array([(np.log10(loss) - low) / (high - low) for loss, *_ in ends])
+    scale = np.log10 if ax.get_yscale() == "log" else np.asarray
+    low, high = scale(ax.get_ylim())
+    ends = sorted(one for one in ends if one[0] > 0.0 or ax.get_yscale() != "log")
+    wanted = np.array([(scale(loss) - low) / (high - low) for loss, *_ in ends])
     at = wanted.copy()
     for _ in range(100):  # push neighbours apart until they are a line of text from each other
         close = np.flatnonzero(np.diff(at) < _GAP - 1e-9)
@@ -244,15 +291,18 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
     ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
     if data.sizes["hidden"] == 2 and x.size <= 12:
         low, high = ax.get_ylim()
-        ax.set_ylim(low, high * (high / low) ** 0.4)  # room for the encodings
-        for k in range(x.size):
-            point = ax.transData.transform((x[k], data["loss"].values[k]))
-            at, _ = ax.transAxes.inverted().transform(point)
-            size = min(1.0 / x.size, 0.2)
-            inset = ax.inset_axes((float(at) - 0.5 * size, 0.78, size, 0.22))
-            W = data["W"].isel({name: k}).values
+        ax.set_ylim(low, high * (high / low) ** 0.6)  # room for the encodings
+        size = min(1.0 / x.size, 0.2)
+        for k in np.argsort(x):  # side by side, as points may be close, each with a line to its point
+            middle = (np.searchsorted(np.sort(x), x[k]) + 0.5) / x.size
+            inset = ax.inset_axes((middle - 0.4 * size, 0.8, 0.8 * size, 0.2))
+            W = data["W"].isel({name: int(k)}).values
             encodings(W[~np.isnan(W).any(axis=1)], inset, numbers=False)
             inset.axis("off")
+            ax.annotate(
+                "", (x[k], float(data["loss"][int(k)])), xytext=(middle, 0.8), textcoords="axes fraction",
+                arrowprops={"arrowstyle": "-", "color": "#AAAAAA", "linewidth": 0.7, "shrinkB": 3},
+            )  # fmt: skip
     return ax
 
 

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ...solvers.progress import status
 from ...theory import arguments
 from ..sweep import run
 from .answer import Answer
-from .progress import shown_while
+from .entry import entry
 
 __all__ = ["sweep"]
 
 _SOURCES = ("superposition, page `sweep`: what is stored, and what happens after a kill",)
 
 
+@entry
 def sweep(
     function: Callable[..., Any] | str,
     grid: Mapping[str, Sequence[Any]],
@@ -63,17 +65,17 @@ def sweep(
     ValueError
         If an argument of the grid is none of the function's, or the store holds another sweep.
     """
-    with shown_while("sweep", progress) as tell:
-        if store is not None or isinstance(function, str):
-            if store is None:
-                raise ValueError("`store` must be given where `function` is a name; got None.")
-            data = run(function, grid, store=store, settings=settings, jobs=jobs, tell=tell)
-        else:
-            data = _here(function, grid, dict(settings or {}), tell)
-    from .picture import draw_columns
+    tell = progress or status
+    if store is not None or isinstance(function, str):
+        if store is None:
+            raise ValueError("`store` must be given where `function` is a name; got None.")
+        data = run(function, grid, store=store, settings=settings, jobs=jobs, tell=tell)
+    else:
+        data = _here(function, grid, dict(settings or {}), tell)
+    from .picture import draw_sweep
 
     lines = [f"{_points(data, grid)} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
-    return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_columns)
+    return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_sweep, True)
 
 
 def _points(data: xr.Dataset, grid: Mapping[str, Any]) -> int:

@@ -112,6 +112,16 @@ def refute(
 ) -> Refutation:
     """Look for a counterexample of an inequality, and make it simple.
 
+    That a ReLU never makes a linear model worse (Elhage et al. 2022) needs values that are not negative:
+
+    >>> def never_worse(x, z):
+    ...     return (x - z) ** 2 - (x - max(z, 0)) ** 2
+    >>> refute(never_worse, x=(0.0, 1.0), z=(-2.0, 2.0), starts=2).refuted
+    False
+    >>> print(refute(never_worse, x=(-1.0, 1.0), z=(-2.0, 2.0)).code)
+    x=-1.0,
+    z=-1.0
+
     Hypothesis draws examples. From some of them, the worst of a size and others, scipy descends on the
     slack, also where it is not smooth. What was found is made simple while it stays a counterexample: fewer
     features and neurons, zeros, numbers of few digits.
@@ -145,19 +155,6 @@ def refute(
     ------
     ValueError
         Also if `inequality` does not take these arguments, or returns nan.
-
-    Examples
-    --------
-    That a ReLU never makes a linear model worse (Elhage et al. 2022) needs values that are not negative:
-
-    >>> from superposition.theory.features import Features
-    >>> def never_worse(x, z):
-    ...     return (x - z) ** 2 - (x - max(z, 0)) ** 2
-    >>> refute(never_worse, x=(0.0, 1.0), z=(-2.0, 2.0), starts=2).refuted
-    False
-    >>> print(refute(never_worse, x=(-1.0, 1.0), z=(-2.0, 2.0)).code)
-    x=-1.0,
-    z=-1.0
     """
     if not callable(inequality):
         raise ValueError(f"`inequality` must be callable; got {arguments.shown(inequality)}.")

@@ -85,7 +85,7 @@ class Content:
     group: Any
     plan: Plan
     known: dict[str, str]  # the zarr.json of each array
-    own_labels: dict[str, list[int]]
+    own_labels: dict[str, list[Any]]
     metadata: list[str] = field(default_factory=list)  # arrays whose zarr.json is damaged
     spoilt_labels: list[str] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)  # chunks
@@ -100,7 +100,8 @@ class Content:
         """Return the labels of a dimension, as they must be."""
         if name in self.plan.axes:
             return labels(name, self.plan.axes[name])
-        return np.array(self.own_labels[name], dtype=np.int64)
+        own = self.own_labels[name]
+        return np.array(own) if own else np.empty(0, np.int64)
 
     def check_metadata(self) -> None:
         """Find arrays whose ``zarr.json`` is not as it was written."""

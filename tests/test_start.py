@@ -1,0 +1,164 @@
+"""The nine tasks of the first page of the documentation: each block runs as printed, and answers."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import superposition as sp
+from superposition.validate.door.foresee import FLOOR
+
+PAGE = (Path(__file__).parents[1] / ".docs" / "start.rst").read_text("utf-8")
+NAMES = ("should reach", "trained", "diagram", "geometry", "pairs", "widths", "sweep", "decoders", "paper")
+BLOCKS = re.findall(
+    r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PAGE.partition("Nine tasks as code")[2], re.M
+)
+TASKS = dict(zip(NAMES, map(textwrap.dedent, BLOCKS), strict=True))
+SHORT = 3  # statements after the imports
+
+
+def _statements(block):
+    """Return the statements after the imports; those of a guard of the main program count one by one."""
+    body = [one for one in ast.parse(block).body if not isinstance(one, ast.Import | ast.ImportFrom)]
+    return body[0].body if len(body) == 1 and isinstance(body[0], ast.If) else body
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_is_at_most_three_statements(name):
+    assert 1 <= len(_statements(TASKS[name])) <= SHORT
+
+
+@pytest.fixture
+def done(tmp_path, monkeypatch, capsys, record_property):
+    """Give a function that runs a block in an empty folder, and returns its names and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(name):
+        names, start, before = {"__name__": "__main__"}, time.perf_counter(), sum(os.times()[:4])
+        exec(compile(TASKS[name], name, "exec"), names)
+        seconds, busy = time.perf_counter() - start, sum(os.times()[:4]) - before
+        record_property("seconds", round(seconds, 1))
+        record_property(
+            "seconds of the processor", round(busy, 1)
+        )  # a busy machine does not change them much
+        printed = capsys.readouterr().out
+        with capsys.disabled():
+            print(f"\n{name}: {seconds:.1f} s, of the processor {busy:.1f} s")
+        return names, printed
+
+    yield run
+    plt.close("all")
+
+
+def _figure(path):
+    assert Path(path).read_bytes()[:4] == b"\x89PNG"
+    image = plt.imread(path)
+    assert np.ptp(image[..., :3]) == 1.0
+    return plt.gcf().axes[0]
+
+
+def test_what_a_model_should_reach(done):
+    names, printed = done("should reach")
+    best = names["best"]
+    assert str(best) + "\n" == printed
+    assert "proved floor" in printed
+    assert best.loss < sp.predict(names["law"], 5).to_frame().query("kind == 'attained'")["loss"].min()
+    assert 0.0 < best.bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
+
+
+def test_whether_a_module_is_trained(done):
+    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
+    torch.manual_seed(0)
+    _, printed = done("trained")
+    assert re.match(r"Train on|Train again|Output \d is dead|Kick the weights", printed)
+
+
+def test_the_diagram(done):
+    names, _ = done("diagram")
+    ax = _figure("phases.png")
+    assert {text.get_text() for text in ax.texts} == {"antipodal", "first alone", "second alone"}
+    data = names["found"].to_dataset()
+    # Elhage et al.: superposition where features are rare and matter alike, none where they are dense.
+    assert data["geometry"].sel(sparsity=0.95, importance=1.0, method="nearest").item() == "antipodal"
+    dense = data["geometry"].sel(sparsity=0.0)
+    assert (dense[0].item(), dense[-1].item()) == ("first alone", "second alone")
+
+
+def test_five_features_on_two_neurons(done):
+    names, _ = done("geometry")
+    ax = _figure("line.png")
+    data = names["found"].to_dataset()
+    assert data.sizes["p"] == len(ax.child_axes) == 9
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), data["loss"])
+    assert data["geometry"].sel(p=0.05).item() == "pentagon 0-1-2-3-4"
+    for k in (0, 4, 8):
+        one = data.isel(p=k)
+        assert sp.loss((one["W"].values, one["b"].values), float(one["p"])).loss == pytest.approx(
+            float(one["loss"])
+        )
+
+
+def test_pairs(done):
+    names, printed = done("pairs")
+    losses = [sp.best(names[law], 2).loss for law in ("together", "apart")]
+    assert losses[1] == pytest.approx(
+        0.0, abs=1e-12
+    )  # a pair that excludes itself shares a neuron for nothing
+    assert losses[0] < sp.best(sp.Features(4, 0.1), 2).loss
+    assert printed.count("best model found of 4 features on 2 hidden neurons") == 2
+
+
+def test_loss_against_width(done):
+    names, _ = done("widths")
+    ax = _figure("widths.png")
+    (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
+    assert (mine.get_color(), mine.get_xdata().tolist()) == ("black", [8, 32, 128])
+    frame = names["found"].to_frame()
+    assert frame["n_hidden"].nunique() == 7
+    floor = frame[frame["kind"] == FLOOR].set_index("n_hidden")["loss"]
+    assert np.all(np.diff(floor) < 0.0)
+    for m, loss in zip([8, 32, 128], mine.get_ydata(), strict=True):
+        assert floor[m] < loss
+
+
+def test_a_sweep_that_is_killed_goes_on(done, tmp_path):
+    pytest.importorskip("zarr", reason="stores are Zarr's")
+    (tmp_path / "task.py").write_text(TASKS["sweep"], "utf-8")
+    store = tmp_path / "alpha.zarr"
+    with subprocess.Popen([sys.executable, "task.py"], cwd=tmp_path) as process:
+        while not list(store.glob("point_state/c/*/*")) and process.poll() is None:
+            time.sleep(0.05)
+        process.kill()
+    kept = {path: path.stat().st_ino for path in store.glob("loss/c/*/*")}
+    names, _ = done("sweep")
+    _figure("alpha.png")
+    data = names["found"].to_dataset()
+    assert (data["loss"] > 0.0).all()
+    assert (data["point_state"] == 1).all()
+    assert {path: path.stat().st_ino for path in kept} == kept  # nothing was done twice
+    assert (data["bound"] <= data["loss"]).all()
+
+
+def test_decoders(done):
+    _, printed = done("decoders")
+    found = sp.predict("decoders", p=0.05, ratio=0.25)
+    assert str(found) + "\n" == printed
+    assert found.bayes <= found.jumprelu <= found.relu <= found.affine
+
+
+def test_what_is_wrong_in_a_paper(done):
+    _, printed = done("paper")
+    found = sp.claims("cowsik2024", wrong=True)
+    words = " ".join(printed.split())
+    assert all(
+        " ".join(f"{row['id']} {row['where']}: {row['statement']}".split()) in words for row in found.rows
+    )
+    assert len(found.rows) > 5

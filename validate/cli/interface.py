@@ -1,0 +1,140 @@
+"""``superposition interface``: all public names as one text, for language models: made anew, never stored."""
+
+import argparse
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ... import solvers, theory
+from ..predictions import PREDICTIONS
+from .text import Add, print_json, say
+
+_TOP, _, _ = __name__.partition(".")
+
+_HEAD = """\
+# superposition
+
+> A theory engine for toy models of superposition and polysemanticity: exact expected losses without sampling,
+> the best models of a size beside proved floors, predictions with their kind, and a ledger of what holds in
+> print.
+
+`import superposition as sp` has a dozen names that take a model, a law of the data or a question; they come
+first, with their whole help. Then the commands, then every public name of the packages below, with its first
+line.
+
+Conventions: losses are means over outputs of importance times expected squared error. A feature is on with
+probability p; sparsity S = 1 - p. `W` has one encoding a row, (n_features, n_hidden); `sp.Model` has layers
+as PyTorch does, `W_in` (n_hidden, n_features), `W_out` (n_outputs, n_hidden). Bad input raises ValueError, a
+wrong keyword TypeError; both name the argument and the value.
+"""
+_LONGEST = 150  # characters of a signature
+
+
+def add(add_command: Add) -> None:
+    """Add the command to the program."""
+    option = add_command(
+        "interface",
+        "print all of the interface as one text, such as language models read",
+        "superposition interface --out llms.txt",
+        _interface,
+    ).add_argument
+    option("--out", metavar="FILE", help="write it here instead")
+    option("--json", action="store_true", help="an object: the text, or the file that was written")
+
+
+def _interface(options: argparse.Namespace) -> None:
+    from .. import files
+
+    if options.out is not None:
+        files.output_file(options.out, "out")
+        files.write_text(options.out, interface())
+        if options.json:
+            print_json({"written": options.out})
+        else:
+            say(f"written to {options.out}")
+    elif options.json:
+        print_json({"text": interface()})
+    else:
+        say(interface())
+
+
+def interface() -> str:
+    """Return every public name with what it takes and what it is, as Markdown.
+
+    Examples
+    --------
+    >>> text = interface()
+    >>> "## sp.best(law, n_hidden" in text, "`solvers.rug.optimum(p, ratio)`" in text
+    (True, True)
+    """
+    parts = [_HEAD, *_door(), *_commands()]
+    for package in (theory, solvers):
+        parts += _package(package)
+    return "\n".join([*parts, *_package(importlib.import_module(f"{_TOP}.validate"))])
+
+
+def _door() -> Iterator[str]:
+    sp = importlib.import_module(_TOP)
+    yield "# The front door\n"
+    for name in sp.__all__:
+        value = getattr(sp, name)
+        if inspect.ismodule(value):
+            continue
+        yield f"## sp.{name}{_signature(value)}\n\n{inspect.getdoc(value)}\n"
+
+
+def _commands() -> Iterator[str]:
+    from .parser import make_parser
+
+    yield "# Commands\n\n`superposition COMMAND --help` explains the options."
+    yield "Exit status: 0 done, 1 a negative result, 2 bad usage.\n"
+    (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    for name, command in commands.choices.items():
+        options = [
+            one for action in command._actions for one in action.option_strings if one.startswith("--")
+        ]
+        yield f"- `superposition {name}`: {_sentence(command.description)} {' '.join(options[1:])}"
+    yield "\nPhenomena of `superposition predict` and `sp.predict(name, …)`:\n"
+    for name, one in PREDICTIONS.items():
+        yield f"- `{name}({', '.join(parameter.name for parameter in one.parameters)})`: {one.title}."
+    yield ""
+
+
+def _package(package: Any) -> Iterator[str]:
+    """Yield a line for each public name of the modules of a package."""
+    short = package.__name__.partition(".")[2]
+    yield f"# superposition.{short}\n\n{_sentence(inspect.getdoc(package))}\n"
+    for found in pkgutil.iter_modules(package.__path__):
+        if found.name in ("cli", "door"):
+            continue
+        module = importlib.import_module(f"{package.__name__}.{found.name}")
+        names = getattr(module, "__all__", ())
+        if not names:
+            continue
+        yield f"## {short}.{found.name}\n\n{_sentence(inspect.getdoc(module))}\n"
+        for name in names:
+            value = getattr(module, name)
+            told = _sentence(inspect.getdoc(value)) if callable(value) else type(value).__name__
+            yield f"- `{short}.{found.name}.{name}{_signature(value)}`: {told}"
+        yield ""
+
+
+def _signature(value: Any) -> str:
+    """Return the names of the arguments with their defaults, without annotations."""
+    if not callable(value):
+        return ""
+    try:
+        known = inspect.signature(value)
+    except (TypeError, ValueError):
+        return "(…)"
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in known.parameters.values()]
+    text = str(known.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    text = re.sub(r"\w*Path\('[^']*'\)|<.*? at 0x\w+>", "…", text)  # nothing of this machine
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"
+
+
+def _sentence(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())

@@ -1,0 +1,32 @@
+"""What all functions of the front door share: a wrong keyword names the right one, long runs are shown."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ...solvers.progress import shown
+from ...theory.arguments import keywords
+
+__all__ = ["entry"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function name the right keyword for a wrong one, and show on a terminal that it works.
+
+    A caller who gives `progress` is told there and sees no line.
+    """
+    checked = keywords(function)
+    own = "progress" in inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        if own and kwargs.get("progress") is not None:
+            return checked(*args, **kwargs)
+        with shown(function.__name__):
+            return checked(*args, **kwargs)
+
+    return called
