@@ -20,7 +20,8 @@ import numpy.typing as npt
 __all__ = [
     "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each", "finite", "fits", "flag",
     "from_sparsity", "generator", "indices", "instance", "integer", "integers", "keywords", "matrix",
-    "number", "plain", "power_of_two", "probability", "real", "shown", "square", "together", "vector", "whole",
+    "number", "plain", "power_of_two", "probability", "real", "shown", "square", "together", "vector",
+    "whole",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
