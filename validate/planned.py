@@ -282,12 +282,12 @@ def _block(p: float, ratio: float) -> Part:
 
 
 _PARTS = {
-    "rug_n128": Part({**_AT, "seeds": [0]}, _MEANS, 1e-4, SINGLE),
+    "rug_n128": Part({**_AT, "seeds": [0], "schedule": "paper"}, _MEANS, 1e-4, SINGLE),
     "rug_n256": Part({**_AT, "seeds": [0], "schedule": "paper"}, _MEANS, 1e-4, SINGLE),
     "rug_n512": Part({**_AT, "seeds": [0], "schedule": "paper"}, _MEANS, 1e-4, SINGLE),
-    "codes_n64": Part({**_AT, "seeds": [0]}, _MEANS, 1e-4, SINGLE),
-    "codes_n64_fresh": Part({**_AT, "seeds": [3]}, _MEANS, 1e-4, SINGLE),
-    "codes_n128_fresh": Part({**_AT, "seeds": [3]}, _MEANS, 1e-4, SINGLE),
+    "codes_n64": Part({**_AT, "seeds": [0], "schedule": "paper"}, _MEANS, 1e-4, SINGLE),
+    "codes_n64_fresh": Part({**_AT, "seeds": [3], "schedule": "paper"}, _MEANS, 1e-4, SINGLE),
+    "codes_n128_fresh": Part({**_AT, "seeds": [3], "schedule": "paper"}, _MEANS, 1e-4, SINGLE),
     # The first 200 steps of one model: what is done after these is that of the smaller ones.
     "codes_n512_new*": _early(seeds=[6]),
     "codes_n*": _early(seeds=[3]),
@@ -309,7 +309,9 @@ _PARTS = {
         SUMS,
     ),
     "relu_phases": Part({"transitions": 2}, ["loss", "phase", "share"], 1e-6, SUMS),
-    "relu_trained": Part({"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, (), 1e-12, SUMS),
+    "relu_trained": Part(
+        {"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, ["trained", "settled", "least"], 1e-6, SINGLE
+    ),
     "decoders_trained": Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"]),
     "unequal_bracket": Part(
         {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS

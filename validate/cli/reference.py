@@ -108,7 +108,7 @@ def _confirmed(name: str, as_json: bool) -> dict[str, Any]:
     if not as_json:
         off = f"{found['compared']} numbers, difference {found['difference']:.2g} {found['variable']}".strip()
         say(f"{name}: {'confirmed' if found['passed'] else 'not repeated'}, {off}, {found['seconds']} s")
-    plain = {key: value if isinstance(value, bool | int) else number(value) for key, value in found.items()}
+    plain = {key: number(value) if isinstance(value, float) else value for key, value in found.items()}
     return {"name": name, **plain}
 
 
