@@ -312,7 +312,9 @@ _PARTS = {
     "relu_trained": Part(
         {"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, ["trained", "settled", "least"], 1e-6, SINGLE
     ),
-    "decoders_trained": Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"]),
+    "decoders_trained": Part(
+        {"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"], 1e-9, SUMS
+    ),
     "unequal_bracket": Part(
         {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
     ),
