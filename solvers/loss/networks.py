@@ -66,7 +66,7 @@ def evaluator(
     budget: float | None = None,
     method: str = "auto",
     workers: int | None = 1,
-) -> Evaluator:
+) -> Networks:
     """Return the function that gives the exact loss of models at one law of the data, and its gradient.
 
     Parameters
@@ -87,10 +87,10 @@ def evaluator(
     Returns
     -------
     callable
-        ``f(model, gradient=False, rows=None, target="identity")``, where `model` is a `theory.models.Model` or
-        arrays (M, b) of ReLU(M x + b), and `rows` are the outputs to restrict the loss to. `target` is what
-        the outputs are to be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x
-        or A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
+        ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
+        arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
+        outputs are to be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x or
+        A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
         `Loss`.
 
     Raises
@@ -121,4 +121,4 @@ def evaluator(
     budget = None if budget is None else number("budget", budget, 0.0, brackets="()")
     arguments.choice("method", method, ("auto", *METHODS))
     workers = None if workers is None else arguments.integer("workers", workers, 1)
-    return Evaluator(law, tol=tol, budget=budget, method=method, workers=workers)
+    return Networks(law, tol=tol, budget=budget, method=method, workers=workers)
