@@ -13,7 +13,7 @@ import numpy as np
 from ..theory import arguments
 from ..theory.arguments import FloatArray, shown
 
-__all__ = ["LAYOUTS", "Layout", "Weights", "recognise"]
+__all__ = ["LAYOUTS", "Layout", "Weights", "named", "recognise"]
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,11 @@ _IGNORED = ("losses",)
 _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
-def _named(arrays: Mapping[Any, Any]) -> dict[str, Any]:
+def named(arrays: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers."""
     for name in _CONTAINERS:
         if isinstance(arrays.get(name), Mapping):
-            return _named(arrays[name])
+            return named(arrays[name])
     found = {str(name): array for name, array in arrays.items() if name not in _IGNORED}
     for prefix in _PREFIXES:
         if found and all(name.startswith(prefix) for name in found):
@@ -258,7 +258,7 @@ def _checked(
         raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
-    found = _named(arrays)
+    found = named(arrays)
     if layout is not None:
         arguments.choice("layout", layout, [one.name for one in LAYOUTS])
     for name, reason in _OTHERS.items():

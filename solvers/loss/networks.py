@@ -87,10 +87,10 @@ def evaluator(
     Returns
     -------
     callable
-        ``f(model, gradient=False, rows=None, target="identity")``, where `model` is a `theory.models.Model` or
-        arrays (M, b) of ReLU(M x + b), and `rows` are the outputs to restrict the loss to. `target` is what
-        the outputs are to be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x
-        or A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
+        ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
+        arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
+        outputs are to be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x or
+        A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
         `Loss`.
 
     Raises

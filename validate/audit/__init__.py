@@ -2,6 +2,7 @@
 
 from ..layouts import LAYOUTS, Layout, Weights, recognise
 from .models import audit, read
+from .networks import NetworkAudit, audit_network, naive_loss, read_network
 from .read import state_of
 from .results import COLUMNS, VERDICTS, Audit, Audited
 
@@ -12,9 +13,13 @@ __all__ = [
     "Audit",
     "Audited",
     "Layout",
+    "NetworkAudit",
     "Weights",
     "audit",
+    "audit_network",
+    "naive_loss",
     "read",
+    "read_network",
     "recognise",
     "state_of",
 ]

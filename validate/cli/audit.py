@@ -32,6 +32,11 @@ def add(add_command: Add) -> None:
     option("--seconds", type=float, default=20.0, help="budget of each search (default: 20; 0: no search)")
     option("--html", metavar="FILE", help="write a page with pictures here")
     option("--json", action="store_true", help="layout and a list of objects, one an instance")
+    option(
+        "--target",
+        default="identity",
+        help="what a network with linear outputs is to compute: identity, relu or abs (default: identity)",
+    )
 
 
 def _keys(pairs: list[str] | None) -> dict[str, str] | None:
@@ -47,15 +52,19 @@ def _audit(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from .. import files
-    from ..audit import COLUMNS, audit, recognise, state_of
+    from ..audit import COLUMNS, audit, read_network, recognise, state_of
     from ..door.advice import advice
     from ..tasks import Clock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.another_file(options.html, {"model": options.file}, "html")
-    state = state_of(options.file)
-    layout, models = recognise(state, layout=options.layout, keys=_keys(options.keys))
+    state, keys = state_of(options.file), _keys(options.keys)
+    network = read_network(state, options.layout, keys)
+    if network is not None and network[1][0].hidden != "identity":
+        _of_networks(options, *network)
+        return
+    layout, models = recognise(state, layout=options.layout, keys=keys)
     laws = laws_of(options, [len(one.b) for one in models])
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
@@ -99,3 +108,37 @@ def _object(one: Any) -> dict[str, Any]:
         name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
     }
     return {**simple, **each, "sentence": one.sentence, "advice": advice(one)}
+
+
+def _shown(value: Any) -> str:
+    """Return a number or a decision as text."""
+    if value is None or isinstance(value, bool):
+        return {True: "yes", False: "no", None: "undecided"}[value]
+    return str(shown(value))
+
+
+def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
+    """Print what networks with hidden neurons that bend are worth beside the naive solution."""
+    from ..audit import audit_network
+
+    picked = list(range(len(models))) if options.instances is None else options.instances
+    for k in picked:
+        if not 0 <= k < len(models):
+            raise ValueError(f"`instances` must lie between 0 and {len(models) - 1}; got {k}.")
+    laws = laws_of(options, [models[k].n_features for k in picked])
+    found = [audit_network(models[k], law, options.target) for k, law in zip(picked, laws, strict=True)]
+    names = ("loss", "loss_error", "naive", "naive_features", "zero_loss", "gradient_norm", "beats_naive")
+    if options.json:
+        objects = [
+            {"instance": k} | {name: getattr(one, name) for name in names}
+            for k, one in zip(picked, found, strict=True)
+        ]
+        print_json({"layout": layout, "models": objects})
+        return
+    rows = [
+        [str(k), *(_shown(getattr(one, name)) for name in names)]
+        for k, one in zip(picked, found, strict=True)
+    ]
+    print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *names], rows)
+    for k, one in zip(picked, found, strict=True):
+        say(f"{k}: {one.sentence}")

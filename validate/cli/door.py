@@ -34,6 +34,12 @@ def add(add_command: Add) -> None:
     add_law(option, sizes=False)
     option("--instance", type=int, help="which model, from 0, where there are several")
     add_layout(option)
+    option(
+        "--target",
+        default="identity",
+        choices=("identity", "relu", "abs"),
+        help="what linear outputs are to be: the features, or relu or abs of them (default: identity)",
+    )
     _results(option)
 
     option = add_command(
@@ -113,7 +119,7 @@ def _loss(options: argparse.Namespace) -> None:
     if options.plot is not None:
         files.another_file(options.plot, {"model": options.file}, "plot")
     one = door.model_of(options.file, instance=options.instance, layout=options.layout)
-    found = door.loss(one, laws_of(options, [one.n_features])[0])
+    found = door.loss(one, laws_of(options, [one.n_features])[0], target=options.target)
     _show(found, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
 
 

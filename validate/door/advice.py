@@ -7,7 +7,8 @@ import xarray as xr
 
 from ...solvers.progress import status
 from ...theory import arguments
-from ..audit import Audited
+from ...theory.models import Model
+from ..audit import Audited, NetworkAudit, audit_network
 from ..audit import audit as audit_weights
 from ..layouts import Weights
 from .answer import Answer
@@ -36,6 +37,7 @@ def audit(
     layout: str | None = None,
     keys: Any = None,
     progress: Any = None,
+    target: Any = "identity",
 ) -> Answer:
     """Say whether a model is trained, how good it could be, and what to do next.
 
@@ -56,19 +58,27 @@ def audit(
         As in `superposition.validate.audit.audit`.
     progress : callable, optional
         Called with a line of text now and then; on a terminal a line is shown without it.
+    target : {"identity", "relu", "abs"} or array_like, optional
+        What a network with linear outputs is to compute, as in `loss`. Such a network is compared with the
+        naive solution, which computes as many of the targets as there are neurons.
 
     Returns
     -------
     Answer
         ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
-        the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them.
+        the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them; of
+        networks as in `superposition.validate.audit.NetworkAudit`.
 
     Raises
     ------
     ValueError
-        If the model is not known to be ReLU(W_out W_in x + b), or law and model do not fit.
+        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with hidden neurons that bend
+        and linear outputs, or law and model do not fit.
     """
     said, models = read_models(model, law, layout=layout, keys=keys)
+    if models[0].hidden != "identity":
+        return _of_networks(said, models, law, target)
+    arguments.choice("target", target, ("identity",))
     weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
     limit = 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
     tell = progress or status
@@ -98,6 +108,28 @@ def audit(
 
     sure = certainty_of(first)
     return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
+
+
+def _of_networks(said: str, models: list[Model], law: Any, target: Any) -> Answer:
+    """Return what networks are worth beside the naive solution."""
+    laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
+    if len(laws) != len(models):
+        raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
+    found = [audit_network(one, its, target) for one, its in zip(models, laws, strict=True)]
+    lines = [f"taken for {said}"]
+    for k, seen in enumerate(found):
+        name = f"{k}: " if len(found) > 1 else ""
+        lines += [f"{name}{seen.sentence}", f"{name}answering the means alone: {seen.zero_loss:.6g}"]
+    first = found[0]
+    values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
+    values |= {
+        "models": tuple(found), "beats_naive": first.beats_naive, "sentence": first.sentence,
+        "taken_for": said,
+    }  # fmt: skip
+    numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
+    data = xr.Dataset({name: ("instance", [getattr(one, name) for one in found]) for name in numbers})
+    sure = "exact, to the error that is stated"
+    return Answer(tuple(lines), sure, _SOURCES, values, data, None)
 
 
 def certainty_of(one: Audited) -> str:

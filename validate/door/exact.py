@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.loss import exact_loss, value_and_gradient
+from ...solvers.loss import evaluator, exact_loss, value_and_gradient
 from ...theory import arguments
-from ...theory.features import as_features
+from ...theory.features import Features, as_features
+from ...theory.models import Model
 from .answer import Answer
 from .entry import entry
 from .models import model_of, toy_model
@@ -22,7 +23,7 @@ _SOURCES = (
 
 @entry
 def loss(
-    model: Any, law: Any, *, target: str = "identity", tol: float = 1e-12, gradient: bool = False
+    model: Any, law: Any, *, target: Any = "identity", tol: float = 1e-12, gradient: bool = False
 ) -> Answer:
     """Return the exact expected loss of a model, without sampling.
 
@@ -37,28 +38,33 @@ def loss(
         As `Model.of`.
     law : Features or float
         Law of the data; a number is the probability p that a feature is on.
-    target : {"identity"}, optional
-        What the outputs are to be: the features.
+    target : {"identity", "relu", "abs"} or array_like, optional
+        What the outputs are to be: the features; of a model with linear outputs also the ReLU or the size of
+        each, or A x for an array A of shape (n_outputs, n_features).
     tol : float, optional
         Error to aim at, in units of E x_i^2.
     gradient : bool, optional
-        Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b).
+        Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b); of models with linear outputs
+        those by each array, as `by_W_in`.
 
     Returns
     -------
     Answer
         ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
-        ``per_feature`` (n,) and ``per_feature_error`` without importance; of the gradient ``by_M``, ``by_b``,
-        ``gradient_error``.
+        ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``,
+        ``by_b``, ``gradient_error``.
 
     Raises
     ------
     ValueError
         If the model is of a kind whose loss is not computed, or law and model do not fit.
     """
-    arguments.choice("target", target, ("identity",))
-    one = toy_model(model_of(model, law=law))
+    one = model_of(model, law=law)
     features = as_features(law, one.n_features)
+    if one.output == "identity":
+        return _of_network(one, features, target, tol, gradient)
+    arguments.choice("target", target, ("identity",))
+    one = toy_model(one)
     found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * found.per_feature))
@@ -78,6 +84,34 @@ def loss(
             "per_feature": ("feature", found.per_feature),
             "per_feature_error": ("feature", found.per_feature_error),
             "importance": ("feature", features.importance),
+            "loss": found.loss,
+        }
+    )
+    from .picture import draw_losses
+
+    return Answer(lines, "exact, to the error that is stated", _SOURCES, values, data, draw_losses)
+
+
+def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Answer:
+    """Return the loss of a model with linear outputs."""
+    found = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
+    worst = int(np.argmax(found.per_feature))
+    lines = (
+        f"exact loss per output     {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
+        f"worst output              {worst}, of {one.n_outputs}: {found.per_feature[worst]:.7g}",
+    )
+    values = {
+        name: getattr(found, name) for name in ("loss", "error_estimate", "per_feature", "per_feature_error")
+    }
+    values |= {"model": one, "law": features, "method": found.method, "estimate": found.estimate}
+    if gradient:
+        values |= {f"by_{name}": by for name, by in (found.gradient or {}).items()}
+        values["gradient_error"] = found.gradient_error
+    data = xr.Dataset(
+        {
+            "per_feature": ("feature", found.per_feature),
+            "per_feature_error": ("feature", found.per_feature_error),
+            "importance": ("feature", np.resize(features.importance, one.n_outputs)),
             "loss": found.loss,
         }
     )

@@ -109,6 +109,10 @@ def read_models(
         layers = _of_layers(x)
         if layers is not None:
             return f"two linear layers and a ReLU: {layers}", [layers]
+    network = audit.read_network(x, layout, keys)
+    if network is not None:
+        name, models = network
+        return f"{name}: {models[0]}{f', {len(models)} instances' if len(models) > 1 else ''}", models
     name, weights = audit.read(x, layout, keys)
     models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
     known = "" if all(one.b_saved for one in weights) else ", without its bias"
@@ -128,8 +132,9 @@ def model_of(x: Any, *, instance: int | None = None, law: Any = None, layout: st
     x : Model, torch.nn.Module, mapping, path, array_like or tuple
         A module; a state dict of tensors or arrays; a file of one (.npz, .safetensors, PyTorch's of tensors
         alone); a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b) with a square M = W_out W_in.
-        Layouts of public code are recognised by names and shapes: `superposition.validate.audit.LAYOUTS`. So
-        is a module of two linear layers, whose outputs are compared.
+        Layouts of public code are recognised by names and shapes: `superposition.validate.audit.LAYOUTS`, and
+        `superposition.validate.networks.NETWORKS` of networks whose hidden neurons bend. So is a module of
+        two linear layers, whose outputs are compared.
     instance : int, optional
         Which one, where there are several.
     law : Features, optional

@@ -2,9 +2,9 @@ r"""Kernels of the means of two hidden neurons' product where few features are o
 
 Given which features are on, z_1 = b_1 + sum of w_1m v_m and z_2 are linear in the values v. The mean of
 z_1 1(z_1 > t_1) z_2 1(z_2 > t_2) over one value is known from integrals of the density between the places
-where the neurons turn on. As a function of the next value it is smooth but where such a place passes an end of
-the density, or the other neuron's place: between these breakpoints Gauss points integrate it, exactly for
-polynomial densities.
+where the neurons turn on. As a function of the next value it is smooth except where such a place passes an
+end of the density, or the other neuron's place. Between these breakpoints Gauss points integrate it, exactly
+for polynomial densities.
 """
 
 import math
@@ -13,11 +13,42 @@ import numpy as np
 
 from ....theory.arguments import FloatArray
 from ....theory.kernels import kernel, shared
+from ..methods.outputs import IntArray
 from .table import SMOOTH, Table, between, density_at
 
-__all__ = ["MOST_ON", "by_patterns", "pair_on"]
+__all__ = ["by_patterns", "pair_on"]
 
-MOST_ON = 6  # features that are on
+
+@shared
+def _clipped(
+    low: float, high: float, first: int, last: int, unit: int, sum_and: tuple[float, float, float]
+) -> tuple[float, float, int, int, float]:
+    """Return the interval of a value where a neuron is on, which neuron ends it, and its share of a kink.
+
+    The neuron is given as its sum without the value, the value's weight, and the threshold.
+    """
+    y, w, t = sum_and
+    if w == 0.0:
+        if y < t or (y == t and t > 0.0):
+            return low, low, first, last, 0.0
+        return low, high, first, last, 0.5 if y == t else 1.0
+    v = (t - y) / w
+    if w > 0.0 and v > low:
+        return v, high, unit, last, 1.0
+    if w < 0.0 and v < high:
+        return low, v, first, unit, 1.0
+    return low, high, first, last, 1.0
+
+
+@shared
+def _flux(
+    table: Table,
+    v: float,
+    one: tuple[float, float, float],
+    two: tuple[float, float, float],
+) -> float:
+    """Return how fast the mean changes as the place v at which neuron `one` jumps moves."""
+    return density_at(table, v) * one[2] * (two[0] + two[1] * v) / abs(one[1])
 
 
 @shared
@@ -35,47 +66,28 @@ def _leaf(
     A neuron is given as its sum without the value, the value's weight, and the threshold.
     """
     out[:] = 0.0
-    y1, w1, t1 = one
-    y2, w2, t2 = two
-    lo, hi, end1, end2 = low, high, 0, 0  # which neuron makes the lower end, and which the upper one
-    half1, half2 = 1.0, 1.0
-    if w1 > 0.0:
-        if (t1 - y1) / w1 > lo:
-            lo, end1 = (t1 - y1) / w1, 1
-    elif w1 < 0.0:
-        if (t1 - y1) / w1 < hi:
-            hi, end2 = (t1 - y1) / w1, 1
-    elif y1 < t1 or (y1 == t1 and t1 > 0.0):
-        return
-    elif y1 == t1:
-        half1 = 0.5
+    lo, hi, first, last, half1 = _clipped(low, high, 0, 0, 1, one)
+    half2 = 1.0
     if bends:
-        if w2 > 0.0:
-            if (t2 - y2) / w2 > lo:
-                lo, end1 = (t2 - y2) / w2, 2
-        elif w2 < 0.0:
-            if (t2 - y2) / w2 < hi:
-                hi, end2 = (t2 - y2) / w2, 2
-        elif y2 < t2 or (y2 == t2 and t2 > 0.0):
-            return
-        elif y2 == t2:
-            half2 = 0.5
+        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, 2, two)
     if not hi > lo:
         return
+    y1, w1, t1 = one
+    y2, w2, t2 = two
     m0, m1, m2 = between(table, lo, hi)
     out[0] = y1 * y2 * m0 + (y1 * w2 + y2 * w1) * m1 + w1 * w2 * m2
     out[1] = half1 * (y2 * m0 + w2 * m1)
     out[2] = half2 * (y1 * m0 + w1 * m1)
     out[3] = half1 * (y2 * m1 + w2 * m2)
     out[4] = half2 * (y1 * m1 + w1 * m2)
-    for side in range(2):  # where a neuron jumps, the mean changes with the place
-        end, v = (end1, lo) if side == 0 else (end2, hi)
+    for side in range(2):
+        end, v = (first, lo) if side == 0 else (last, hi)
         if end == 1 and t1 != 0.0:
-            flux = density_at(table, v) * t1 * (y2 + w2 * v) / abs(w1)
+            flux = _flux(table, v, one, two)
             out[5] += flux
             out[7] += flux * v
         elif end == 2 and t2 != 0.0:
-            flux = density_at(table, v) * t2 * (y1 + w1 * v) / abs(w2)
+            flux = _flux(table, v, two, one)
             out[6] += flux
             out[8] += flux * v
 
@@ -125,8 +137,23 @@ def _breakpoints(
                 z += w[unit, m] * corners[m, rest % size]
                 rest //= size
             count = _add_place(places, count, -z / steep, low, high)
-    if not bends:
-        return count
+    return _meetings(level, y1, y2, w, ends, corners, counts, places, count) if bends else count
+
+
+@shared
+def _meetings(
+    level: int,
+    y1: float,
+    y2: float,
+    w: FloatArray,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    places: FloatArray,
+    count: int,
+) -> int:
+    """Add where both neurons turn on at one place, with all values below `level` but one at corners."""
+    low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
     for free in range(level):
         a1, c1 = w[0, free], w[1, free]
@@ -145,10 +172,27 @@ def _breakpoints(
                     rest //= int(counts[m, 0])
                     z1 += w[0, m] * v
                     z2 += w[1, m] * v
-            x = (a1 * 0.0 - a * z2 + c * z1) / det
+            x = (c * z1 - a * z2) / det
             if ends[free, 0] < x < ends[free, 1]:
                 count = _add_place(places, count, (a1 * z2 - c1 * z1) / det, low, high)
     return count
+
+
+@shared
+def _step(y: float, t: float) -> float:
+    """Return whether a neuron is on, and the mean of both sides at the kink of a ReLU."""
+    return 1.0 if y > t else 0.5 if y == t and t == 0.0 else 0.0
+
+
+@shared
+def _none_on(b: FloatArray, t: FloatArray, bends: bool, found: FloatArray) -> None:
+    """Add the product of two neurons, and its derivatives by the biases, without any feature."""
+    on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if bends else 1.0
+    z1 = b[0] if on1 > 0.0 else 0.0
+    z2 = b[1] if on2 > 0.0 else 0.0
+    found[0] += z1 * z2
+    found[1] += on1 * z2
+    found[2] += on2 * z1
 
 
 @kernel
@@ -166,23 +210,16 @@ def pair_on(
 ) -> None:
     """Add the mean of a product, and its derivatives, for features that are all on.
 
-    `w` (2, k) are the weights of both neurons, `ends` (k, 2) the intervals of the values, `corners` where the
-    density ends or jumps in it, and then edges within which it is smooth; `counts` (k, 2) how many of the former,
-    and of both. The second neuron is linear unless it `bends`.
-    To `found` are added value, derivatives by b_1 and b_2, and the fluxes at both thresholds: minus the
-    derivatives by these. To `by_w` (2, k) the derivatives by the weights, with fluxes. The fluxes want weights
-    of feature 0 that are not 0.
+    `w` (2, k) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners` has where
+    the density ends or jumps within these, and then edges between which it is smooth; `counts` (k, 2) how
+    many there are of the former, and of both. The second neuron is linear unless it `bends`.
+    To `found` are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which
+    are minus the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are
+    right where the weight of feature 0 is not 0.
     """
     k = w.shape[1]
     if k == 0:
-        y1, y2 = b[0], b[1]
-        on1 = 1.0 if y1 > t[0] else (0.5 if y1 == t[0] and t[0] == 0.0 else 0.0)
-        on2 = 1.0 if y2 > t[1] or not bends else (0.5 if y2 == t[1] and t[1] == 0.0 else 0.0)
-        z1 = y1 if on1 > 0.0 else 0.0
-        z2 = y2 if on2 > 0.0 else 0.0
-        found[0] += z1 * z2
-        found[1] += on1 * z2
-        found[2] += on2 * z1
+        _none_on(b, t, bends, found)
         return
     out = np.empty(9)
     if k == 1:
@@ -258,6 +295,113 @@ def pair_on(
             by_w[1, m] += share * value[m] * (out[2] + out[6])
 
 
+@shared
+def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, bends: bool) -> None:
+    """Put first the feature that moves both neurons most: its integral is in closed form."""
+    best, least = 0, -1.0
+    for m in range(k):
+        j = members[free[m]]
+        small = min(abs(w[0, j]), abs(w[1, j])) if bends else abs(w[0, j])
+        if small > least:
+            best, least = m, small
+    if k > 0:
+        free[0], free[best] = free[best], free[0]
+
+
+@shared
+def _corners(table: Table, low: float, high: float, corners: FloatArray, counts: FloatArray) -> None:
+    """Write where the density ends or jumps between two ends, and other edges within which it is smooth."""
+    count, at_zero = 0, False
+    for c in table.corners:
+        if low <= c <= high:
+            corners[count] = c
+            count += 1
+            at_zero = at_zero or c == 0.0
+    if (low == 0.0 or high == 0.0) and not at_zero:
+        corners[count] = 0.0
+        count += 1
+    counts[0] = count
+    for c in table.bends:
+        if low < c < high:
+            corners[count] = c
+            count += 1
+    counts[1] = count
+
+
+@shared
+def _members(
+    on: FloatArray, w: FloatArray, quiet: FloatArray, members: IntArray, state: IntArray
+) -> tuple[int, float]:
+    """Write which features of a pattern are on, and return how many, and what quiet ones add."""
+    size, shift = 0, 0.0
+    for j in range(on.size):
+        if on[j] > 0.0 and np.isnan(quiet[j]):
+            members[size] = j
+            state[size] = 0
+            size += 1
+        elif on[j] > 0.0:
+            shift += w[1, j] * quiet[j]
+    return size, shift
+
+
+@shared
+def _placed(
+    number: int,
+    chance: float,
+    size: int,
+    members: IntArray,
+    state: IntArray,
+    free: IntArray,
+    inside: int,
+    atoms: FloatArray,
+    w: FloatArray,
+    at: FloatArray,
+) -> tuple[int, float]:
+    """Write which values of a pattern are at which atoms; return how many are not, and the probability."""
+    k, kinds = 0, inside + atoms.shape[0]
+    for m in range(size):
+        j = members[m]
+        state[m] = number % kinds
+        number //= kinds
+        if state[m] < inside:
+            free[k] = m
+            k += 1
+        else:
+            v, share, coefficient = atoms[state[m] - inside]
+            chance *= share
+            at[0] += w[0, j] * v
+            at[1] += w[1, j] * v * coefficient
+    return k, chance
+
+
+@shared
+def _free_part(
+    table: Table,
+    spread: FloatArray,
+    at: FloatArray,
+    t: FloatArray,
+    bends: bool,
+    spherical: bool,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    part: FloatArray,
+    by_part: FloatArray,
+) -> None:
+    """Write the mean over values within their spans, with its derivatives."""
+    k = spread.shape[1]
+    part[:], by_part[:] = 0.0, 0.0
+    if not spherical or k <= 2:
+        _on(table, spread.copy(), at, t, bends, ends[:k], corners[:k], counts[:k], part, by_part)
+        return
+    turned, axes = _turned(spread)
+    by_two = np.zeros((2, 2))
+    _on(table, turned, at, t, bends, ends[:2], corners[:2], counts[:2], part, by_two)
+    for m in range(k):
+        for unit in range(2):
+            by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
+
+
 @kernel
 def by_patterns(
     table: Table,
@@ -278,9 +422,9 @@ def by_patterns(
 
     A feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms`
     (a, 3): low and high end, or place and probability, and what the second neuron hears of the value, as a
-    share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan no
-    neuron but a linear second one hears the feature, and this is what that hears on the average. `spherical` values are
-    standard normal: only the weights' lengths and angle count.
+    share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan, only
+    a linear second neuron hears the feature, and `quiet` is what it hears on the average. `spherical` values
+    are standard normal: only the lengths of the weights and their angle count.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -288,75 +432,20 @@ def by_patterns(
     spread, ends = np.empty((2, n)), np.empty((n, 2))
     corners, counts = np.empty((n, table.corners.size + table.bends.size + 1)), np.empty((n, 2))
     part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
-    by_two = np.zeros((2, 2))
     for r in range(chances.size):
-        size = 0
-        shift, total = 0.0, 1
-        for j in range(n):
-            if on[r, j] > 0.0:
-                if np.isnan(quiet[j]):
-                    members[size] = j
-                    state[size] = 0
-                    size += 1
-                    total *= kinds
-                else:
-                    shift += w[1, j] * quiet[j]
-        for number in range(total):
-            rest, k, share = number, 0, chances[r]
+        size, shift = _members(on[r], w, quiet, members, state)
+        for number in range(kinds**size):
             at[0], at[1] = b[0], b[1] + shift
-            for m in range(size):
-                j = members[m]
-                state[m] = rest % kinds
-                rest //= kinds
-                if state[m] < inside:
-                    free[k] = m
-                    k += 1
-                else:
-                    v, chance, coefficient = atoms[state[m] - inside]
-                    share *= chance
-                    at[0] += w[0, j] * v
-                    at[1] += w[1, j] * v * coefficient
+            k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
-            best, least = 0, -1.0
-            for m in range(k):  # the first one is integrated in closed form
-                j = members[free[m]]
-                small = min(abs(w[0, j]), abs(w[1, j])) if bends else abs(w[0, j])
-                if small > least:
-                    best, least = m, small
-            if k > 0:
-                free[0], free[best] = free[best], free[0]
+            _steepest_first(free, members, k, w, bends)
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]
                 spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
                 ends[m, 0], ends[m, 1] = span[0], span[1]
-                count = 0
-                for c in table.corners:
-                    if span[0] <= c <= span[1]:
-                        corners[m, count] = c
-                        count += 1
-                if (span[0] == 0.0 or span[1] == 0.0) and not (
-                    count > 0 and np.any(corners[m, :count] == 0.0)
-                ):
-                    corners[m, count] = 0.0
-                    count += 1
-                counts[m, 0] = count
-                for c in table.bends:
-                    if span[0] < c < span[1]:
-                        corners[m, count] = c
-                        count += 1
-                counts[m, 1] = count
-            part[:], by_part[:] = 0.0, 0.0
-            if spherical and k > 2:
-                turned, axes = _turned(spread[:, :k])
-                _on(table, turned, at, t, bends, ends[:2], corners[:2], counts[:2], part, by_two)
-                for m in range(k):
-                    for unit in range(2):
-                        by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
-                by_two[:] = 0.0
-            else:
-                whole = spread[:, :k].copy()
-                _on(table, whole, at, t, bends, ends[:k], corners[:k], counts[:k], part, by_part)
+                _corners(table, span[0], span[1], corners[m], counts[m])
+            _free_part(table, spread[:, :k], at, t, bends, spherical, ends, corners, counts, part, by_part)
             found += share * part
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]

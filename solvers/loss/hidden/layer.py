@@ -1,6 +1,8 @@
-"""Means of hidden neurons and of their products with each other and with targets, and derivatives by the layer."""
+"""Means of hidden neurons, of their products with each other and with targets, and their derivatives."""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,28 @@ from ....theory.features.values.parts import Parts, all_transforms
 from ..methods.outputs import IntArray, Law
 from .boxes import by_patterns
 from .planes import Axis, add_block
-from .table import Table, table_of
+from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
 KAPPA = 32.0  # images of the sum on the right count e^-32
-RARE = 68.0  # those on the left have a weight of e^32
+RARE = 100.0  # those on the left have a weight of e^32, those of two neurons at once of e^64
 GROWTH = 9.0  # terms may outgrow the sum by e^9
 UNIT = 2.0**-53
 FIRST = 16  # frequencies to begin with
 MOST = 4096  # of a neuron by itself
+KEPT = 512  # transforms of so many frequencies are kept
+SAFE = 2.0  # changes may fall as slowly as by half
 _FALL = 16.0  # changes are not believed to fall faster than that when frequencies double
-FEW = {True: 5, False: 4}  # features that a pair may hear for exact integrals: polynomial densities, or not
+# Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then of
+# a neuron with targets, where a target with a kink counts as a density that is none. The last is that of laws of
+# atoms alone, and of normal ones, where the two sums of any pattern are two normal variables.
+FEW = {True: 5, False: 4}
+FEW_TARGETS = {True: 4, False: 3}
+FEW_ATOMS = 12
+PATTERNS = 2**14  # of features that are not independent
 
 
 @dataclass(frozen=True)
@@ -52,13 +62,16 @@ class Setting:
     tol: float
     most: float
     """Frequencies times features, for a pair."""
+    patterns: tuple[FloatArray, FloatArray] | None
+    """Of features that are not independent: which are on (r, n), and the probabilities (r,)."""
 
     @classmethod
-    def of(cls, law: Law, target: str, tol: float, most: float) -> "Setting":
+    def of(cls, law: Law, target: str, tol: float, most: float, bends: bool = True) -> "Setting":
         """Return the setting of a law; `target` is what is to be made of single features."""
+        patterns = None if law.independent or not bends else patterns_of(law)
         values = law.values
         table = table_of(values)
-        low, high = values.support
+        low, _ = values.support
         ends = (table.edges[0], table.edges[-1]) if table.edges.size else (0.0, 0.0)
         spans = np.array([[*ends, 1.0]]) if table.edges.size else np.empty((0, 3))
         atoms = np.array([[v, chance, 1.0] for v, chance in values.atoms], float).reshape(-1, 3)
@@ -76,8 +89,48 @@ class Setting:
         else:
             target = "identity"
         return cls(
-            law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol, most
-        )
+            law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol,
+            most, patterns,
+        )  # fmt: skip
+
+    def exact(self, heard: int, targets: bool) -> bool:
+        """Whether means over so many features are exact integrals, not sums over frequencies."""
+        split = targets and self.target_spans.shape[0] > 1
+        simple = self.law.values.discrete or (self.law.values == "normal" and not split)
+        if self.patterns is not None or (simple and heard <= FEW_ATOMS):
+            return True
+        smooth = self.table.degree >= 0 and not split
+        return heard <= (FEW_TARGETS if targets else FEW)[smooth]
+
+
+def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
+    """Return which features are on, (r, n), and the probabilities (r,), of features that are not independent.
+
+    Groups join one after the other; patterns that cannot reach `exactly` are left out on the way.
+    """
+    features, wanted = law.features, law.features.exactly
+    most = law.n if law.values.discrete or law.values == "normal" else FEW[bool(law.values.pieces)]
+    on, chances = np.zeros((1, law.n)), np.ones(1)
+    left = sum(int(block.patterns.sum(axis=1).max()) for block in features.blocks)
+    for block in features.blocks:
+        kept = block.weights > 0.0
+        table, shares = np.asarray(block.patterns, float)[kept], block.weights[kept]
+        left -= int(np.asarray(block.patterns).sum(axis=1).max())
+        on = np.repeat(on, shares.size, axis=0)
+        on[:, block.members] = np.tile(table, (chances.size, 1))
+        chances = np.outer(chances, shares).ravel()
+        if wanted is not None:
+            count = on.sum(axis=1)
+            possible = (count <= wanted) & (count + left >= wanted)
+            on, chances = on[possible], chances[possible]
+        if chances.size > PATTERNS:
+            rule = f"at most {PATTERNS:,} patterns where features are not independent and hidden neurons bend"
+            raise ValueError(f"`law` must have {rule}; got more, of {law.n} features.")
+    highest = int(on.sum(axis=1).max())
+    if highest > most:
+        rule = f"at most {most} features on at once where they are not independent, for {law.values!r} values"
+        raise ValueError(f"`law` must have {rule}; got {highest}.")
+    return on, chances / chances.sum()
 
 
 def _half(values: Values) -> Values:
@@ -93,7 +146,7 @@ def _half(values: Values) -> Values:
 def _taper(count: int) -> FloatArray:
     """Return weights that fall smoothly from 1 to 0: what is cut off then matters less than at a sharp edge.
 
-    They blur an activation over a period/count, to all orders, and change its mean by what is not smooth there.
+    They blur an activation over a period/count, to all orders: its mean changes by what is not smooth there.
     """
     x = (np.arange(count) / count - 0.2) / 0.8
     return np.asarray(0.5 * erfc(4.0 * (2.0 * x - 1.0)))
@@ -112,17 +165,24 @@ def _transforms(parts: Parts, z: ComplexArray) -> ComplexArray:
     return out.reshape((3, *z.shape))
 
 
+def _rms(law: Law, w: FloatArray, b: float) -> float:
+    """Return the root of the mean square of w x + b."""
+    mean = float(w @ law.mean)
+    if not law.independent:
+        return float(np.sqrt(max(float(w @ law.pairs @ w) + b * (2.0 * mean + b), 0.0)))
+    spread = float(w**2 @ (law.square - law.mean**2))
+    return float(np.sqrt((mean + b) ** 2 + max(spread, 0.0)))
+
+
 class Unit:
     """A hidden neuron z 1(z > t), z = w x + b, in units of the values, with its lattice of frequencies."""
 
     def __init__(self, setting: Setting, w: FloatArray, b: float, t: float):
         self.setting, self.w, self.b, self.t = setting, np.ascontiguousarray(w), float(b), float(t)
-        self.heard = np.flatnonzero(w)
+        self.heard = np.flatnonzero(w) if setting.law.independent else np.arange(w.size)
         self.p = setting.law.p[self.heard]
         law = setting.law
-        mean = float(w @ law.mean)
-        spread = float(w**2 @ (law.square - law.mean**2))
-        self.rms = float(np.sqrt((mean + self.b) ** 2 + max(spread, 0.0)))
+        self.rms = _rms(law, w, self.b)
         self._period: float | None = None
         self._s, self._phi = np.empty(0, np.complex128), np.empty((3, self.heard.size, 0), np.complex128)
 
@@ -172,9 +232,11 @@ class Unit:
     def frequencies(self, count: int) -> tuple[ComplexArray, ComplexArray]:
         """Return so many frequencies, and the transforms of the features heard at s w, (3, n, count)."""
         if self._s.size < count:
-            s = KAPPA / self.period + 2j * np.pi / self.period * np.arange(count)
-            self._phi = _transforms(self.setting.law.values.parts, np.outer(self.w[self.heard], s))
-            self._s = s
+            s = np.asarray(KAPPA / self.period + 2j * np.pi / self.period * np.arange(count), complex)
+            phi = _transforms(self.setting.law.values.parts, np.outer(self.w[self.heard], s))
+            if count > KEPT:  # many neurons would fill the memory
+                return s, phi
+            self._s, self._phi = s, phi
         return self._s[:count], self._phi[:, :, :count]
 
     def weight(self, s: ComplexArray) -> ComplexArray:
@@ -189,14 +251,21 @@ class Unit:
 
 @dataclass
 class Means:
-    """A mean, what it is off by, and its derivatives; `flux` is minus that by the threshold."""
+    """A mean of a product, what it is off by, and its derivatives; `flux` is minus that by the threshold."""
 
     value: float
     error: float
     by_b: FloatArray
     flux: FloatArray
     by_w: FloatArray
-    slope_error: float = 0.0
+    slope_error: float
+    method: str
+
+
+def _rounding(rms: float, found: FloatArray, by_w: FloatArray) -> float:
+    """Return what derivatives from exact integrals are off by."""
+    size = np.abs(found[1:]).sum() + np.abs(by_w).max(initial=0.0)
+    return float(2.0**-46 * (4.0 * rms + size))
 
 
 def _patterns(
@@ -218,10 +287,14 @@ def _patterns(
     return found, by_w
 
 
-def _all_patterns(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _all_patterns(setting: Setting, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return which features may be on, and the probabilities."""
+    if setting.patterns is not None:
+        return setting.patterns
     n = p.size
     on = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
-    return on, np.prod(np.where(on > 0.0, p, 1.0 - p), axis=1)
+    chances = np.prod(np.where(on > 0.0, p, 1.0 - p), axis=1)
+    return on[chances > 0.0], chances[chances > 0.0]
 
 
 def _sets(count: int, *which: Any) -> FloatArray:
@@ -242,21 +315,35 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     loud = np.full(either.size, np.nan)
     scale = one.rms * two.rms
     by_w = np.zeros((2, n))
-    few = FEW[setting.table.degree >= 0]
-    if either.size <= few or (law.values.discrete and either.size <= 12):
-        on, chances = _all_patterns(p)
-        kept = chances > 0.0
-        found, by = _patterns(setting, (w, b, t), on[kept], chances[kept], True, loud)
-        by_w[:, either] = by
-        error, slope_error = 2.0**-46 * scale, 2.0**-44 * (one.rms + two.rms) * np.sqrt(law.square.max())
+    if setting.exact(either.size, targets=False):
+        method, error, slope_error = "boxes", 0.0, 0.0
+        found, by = _patterns(setting, (w, b, t), *_all_patterns(setting, p), True, loud)
     else:
+        method = "lattice of pairs"
         found, by, error, slope_error = _by_lattice(setting, one, two, either, (w, b, t), slopes)
-        by_w[:, either] = by
-        error += 2.0**-46 * scale
-        slope_error += 2.0**-44 * (one.rms + two.rms)
+    by_w[:, either] = by
+    error += 2.0**-46 * scale
+    slope_error += _rounding(one.rms + two.rms, found, by)
     rest = np.setdiff1d(np.arange(n), either)
     by_w[:, rest] = found[1:3, None] * law.mean[rest]
-    return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error))
+    return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method)
+
+
+def least_terms(one: Unit, two: Unit) -> float:
+    """Return the terms that a pair takes at least: pieces of integrals, or the first two sums."""
+    setting, heard = one.setting, np.union1d(one.heard, two.heard)
+    if not setting.exact(heard.size, targets=False):
+        both = np.intersect1d(one.heard, two.heard).size
+        return 2.0 * FIRST**2 * 5.0 * max(both, 1)
+    if setting.patterns is not None:
+        on = setting.patterns[0].sum(axis=1)
+    else:
+        k = np.arange(heard.size + 1)
+        on = np.repeat(k, [comb(heard.size, int(one)) for one in k])
+    if setting.law.values.discrete:
+        return float(np.sum(len(setting.atoms) ** on))
+    pieces = max(setting.table.panels.size - 1, 1) * (4.0 if setting.table.degree >= 0 else SMOOTH)
+    return float(np.sum(pieces ** np.clip(on - 1.0, 0.0, 1.0 if setting.law.values == "normal" else None)))
 
 
 def _by_lattice(
@@ -275,8 +362,11 @@ def _by_lattice(
     a0, a1 = _none_and_one(p[alone1])
     b0, b1 = _none_and_one(p[alone2])
     c0, c1 = _none_and_one(p[both])
+
     # Patterns in which at most one feature of each kind is on, but three: exact.
-    pairs = lambda x, y: (np.repeat(x, y.size), np.tile(y, x.size))  # noqa: E731
+    def pairs(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
+        return np.repeat(x, y.size), np.tile(y, x.size)
+
     none = np.zeros((1, n))
     on = [none, _sets(n, alone1), _sets(n, alone2), _sets(n, both)]
     on += [_sets(n, *pairs(alone1, alone2)), _sets(n, *pairs(both, alone2)), _sets(n, *pairs(both, alone1))]
@@ -319,7 +409,7 @@ def _by_plane(
     parts = setting.law.values.parts
     shared_w, shared_p = np.ascontiguousarray(w[:, both]), np.ascontiguousarray(p[both])
     scale = one.rms * two.rms
-    found, count, now = np.full(5, np.inf), FIRST, np.full(5, np.inf)
+    found, count, now = np.full(6, np.inf), FIRST, np.full(5, np.inf)
     places = [np.searchsorted(unit.heard, either[kind]) for unit, kind in ((one, alone1), (two, alone2))]
 
     def axis(unit: Unit, at: IntArray, p: FloatArray, ones: FloatArray, zero: float, count: int) -> Axis:
@@ -328,20 +418,21 @@ def _by_plane(
         return Axis(np.ascontiguousarray(s), unit.weight(s), whole, ones @ phi[0, at], zero, unit.t)
 
     while True:
-        before, found, by_shared = found, np.zeros(5), np.zeros((2, both.size))
+        before, found, by_shared = found, np.zeros(6), np.zeros((2, both.size))
         along = np.zeros((2, 4, count), np.complex128)
         axis1 = axis(one, places[0], p[alone1], a1, a0, count)
         axis2 = axis(two, places[1], p[alone2], b1, b0, count)
         add_block(
-            parts.transform, parts.sides == 1, axis1, axis2, shared_w, shared_p, c0, c1, slopes, found, by_shared,
-            along,
+            parts.transform, parts.sides == 1, axis1, axis2, shared_w, shared_p, c0, c1, slopes, found,
+            by_shared, along,
         )  # fmt: skip
-        last, change = now, np.abs(found - before)
+        last, change = now, np.abs(found - before)[:5]
         now = change.copy()
         change = np.maximum(change, last / _FALL)
         if change[0] <= setting.tol * scale or 8.0 * count**2 * max(both.size, 1) > setting.most:
             break
         count *= 2
+    found, rounding = found[:5], 2.0**-50 * float(found[5])
     by_w = np.zeros((2, p.size))
     by_w[:, both] = by_shared
     if slopes:
@@ -358,8 +449,10 @@ def _by_plane(
                 which = side if other == 0 else 1 - side
                 by_w[which, kind] = np.sum((phi[1, at] * (less * x + ones[:, None] * y)).real, axis=1)
     images = 8.0 * np.exp(-KAPPA) * (one.period + abs(one.b)) * (two.period + abs(two.b))
-    error = float(change[0]) + images + 2.0**-40 * scale
-    slope_error = 4.0 * float(change.max()) + images + 2.0**-38
+    error = SAFE * float(change[0]) + images + rounding + 2.0**-44 * scale
+    rates = KAPPA / one.period + KAPPA / two.period
+    slope_error = 4.0 * SAFE * float(change.max()) + images * (1.0 + rates)
+    slope_error += 64.0 * rounding * (1.0 + rates) + 2.0**-40 * (one.rms + two.rms)
     return found, by_w, error, slope_error
 
 
@@ -374,10 +467,7 @@ def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[F
         if w != 0.0:
             places.append(np.clip([(unit.t - unit.b) / w], low, high))
         edges = np.unique(np.concatenate(places))
-        pieces = [
-            np.linspace(a, c, 1 + int(np.ceil((c - a) / step)))
-            for a, c in zip(edges, edges[1:], strict=False)
-        ]
+        pieces = [np.linspace(a, c, 1 + int(np.ceil((c - a) / step))) for a, c in pairwise(edges)]
         edges = np.unique(np.concatenate(pieces))
         gauss, rule = table.nodes[20, :20], table.weights[20, :20]
         width = np.diff(edges)[:, None]
@@ -400,7 +490,7 @@ def _by_line(
     single, both, double = kinds
     s0, s1, c0, c1, d0, d1 = chances
     w1, w2 = w
-    parts, size = setting.law.values.parts, p.size
+    size = p.size
     of_double = np.searchsorted(np.flatnonzero(w2), double)
 
     def on(z: FloatArray) -> FloatArray:
@@ -481,8 +571,10 @@ def _by_line(
     for at, j in enumerate(both):
         by_w[0, j] = s0 * c1[at] * np.sum(terms * (waves[at, 3] + flux_waves[at, 1])).real
         by_w[1, j] = s0 * c1[at] * np.sum(terms * s * waves[at, 2]).real
-    error = float(change[0]) + 2.0**-42 * scale
-    slope_error = 4.0 * float(change.max()) + 2.0**-40
+    rounding = 2.0**-49 * float(np.abs(terms * inner[0]).sum())
+    error = SAFE * float(change[0]) + rounding + 2.0**-44 * scale
+    slope_error = 4.0 * SAFE * float(change.max()) + 2.0**-42 * (first.rms + second.rms)
+    slope_error += 64.0 * rounding * (1.0 + KAPPA / second.period)
     return found, by_w, error, slope_error
 
 
@@ -505,6 +597,7 @@ class UnitMeans:
     slope_error: float
     active: float
     """P(z > t)."""
+    method: str
 
 
 def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
@@ -515,11 +608,9 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     target_means = law.p * setting.mean
     start = g0 + float(g[others] @ target_means[others])
     quiet = np.full(heard.size, np.nan)
-    few = 4 if setting.target_spans.shape[0] < 2 and setting.table.degree >= 0 else 3
-    exact = heard.size <= few or (law.values.discrete and heard.size <= 12)
+    exact = setting.exact(heard.size, targets=True)
     if exact:
-        on, chances = _all_patterns(p)
-        on, chances = on[chances > 0.0], chances[chances > 0.0]
+        on, chances = _all_patterns(setting, p)
     else:
         none, ones = _none_and_one(p)
         on = np.concatenate([np.zeros((1, heard.size)), np.eye(heard.size)])
@@ -536,7 +627,8 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     found, by = with_linear(g[heard], start)
     plain, _ = with_linear(np.zeros(heard.size), 1.0)
     mean, rate, targets, slopes = found[2], plain[1], by[1].copy(), by[0].copy()
-    by_b, flux, error, slope_error = found[1], found[3], 2.0**-46 * unit.rms, 2.0**-44
+    by_b, flux, error = found[1], found[3], 2.0**-46 * unit.rms
+    slope_error = _rounding(unit.rms + 1.0, plain, by)
     active = plain[1] - plain[3]
     if not exact:
         count, before, step = 32, np.full(3, np.inf), np.full(3, np.inf)
@@ -577,15 +669,19 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
         per_flux = unit.per_flux(s)
         flux += np.sum(weight * per_flux * (start * rest + linear)).real
         active += extra - np.sum(weight * per_flux * rest).real
-        error += float(max(change[0], change[2])) + 8.0 * np.exp(-KAPPA) * unit.period + 2.0**-42 * unit.rms
-        slope_error += 4.0 * float(change.max()) + 2.0**-40
+        rounding = 2.0**-49 * float(np.abs(weight * rest).sum()) + 2.0**-44 * unit.rms
+        images = 8.0 * np.exp(-KAPPA) * unit.period
+        error += SAFE * float(max(change[0], change[2])) + images + rounding
+        slope_error += 4.0 * SAFE * float(change.max()) + images
+        slope_error += 64.0 * rounding * (1.0 + KAPPA / unit.period) + 2.0**-42
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[heard] = targets
     by_w[heard] = slopes
     chance, cross = law.p[others], setting.cross
     own = g[others] * (chance * cross - law.mean[others] * target_means[others])
     by_w[others] = law.mean[others] * by_b + own * rate
-    return UnitMeans(mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active)
+    method = "boxes" if exact else "lattice of pairs"
+    return UnitMeans(mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, method)
 
 
 def _target_transforms(

@@ -4,8 +4,8 @@ With y = V h + c and targets t the loss of an output needs means of products onl
 
 .. math:: E (t_k - y_k)^2 = E t_k^2 + v_k' H v_k + c_k^2 - 2 v_k' T_k + 2 c_k v_k' \mu - 2 c_k E t_k
 
-with mu = E h, H = E h h' and T_k = E h t_k. The derivatives by the first layer are those of means of products,
-weighted with what the loss has of them.
+with mu = E h, H = E h h' and T_k = E h t_k. The derivatives by the first layer are those of these means,
+weighted with their coefficients in the loss.
 """
 
 from typing import Any
@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from ....theory import arguments
 from ....theory.arguments import FloatArray
+from ....theory.features.values.law import needed
 from ....theory.models import Model
 from ....theory.results import frozen, result
 from ...threads import each
 from ..methods.outputs import Law
-from .layer import Setting, Unit, pair_means, unit_means
+from .layer import Setting, Unit, least_terms, pair_means, unit_means
 
 __all__ = ["ESTIMATES", "TARGETS", "HiddenMeans", "hidden_means", "network_loss", "targets"]
 
@@ -29,10 +30,11 @@ ESTIMATES = {
     "lattice of pairs": "heuristic: what the last doublings of the frequencies changed, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
+_ROUNDING = 2.0**-46  # of sums over neurons and features
 # Losses and errors of outputs, derivatives of their mean and what these are off by, and the method.
 Found = tuple[FloatArray, FloatArray, dict[str, FloatArray] | None, float, str]
-# Frequencies of a pair times features, at most: some 10 ns each.
-WORK = 4e8
+# Terms of sums over frequencies, of some 10 ns each, for an output; those of all share them.
+WORK = 2.0**26
 
 
 def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str]:
@@ -86,21 +88,20 @@ class HiddenMeans:
 def _setting(
     model: Model, law: Law, name: str, tol: float, budget: float | None
 ) -> tuple[Setting, list[Unit]]:
+    """Return the law as kernels want it, and the hidden neurons, after checking."""
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
-    if not law.independent:
-        raise ValueError(
-            "`law` must be of independent features for hidden neurons that bend; got groups or `exactly`."
-        )
-    if law.values.transform is None:
-        raise ValueError(f"`law` must be of values with a transform; got {law.values!r}.")
-    most = WORK if budget is None else budget / max(model.n_hidden * (model.n_hidden + 1) / 2, 1)
-    setting = Setting.of(law, name, tol, most)
+    needed(law.values, "law", "transform")
+    pairs = model.n_hidden * (model.n_hidden + 1) // 2
+    setting = Setting.of(law, name, tol, (budget or WORK * model.n_outputs) / pairs)
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     weights = model.W_in * law.scale
     units = [
         Unit(setting, weights[i], float(model.b_in[i]), float(thresholds[i])) for i in range(model.n_hidden)
     ]
+    least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
+    if budget is not None and least > budget:
+        raise ValueError(f"`budget` must be at least {least:.3g} terms for this model; got {budget:g}.")
     return setting, units
 
 
@@ -128,6 +129,17 @@ def hidden_means(
     return HiddenMeans(*map(frozen, (mean, active, products, by_targets, errors, unit_errors)))
 
 
+def _targets_alone(setting: Setting, A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the means of f(x), and the means and mean squares of A f(x)."""
+    law = setting.law
+    square, mean = law.p * setting.square, law.p * setting.mean
+    if law.independent:
+        return mean, A @ mean, (A @ mean) ** 2 + A**2 @ (square - mean**2)
+    pairs = setting.mean**2 * law.features.pair_probability()
+    np.fill_diagonal(pairs, square)
+    return mean, A @ mean, np.einsum("ki,ij,kj->k", A, pairs, A)
+
+
 def network_loss(
     model: Model,
     law: Law,
@@ -144,9 +156,7 @@ def network_loss(
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
     weights = importance / model.n_outputs
     A = A * law.scale
-    square, target_mean = law.p * setting.square, law.p * setting.mean
-    target_means = A @ target_mean
-    target_squares = target_means**2 + (A**2) @ (square - target_mean**2)
+    target_mean, target_means, target_squares = _targets_alone(setting, A)
     # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_il target(x_l), and a constant.
     K = (V.T * weights) @ V
     g0, g = 2.0 * (V.T * weights) @ c, -2.0 * (V.T * weights) @ A
@@ -172,7 +182,7 @@ def network_loss(
     size, far = np.abs(V), np.abs(A).sum(axis=1) + np.abs(c)
     errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
     errors += (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
-    methods = ", ".join(sorted({"boxes" if max(u.heard.size for u in units) <= 4 else "lattice of pairs"}))
+    methods = ", ".join(sorted({one.method for one in (*found, *single)}))
     if not gradient:
         return losses, errors, None, 0.0, methods
     by_W, by_b_in, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
@@ -191,6 +201,14 @@ def network_loss(
         slope_error += one.slope_error * (abs(g0[i]) + np.abs(g[i]).sum())
     by_out = 2.0 * weights[:, None] * (V @ H - A @ T.T + np.outer(c, mean))
     by_b = 2.0 * weights * (c + shift - target_means)
+    # The readout's derivatives are off by what the means are; those of the first layer by what theirs are.
+    own = size @ H_errors + (np.abs(A).sum(axis=1) + np.abs(c))[:, None] * unit_errors
+    own += _ROUNDING * (size @ np.abs(H) + np.abs(A @ T.T) + np.abs(np.outer(c, mean)))
+    of_b = size @ unit_errors + _ROUNDING * (
+        np.abs(c) + size @ np.abs(mean) + np.abs(A) @ np.abs(target_mean)
+    )
+    slope_error *= max(1.0, float(law.scale.max()))
+    slope_error += 2.0 * float(np.max(weights * np.maximum(own.max(axis=1), of_b)))
     by = {"W_in": by_W * law.scale, "b_in": by_b_in, "W_out": by_out, "b": by_b}
     if model.tied:
         by = {"W_in": by["W_in"] + by_out.T, "b_in": by_b_in, "b": by_b}
@@ -203,29 +221,47 @@ def linear_loss(
     model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float
 ) -> Found:
     """Return the same for y = M x + b and targets that are no features, from second moments."""
-    if not law.independent:
-        raise ValueError(
-            "`law` must be of independent features where targets are not the features; got groups."
-        )
-    setting, weights = Setting.of(law, name, tol, 1.0), importance / model.n_outputs
-    M, b = model.M * law.scale, model.bias
+    setting, weights = Setting.of(law, name, tol, 1.0, False), importance / model.n_outputs
+    M, b, mean = model.M * law.scale, model.bias, law.mean
     A = A * law.scale
-    mean, spread = law.mean, law.square - law.mean**2
     target_mean = law.p * setting.mean
-    target_spread, cross = law.p * setting.square - target_mean**2, law.p * setting.cross - mean * target_mean
+    on = np.outer(law.p, law.p) if law.independent else law.features.pair_probability()
+    first = float(law.values.moment(1))
+    # Covariances of features, of targets, and of features with targets.
+    spread, target_spread, cross = (
+        _covariance(on, law.p, *one)
+        for one in (
+            (first, first, float(law.values.moment(2))),
+            (setting.mean, setting.mean, setting.square),
+            (first, setting.mean, setting.cross),
+        )
+    )
     shift = A @ target_mean - M @ mean - b
-    losses = shift**2 + A**2 @ target_spread + M**2 @ spread - 2.0 * (A * M) @ cross
-    sizes = shift**2 + A**2 @ target_spread + M**2 @ spread + 2.0 * np.abs(A * M) @ np.abs(cross)
-    errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-53 * sizes
+    parts = [np.sum(A @ target_spread * A, axis=1), np.sum(M @ spread * M, axis=1)]
+    parts += [-2.0 * np.sum(M @ cross * A, axis=1)]
+    losses = shift**2 + sum(parts)
+    sizes = shift**2 + np.sum(np.abs(parts), axis=0)
+    errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-52 * sizes
     if not gradient:
         return losses, errors, None, 0.0, "second moments"
     by_b = -2.0 * weights * shift
-    by_M = 2.0 * weights[:, None] * (M * spread - A * cross - shift[:, None] * mean) * law.scale
+    by_M = 2.0 * weights[:, None] * (M @ spread - A @ cross.T - shift[:, None] * mean) * law.scale
     by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
     by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
     by |= {"b_in": model.W_out.T @ by_b, "b": by_b}
-    error = 64.0 * 2.0**-53 * float(np.max(weights * (sizes + np.abs(shift)), initial=0.0))
+    far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))
+    error = 64.0 * 2.0**-52 * far * float(np.max(weights * (sizes + np.abs(shift) + 1.0), initial=0.0))
     return losses, errors, {key: frozen(one) for key, one in by.items()}, error, "second moments"
+
+
+def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
+    """Return the covariances of functions of features, from their means and that of their product if on.
+
+    `on` are the probabilities that two features are on.
+    """
+    found = first * second * (on - np.outer(p, p))
+    np.fill_diagonal(found, p * both - p**2 * first * second)
+    return np.asarray(found)
 
 
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:

@@ -1,7 +1,8 @@
 """The density of a law of values as polynomials, with the integrals that kernels of hidden layers need."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def table_of(values: Values) -> Table:
         low, high = values.reach
         edges = np.linspace(low, high, 1 + int(np.ceil((high - low) / WIDTH)))
         degree = -1
-        rows = np.array([_fitted(values, a, b) for a, b in zip(edges, edges[1:], strict=False)])
+        rows = np.array([_fitted(values, a, b) for a, b in pairwise(edges)])
         panels = _panels(values, low, high)
         corners = np.array([end for end in values.support if np.isfinite(end)])
         bends = np.setdiff1d(panels, corners)
@@ -123,10 +124,12 @@ def _panels(values: Values, low: float, high: float) -> FloatArray:
 def _fitted(values: Values, low: float, high: float) -> FloatArray:
     assert values.density is not None
     density = values.density
-    fit = np.polynomial.chebyshev.chebinterpolate(
-        lambda x: density(0.5 * (low + high) + 0.5 * (high - low) * np.asarray(x)), DEGREE
-    )
-    return np.asarray(np.polynomial.chebyshev.cheb2poly(fit))
+
+    def at(x: Any) -> Any:
+        return density(0.5 * (low + high) + 0.5 * (high - low) * np.asarray(x, float))
+
+    fit: Any = np.polynomial.chebyshev.chebinterpolate(at, DEGREE)
+    return np.asarray(np.polynomial.chebyshev.cheb2poly(fit), float)
 
 
 @shared

@@ -1,0 +1,214 @@
+"""What a network with hidden neurons that bend computes, and whether that beats computing a part exactly."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...solvers.loss import evaluator
+from ...solvers.loss.hidden.layer import Setting
+from ...solvers.loss.hidden.network import targets
+from ...solvers.loss.methods.outputs import Law
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features, as_features
+from ...theory.models import Model
+from ...theory.results import frozen, result
+from .. import networks
+from ..layouts import named
+from .read import answers, state_of
+
+__all__ = ["NetworkAudit", "audit_network", "naive_loss", "read_network"]
+
+_INPUTS, _SINGLE = 64, 1e-3
+
+
+@result
+class NetworkAudit:
+    """A network beside the naive solution, which computes as many targets as it has neurons for."""
+
+    model: Model
+    target: str
+    """What the outputs are to be."""
+    loss: float
+    """Exact expected loss: mean over outputs of importance times squared error."""
+    loss_error: float
+    """What `loss` is off by at most."""
+    per_output: FloatArray
+    """Expected squared error of each output, without importance."""
+    method: str
+    """How the loss was computed."""
+    zero_loss: float
+    """Loss of answering each output by the mean of its target."""
+    naive: float
+    """Loss of the naive solution; nan where features are not independent."""
+    naive_features: int
+    """How many features it computes."""
+    gradient_norm: float
+    """Length of the gradient by all weights, biases and thresholds."""
+
+    @property
+    def beats_naive(self) -> bool | None:
+        """Whether the loss is below that of the naive solution; None where that is not decided."""
+        if np.isnan(self.naive) or abs(self.loss - self.naive) <= self.loss_error:
+            return None
+        return self.loss < self.naive
+
+    @property
+    def sentence(self) -> str:
+        """What was found."""
+        if np.isnan(self.naive):
+            return f"Loss {self.loss:.6g}. For features that are not independent no naive solution is known."
+        naive = (
+            f"the naive solution, which computes {self.naive_features} of {self.model.n_features} features "
+            f"with as many neurons and answers the others by their means, {self.naive:.6g}"
+        )
+        gap = abs(self.loss - self.naive) / self.naive if self.naive else np.inf
+        if self.beats_naive is None:
+            return f"Loss {self.loss:.6g}, as {naive}."
+        side = "below" if self.beats_naive else "above"
+        by = f"{100.0 * gap:.3g} % {side} " if np.isfinite(gap) else f"{side} "
+        return f"Loss {self.loss:.6g}, {by}{naive}."
+
+
+def naive_loss(
+    law: Any, n_hidden: int, target: Any = "identity", n_outputs: int | None = None
+) -> tuple[float, int]:
+    r"""Return the loss of computing the targets of as many features as neurons allow, and how many these are.
+
+    The features are those whose targets matter most; all others are answered by their means. A feature takes
+    one hidden ReLU, or two where its target is no ReLU of it: \|x\| of values of both signs, or such a value
+    itself if it has no bounds.
+
+    Parameters
+    ----------
+    law : float or Features
+        Of independent features.
+    n_hidden : int
+        Number of hidden neurons.
+    target
+        As of `solvers.loss.evaluator`.
+    n_outputs : int, optional
+        By default one for each feature of the law.
+
+    Raises
+    ------
+    ValueError
+        If the features of `law` are not independent, or an argument is out of range.
+
+    Examples
+    --------
+    >>> naive_loss(Features(4, 0.1, "symmetric"), 2, "relu")     # E relu(x)^2 = p/6, of mean p/4
+    (0.008020833333333333, 2)
+    """
+    if not isinstance(law, Features):
+        raise ValueError(f"`law` must be Features; got {arguments.shown(law)}.")
+    n_hidden = arguments.integer("n_hidden", n_hidden, 1)
+    if not law.independent:
+        raise ValueError("`law` must be of independent features; got groups or `exactly`.")
+    outputs = law.n_features if n_outputs is None else arguments.integer("n_outputs", n_outputs, 1)
+    A, name = targets(target, outputs, law.n_features)
+    known = Law(law)
+    setting = Setting.of(known, name, 1e-12, 1.0)
+    spread = law.p * setting.square - (law.p * setting.mean) ** 2
+    importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
+    shares = (importance @ (A * law.scale) ** 2) * spread / outputs
+    low, high = law.values.support
+    two = low < 0.0 and (name == "abs" or (name == "identity" and not np.isfinite([low, high]).all()))
+    kept = min(n_hidden // (2 if two else 1), law.n_features)
+    order = np.argsort(-shares, kind="stable")
+    return float(np.sum(shares[order[kept:]])), int(kept)
+
+
+def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6) -> NetworkAudit:
+    """Return what a network is worth beside the naive solution.
+
+    Parameters
+    ----------
+    model : Model
+        With hidden neurons that bend and linear outputs.
+    law : float or Features
+    target
+        As of `solvers.loss.evaluator`.
+    tol : float, optional
+        Error to aim at, as there.
+
+    Raises
+    ------
+    ValueError
+        As `solvers.loss.evaluator` does.
+
+    Examples
+    --------
+    >>> one = Model([[1.0, 0.0]], hidden="relu", output="identity")
+    >>> found = audit_network(one, Features(2, 0.1, "symmetric"), "relu")
+    >>> round(found.loss, 9), round(found.naive, 9), found.beats_naive
+    (0.008333333, 0.008020833, False)
+    """
+    features = as_features(law, model.n_features)
+    found = evaluator(features, tol=tol)(model, gradient=True, target=target)
+    A, name = targets(target, model.n_outputs, model.n_features)
+    zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
+    f = evaluator(features)
+    nothing = f(zero, target=(A, name))
+    slope = f(zero, gradient=True, target=(A, name)).gradient
+    assert slope is not None
+    assert found.gradient is not None
+    means = -0.5 * model.n_outputs * slope["b"]  # importance times the targets' means
+    importance = (
+        features.importance
+        if model.n_outputs == model.n_features
+        else np.full(model.n_outputs, features.importance[0])
+    )
+    of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
+    naive, kept = np.nan, 0
+    if features.independent:
+        naive, kept = naive_loss(features, model.n_hidden, target, model.n_outputs)
+    length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
+    return NetworkAudit(
+        model=model,
+        target=target if isinstance(target, str) else f"a matrix of {name}",
+        loss=found.loss,
+        loss_error=found.error_estimate,
+        per_output=frozen(np.array(found.per_feature)),
+        method=found.method,
+        zero_loss=nothing.loss - float(np.mean(of_mean)),
+        naive=naive,
+        naive_features=kept,
+        gradient_norm=length,
+    )
+
+
+def read_network(
+    model: Any, layout: str | None, keys: Mapping[str, str] | None = None
+) -> tuple[str, list[Model]] | None:
+    """Return the layout and the instances of a network that bends, or None if what is given is none.
+
+    A live module must compute what its weights say.
+    """
+    if keys is not None or not (isinstance(model, str | Path | Mapping) or hasattr(model, "state_dict")):
+        return None
+    arrays = named(state_of(model))
+    if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays.values()):
+        return None
+    found = networks.recognised(arrays, layout)
+    if found is not None and callable(model) and hasattr(model, "children"):
+        _check(model, found[1])
+    return found
+
+
+def _check(module: Any, models: list[Model]) -> None:
+    """Refuse a live module that computes something else than its weights say."""
+    x = np.random.default_rng(0).uniform(-1.0, 1.0, (_INPUTS, models[0].n_features))
+    if len(models) > 1:
+        x = np.repeat(x[:, None], len(models), axis=1)
+    found = answers(module, x)
+    if found is None:
+        return
+    wanted = np.stack([one(x[:, k] if len(models) > 1 else x) for k, one in enumerate(models)], axis=1)
+    wanted = wanted if len(models) > 1 else wanted[:, 0]
+    if found.shape != wanted.shape or np.abs(found - wanted).max() > _SINGLE * np.abs(wanted).max():
+        raise ValueError(
+            f"`model` must compute what its weights say, {models[0]!r}; got a module of another function."
+        )
