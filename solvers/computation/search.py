@@ -193,7 +193,7 @@ def network_loss(
     >>> round(network_loss(one, law).loss, 12) == round(0.1 / 12, 12)
     True
     >>> round(network_loss(one, law, mixing=0.1 * np.ones((2, 2))).loss, 8)
-    0.01083333
+    0.01066667
     """
     law, name, M = _checked(law, target, mixing)
     known = arguments.instance("model", model, Model)

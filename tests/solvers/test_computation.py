@@ -4,12 +4,19 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize_scalar
 
 from superposition.solvers.computation import best_network, best_power, best_readout, network_loss, power_loss
 from superposition.solvers.computation.power import _value, points
 from superposition.solvers.computation.search import Aim, _descend, _starts, _unit
-from superposition.theory.computation import alike_loss, fan_network, loss_floor, rare_losses, shared_loss
+from superposition.theory.computation import (
+    alike_loss,
+    derive,
+    fan_network,
+    loss_floor,
+    rare_losses,
+    shared_loss,
+)
 from superposition.theory.features import Features, exclusive
 from superposition.theory.models import Model
 
@@ -162,6 +169,19 @@ def test_without_bias_something_does(p):
     assert found.floor < found.loss < found.naive
     # By no more than the mean is worth.
     assert found.loss > alike_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
+
+
+def test_without_bias_sharing_saves_a_share_of_order_p():
+    """Two features on one neuron: the share saved over p tends to the largest of the derived function."""
+    saved = derive.derive_unbiased().numeric()
+    best = minimize_scalar(lambda k: -saved(k), bounds=(0.0, 1.0), method="bounded")
+    for p in (1e-2, 1e-3):
+        found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
+        assert found.gain / p == pytest.approx(-best.fun, rel=3 * p, abs=1e-4)
+        # Either feature may be the first, and weights have no scale.
+        w = np.sort(np.abs(found.model.W_in[0]))
+        assert w[0] / w[1] == pytest.approx(best.x, abs=2 * p + 1e-3)
+        assert -best.fun < 3 / 8
 
 
 def test_a_fan_beats_the_naive_network_for_sizes():

@@ -490,6 +490,7 @@ TIES: dict[str, tuple[Any, float]] = {
 # What shows something that no function computes, and the test of what it shows.
 SHOWN: dict[str, str] = {
     "computation.derive_eigenvalues": "the spectrum behind the floor: test_computation",
+    "computation.derive_unbiased": "what sharing saves without bias: searched in solvers/test_computation",
     "computation.derive_fan": "the loss of a fan as p -> 0: brute force in test_computation",
     "codes.derive_row_weights": "what the proof of the loss bound needs of them: test_codes",
     "collisions.derive_conflict": "which of two shared weights gains: test_collisions",

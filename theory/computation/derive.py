@@ -10,7 +10,7 @@ from ..derivation import Derivation, derived, once, sp
 
 __all__ = [
     "derive_bent", "derive_eigenvalues", "derive_fan", "derive_moments", "derive_readout", "derive_shared",
-    "derive_single",
+    "derive_single", "derive_unbiased",
 ]  # fmt: skip
 
 # The target of x is the first times x where x > 0, and the second times -x where x < 0.
@@ -187,3 +187,24 @@ def derive_shared() -> Derivation:
     if sp.simplify(sp.diff(cost, w).subs(w, best)) != 0:
         raise AssertionError
     return derived(sp.Matrix([best, sp.factor(sp.simplify(cost.subs(w, best)))]))
+
+
+@once
+def derive_unbiased() -> Derivation:
+    """Derive what the neuron ReLU(x_1 + k x_2) saves for two targets ReLU(x), without bias, at small p.
+
+    It is a share of the naive loss over p, to leading order: p^2 (h . t over both features on) against what
+    k = 0 has. The square of h is (1 + k^2) p/6 for all p, so that the loss is least where the products of h
+    with the targets are largest. 0 <= k <= 1.
+
+    >>> derive_unbiased().expression
+    k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))
+    """
+    k, x, s = sp.symbols("k x s", positive=True)
+    both = sp.integrate(sp.expand((x + k * s) ** 2), (x, 0, 1), (s, 0, 1))
+    # x_1 = x > 0 and x_2 = -s < 0: on where x > k s; and the other way round: on where s < k x.
+    first = sp.integrate(sp.integrate(sp.expand((x - k * s) * x), (x, k * s, 1)), (s, 0, 1))
+    second = sp.integrate(sp.integrate(sp.expand((k * x - s) * k * x), (s, 0, k * x)), (x, 0, 1))
+    product = (both + first + second) / 4 / (1 + k**2)
+    share = 12 * product
+    return Derivation(sp.factor(sp.simplify(share - share.subs(k, 0))), (k,), ("p is small.",))
