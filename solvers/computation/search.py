@@ -35,6 +35,8 @@ _NEAR = 1e-2
 _CUT = 1e-11
 # Losses that differ by less, relatively, count as the same end.
 _SAME = 1e-6
+# Neurons whose mean square is below this, in units of their weights' squares, are dead: nothing is read of them.
+_DEAD = 1e-20
 _EPS = (0.5, 0.1)  # of the fans among the starts
 
 
@@ -101,11 +103,15 @@ class Aim:
         if self.bias:
             H = H - np.outer(found.mean, found.mean)
             T = T - np.outer(found.mean, self.moments.mean)
-        size = np.sqrt(np.maximum(np.diag(found.products), 1e-300))
-        values, vectors = np.linalg.eigh(H / np.outer(size, size))
-        kept = values > _CUT * max(values[-1], 1e-300)
-        inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-        V = (inverse @ (T / size[:, None])).T / size
+        square = np.diag(found.products)
+        live = square > _DEAD * ((U * self.law.scale) ** 2).sum(axis=1) + _DEAD * b_in**2
+        V = np.zeros((F, U.shape[0]))
+        if live.any():
+            size = np.sqrt(square[live])
+            values, vectors = np.linalg.eigh(H[np.ix_(live, live)] / np.outer(size, size))
+            kept = values > _CUT * max(values[-1], 1e-300)
+            inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+            V[:, live] = (inverse @ (T[live] / size[:, None])).T / size
         return V, (self.moments.mean - V @ found.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:

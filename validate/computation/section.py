@@ -116,9 +116,9 @@ def _show_unbiased(ds: xr.Dataset) -> Shown:
     table = frame.pivot(index="p", columns="per_neuron", values="saved").reset_index()
     table.columns = [str(one) for one in table.columns]
     cells = Table.of(
-        "Share of the naive loss that the best known network without bias saves",
+        "Share of the naive loss saved without bias, by the better of two closed forms",
         table.map(lambda cell: f"{cell:.3g}"),
-        "By p and by features for each neuron; closed forms, exact but for roundings. The floor is 3p/8 in "
+        "By p and by features for each neuron; exact but for roundings. The floor is 3p/8 in "
         "each column. With an output bias every entry is 0, and so is the floor.",
     )
     caption = "Best of two closed forms: readout of dropped targets, or a constant neuron."
