@@ -35,7 +35,7 @@ _NEAR = 1e-2
 _CUT = 1e-11
 # Losses that differ by less, relatively, count as the same end.
 _SAME = 1e-6
-# Neurons whose mean square is below this, in units of their weights' squares, are dead: nothing is read of them.
+# Neurons whose mean square is below this, in units of their weights' squares, are dead and are not read.
 _DEAD = 1e-20
 _EPS = (0.5, 0.1)  # of the fans among the starts
 
