@@ -14,7 +14,10 @@ from .report import full_names
 __all__ = ["GALLERY", "write_gallery"]
 
 # In the order of the documentation.
-GALLERY = ("rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal")
+GALLERY = (
+    "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal",
+    "computation",
+)  # fmt: skip
 
 
 @as_annotated

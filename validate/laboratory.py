@@ -28,7 +28,10 @@ __all__ = [
     "version",
 ]  # fmt: skip
 
-PHENOMENA = ("rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu", "unequal")
+PHENOMENA = (
+    "rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu", "unequal",
+    "computation",
+)  # fmt: skip
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 
 PARTS = "parts"  # what is kept of the finished topics and rows of a report, in its folder

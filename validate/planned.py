@@ -241,8 +241,8 @@ EXACT = "exact losses are computed to 1e-6, by code that has changed"
 SUMS = "sums are taken in another order"
 SINGLE = (
     "processors round products of single precision differently: on one of them the numbers come out bit for "
-    "bit, on another 3300 steps amplify that along flat directions; the limit was chosen when the differences "
-    "of two processors had been seen, 7e-5 at most"
+    "bit, on another 3300 steps amplify that along flat directions; the limit was chosen when the "
+    "differences of two processors had been seen, 7e-5 at most"
 )
 EARLY = (
     "processors round products of single precision differently; the limit was chosen when the differences of "

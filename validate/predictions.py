@@ -207,6 +207,28 @@ def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     return columns
 
 
+def _computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    import numpy as np
+
+    computation = theory.computation
+
+    def loss(network: str, target: str = "relu") -> Any:
+        return computation.alike_loss(network, p, n_features, n_hidden, target=target)
+
+    unbiased = np.minimum(loss("readout"), loss("constant"))
+    points = zip(n_features.tolist(), n_hidden.tolist(), strict=True)
+    fans = [computation.rare_losses(*point, target="abs").fan for point in points]
+    return {
+        "floor": loss("floor"),
+        "naive": loss("naive"),
+        "unbiased_naive": loss("unbiased"),
+        "unbiased": unbiased,
+        "abs_floor": loss("floor", "abs"),
+        "abs_naive": np.minimum(loss("naive", "abs"), loss("pairs", "abs")),
+        "abs_fan": p * np.array(fans),
+    }
+
+
 def _on(allowed: str) -> Parameter:
     return Parameter("p", f"probability that a feature is on, in {allowed}")
 
@@ -349,6 +371,20 @@ PREDICTIONS: dict[str, Prediction] = {
             "recovery_ratio": "ratio above which message passing recovers all features",
         },
         _decoders,
+    ),
+    "computation": Prediction(
+        "n ReLU neurons with a linear readout for F functions, uniform on [-1, 1]: squared loss per feature",
+        (_on("(0, 1]"), _features("at least 1"), _neurons("from 1 to n_features")),
+        {
+            "floor": "for ReLU(x): no n functions are below, whatever computes them; Fan (1949)",
+            "naive": "n targets from a neuron each and the means of the others: the floor",
+            "unbiased_naive": "without output bias: n targets, and 0 for the others; Bhagat et al. (2026)",
+            "unbiased": "without output bias: others read from the neurons, or a neuron that is constant",
+            "abs_floor": "for |x|: no n functions are below",
+            "abs_naive": "for |x|: a neuron serves one feature, two for |x| in full",
+            "abs_fan": "for |x|: best known network as p -> 0, to leading order in p",
+        },
+        _computation,
     ),
     "noise": Prediction(
         "Hidden noise: how fast it makes encodings sparse, loss summed over features",

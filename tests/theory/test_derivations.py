@@ -15,7 +15,7 @@ import pytest
 
 from superposition import theory
 from superposition.theory.derivation import Derivation
-from superposition.theory.features import VALUES
+from superposition.theory.features import VALUES, Features
 from superposition.theory.features.values import named
 from superposition.theory.features.values.law import transforms_at
 
@@ -34,6 +34,9 @@ FUNCTIONS = _functions()
 
 # Arguments of those that need some.
 CALLS: dict[str, list[tuple[Any, ...]]] = {
+    "computation.derive_fan": [("abs",), ("mixed",)],
+    "computation.derive_moments": [("relu",), ("abs",), ("mixed",)],
+    "computation.derive_single": [("relu",), ("abs",), ("mixed",)],
     "decoders.derive_posterior": [(values,) for values in VALUES],
     "features.derive_eigenvalues": [("covariance",), ("second_moment",)],
     "features.derive_value_moment": [(values,) for values in VALUES],
@@ -63,6 +66,38 @@ def _power_sums(w: Any, *orders: int) -> dict[str, Any]:
 
 def _bipolar(std: float, *orders: int) -> dict[str, Any]:
     return {f"mu{k}": mp.mpf(std) ** k for k in orders}
+
+
+def computation_moments(draw, target):
+    p = _logarithmic(draw, 1e-12, 1.0)
+    law = Features(1, p, "symmetric")
+    made = {"target": "relu", "mixing": [[1.0]]} if target == "mixed" else {"target": target}
+    found = theory.computation.target_moments(law, **made)
+    return {"p": p}, [found.mean[0], found.second[0, 0], found.covariance[0, 0]]
+
+
+def computation_single(draw, target):
+    p = _logarithmic(draw, 1e-12, 1.0)
+    return {"p": p}, theory.computation.alike_loss("naive", p, 1, 1, target=target)
+
+
+def computation_readout(draw):
+    """Take v and mu of ReLU at p, whose closed form has nothing else."""
+    p, n = _logarithmic(draw, 1e-12, 1.0), int(draw.integers(1, 400))
+    exact = mp.mpf(p)
+    values = {"mu": exact / 4, "n": n, "v": exact / 6 - exact**2 / 16}
+    return values, theory.computation.alike_loss("readout", p, n + 1, n) * (n + 1)
+
+
+def computation_bent(draw):
+    a, left = theory.computation.rare.bent()
+    return {"a": a}, [left, None]
+
+
+def computation_shared(draw):
+    g = int(draw.integers(2, 1000))
+    found = theory.computation.shared_loss(g, 1)
+    return {"k": mp.cbrt(g - 1)}, [found.weight, mp.mpf(found.loss) * 10]
 
 
 def codes_pair_cost(draw):
@@ -409,6 +444,11 @@ TIES: dict[str, tuple[Any, float]] = {
     "codes.derive_relu_bound": (codes_relu_bound, 1e-12),
     "collisions.derive_initial_moments": (collisions_initial_moments, 1e-14),
     "collisions.derive_overlap": (collisions_overlap, 1e-13),
+    "computation.derive_bent": (computation_bent, 1e-13),
+    "computation.derive_moments": (computation_moments, 1e-14),
+    "computation.derive_readout": (computation_readout, 1e-13),
+    "computation.derive_shared": (computation_shared, 1e-14),
+    "computation.derive_single": (computation_single, 1e-14),
     "features.derive_chernoff_bound": (features_chernoff_bound, 1e-12),
     "features.derive_eigenvalues": (features_eigenvalues, 1e-13),
     "decoders.derive_line_loss": (decoders_line_loss, 1e-10),
@@ -449,6 +489,9 @@ TIES: dict[str, tuple[Any, float]] = {
 
 # What shows something that no function computes, and the test of what it shows.
 SHOWN: dict[str, str] = {
+    "computation.derive_eigenvalues": "the spectrum behind the floor: test_computation",
+    "computation.derive_unbiased": "what sharing saves without bias: searched in solvers/test_computation",
+    "computation.derive_fan": "the loss of a fan as p -> 0: brute force in test_computation",
     "codes.derive_row_weights": "what the proof of the loss bound needs of them: test_codes",
     "collisions.derive_conflict": "which of two shared weights gains: test_collisions",
     "collisions.derive_shared_neuron": "that the ratio of two weights rests without l1: test_collisions",

@@ -218,6 +218,8 @@ def test_an_unknown_device_is_refused(capsys, tmp_path):
         ("noise --n-features 4 --n-hidden P --noise-std 0.1", "at least n_features - 1", "3", "2"),
         ("noise --n-features 4 --n-hidden 4 --noise-std P", "(0, 1e30]", "1e30", "0 2e30"),
         ("noise --n-features 4 --n-hidden 4 --noise-std 1 --learning-rate P", "(0, 1e60]", "1", "0 2e60"),
+        ("computation --p P --n-features 4 --n-hidden 2", "(0, 1]", "1e-9 1", "0 1.1"),
+        ("computation --p 0.1 --n-features 4 --n-hidden P", "from 1 to n_features", "1 4", "0 5"),
         ("unequal --alpha P --n-features 4 --n-hidden 2", "[0, 20]", "", "-1 21"),
         ("unequal --alpha 1 --n-features 4 --n-hidden P", "from 1 to n_features - 1", "3", "0 4"),
         ("unequal --alpha 1 --n-features 4 --n-hidden 2 --number-on P", "(0, n_features]", "", "0 5 1e-100"),

@@ -95,6 +95,7 @@ BASE = {
     "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "interface": {},
+    "predict computation": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
     "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
 }
 SLOW = {

@@ -1,0 +1,210 @@
+r"""Mean fourth (or any even) power of the error for two features, exactly: outside of the theorem on squares.
+
+Given which features are on, the error is a polynomial of the values between the lines where a neuron turns on
+and the axes, where the target bends. Gauss points on the pieces integrate it without error: along one value
+between the places of the lines, then along the other between the places where these places meet each other or
+leave the square.
+"""
+
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.models import Model
+from ..results import frozen, result
+
+__all__ = ["PowerNetwork", "best_power", "power_loss"]
+
+_TARGETS = {"relu": lambda x: np.maximum(x, 0.0), "abs": np.abs}
+_MOST = 8  # the largest power
+
+
+@result
+class PowerNetwork:
+    """The best network of two features that a search found for a power of the error; see `best_power`."""
+
+    model: Model
+    """The network."""
+    loss: float
+    """Mean over outputs of the mean power of the error: per feature."""
+    naive: float
+    """Of the network whose neuron is one target, with the best bias for the other."""
+
+
+def _edges(places: FloatArray) -> FloatArray:
+    """Return -1, 0 and 1 and the places between them, in order."""
+    return np.unique(np.r_[-1.0, 0.0, 1.0, places[np.abs(places) < 1.0]])
+
+
+def _nodes(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return Gauss points and weights between edges, for the mean over [-1, 1]."""
+    x, w = np.polynomial.legendre.leggauss(count)
+    half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    return (middle + half * x).ravel(), (half * w).ravel() / 2
+
+
+def _places(rows: FloatArray, b: FloatArray) -> FloatArray:
+    """Return where w x + b is 0, for those that depend on x."""
+    moves = np.abs(rows) > 1e-300
+    with np.errstate(over="ignore"):
+        found = -b[moves] / rows[moves]
+    return np.asarray(found[np.isfinite(found)])
+
+
+def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
+    """Return inputs and weights whose sum is the mean of any polynomial of that degree on each piece."""
+    order = power // 2 + 2
+    inputs, weights = [np.zeros((1, 2))], [np.array([(1 - p) ** 2])]
+    for k in range(2):
+        x, w = _nodes(_edges(_places(U[:, k], b)), order)
+        inputs.append(x[:, None] * np.eye(2)[k])
+        weights.append(p * (1 - p) * w)
+    meets = [_places(U[:, 0], b + U[:, 1] * side) for side in (-1.0, 0.0, 1.0)]
+    for i, j in combinations(range(len(b)), 2):
+        meets.append(
+            _places(
+                np.array([U[i, 0] * U[j, 1] - U[j, 0] * U[i, 1]]), np.array([b[i] * U[j, 1] - b[j] * U[i, 1]])
+            )
+        )
+    for x, w in zip(*_nodes(_edges(np.concatenate(meets)), order), strict=True):
+        y, v = _nodes(_edges(_places(U[:, 1], b + U[:, 0] * x)), order)
+        inputs.append(np.column_stack([np.full(y.size, x), y]))
+        weights.append(p * p * w * v)
+    return np.concatenate(inputs), np.concatenate(weights)
+
+
+def _value(
+    U: FloatArray, b: FloatArray, V: FloatArray, c: FloatArray, p: float, power: int, target: str
+) -> tuple[float, tuple[FloatArray, ...]]:
+    """Return the mean power of the error and its derivatives by U, b, V and c."""
+    x, w = points(U, b, p, power)
+    z = x @ U.T + b
+    h = np.maximum(z, 0.0)
+    error = h @ V.T + c - _TARGETS[target](x)
+    slope = power * w[:, None] * error ** (power - 1) / 2
+    back = (slope @ V) * (z > 0)
+    return float(w @ (error**power).sum(axis=1)) / 2, (back.T @ x, back.sum(0), slope.T @ h, slope.sum(0))
+
+
+def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") -> float:
+    """Mean power of the error, exactly, for two independent features that are uniform on [-1, 1] when on.
+
+    Parameters
+    ----------
+    model : Model
+        Of two features and two outputs, with hidden neurons "relu" and the output "identity".
+    p : float
+        Probability that a feature is on, in (0, 1].
+    power : int, optional
+        Even, from 2 to 8.
+    target : {"relu", "abs"}, optional
+        Function of each feature that the outputs should be.
+
+    Returns
+    -------
+    float
+        Mean over the two outputs; relative error some hundred roundings, as all terms are positive.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the model is another one.
+
+    Examples
+    --------
+    >>> shared = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
+    >>> alone = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
+    >>> [round(power_loss(one, 0.01) / 0.01, 6) for one in (shared, alone)]
+    [0.012635, 0.05]
+    >>> [round(power_loss(one, 1e-9, power=2) / 1e-9, 6) for one in (shared, alone)]
+    [0.083333, 0.083333]
+    """
+    known = arguments.instance("model", model, Model)
+    if (known.n_features, known.n_outputs, known.hidden, known.output) != (2, 2, "relu", "identity"):
+        rule = "two features, two outputs, ReLU neurons and a linear output"
+        raise ValueError(f"`model` must have {rule}; got {known!r}.")
+    on = arguments.number("p", p, 0.0, 1.0, brackets="(]")
+    goal = arguments.choice("target", target, tuple(_TARGETS))
+    return _value(known.W_in, known.b_in, known.W_out, known.b, on, _even(power), goal)[0]
+
+
+def _even(power: int) -> int:
+    found = arguments.integer("power", power, 2, _MOST)
+    if found % 2:
+        raise ValueError(f"`power` must be even; got {found}.")
+    return found
+
+
+def best_power(
+    p: float,
+    *,
+    power: int = 4,
+    target: str = "relu",
+    starts: int = 2,
+    rng: np.random.Generator | int | None = None,
+) -> PowerNetwork:
+    """Search for the best single ReLU neuron for two features, for an even power of the error.
+
+    Parameters
+    ----------
+    p, power, target : optional
+        As in `power_loss`.
+    starts : int, optional
+        Random starts, beside the naive neuron and the sum of both features.
+    rng : numpy.random.Generator or int, optional
+        Of the starts.
+
+    Returns
+    -------
+    PowerNetwork
+        With biases of the neuron and of the readout; an upper bound on the least loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> found = best_power(0.01, starts=2, rng=0)
+    >>> found.loss < 0.4 * found.naive, found.model.W_in.round(2)
+    (True, array([[1., 1.]]))
+    """
+    on = arguments.number("p", p, 0.0, 1.0, brackets="(]")
+    goal, even = arguments.choice("target", target, tuple(_TARGETS)), _even(power)
+    count, generator = arguments.integer("starts", starts, 0), arguments.generator("rng", rng)
+
+    def value(z: FloatArray) -> tuple[float, FloatArray]:
+        found, (by_U, by_b, by_V, by_c) = _value(z[None, :2], z[2:3], z[3:5, None], z[5:], on, even, goal)
+        return found / on, np.r_[by_U.ravel(), by_b, by_V.ravel(), by_c] / on
+
+    def ended(z: FloatArray, held: bool) -> tuple[float, FloatArray]:
+        bounds = [(None, None)] * 7
+        if held:
+            bounds[2] = (0.0, 0.0)
+        end = minimize(
+            value, z, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-10}
+        )
+        return float(end.fun), end.x
+
+    # The target that is dropped has a bias, and nothing else.
+    naive = minimize_scalar(
+        lambda c: value(np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, c]))[0],
+        bounds=(0.0, 1.0),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    alone = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, float(naive.x)])
+    begun = [alone, np.array([1.0, 1.0, 0.0, 0.5, 0.5, 0.0, 0.0])]
+    begun += [generator.normal(size=7) for _ in range(count)]
+    ends = [ended(z, held) for z in begun for held in (True, False)]
+    loss, z = min(ends, key=lambda end: end[0])
+    size = np.abs(z[:2]).max() or 1.0
+    model = Model(
+        frozen(z[None, :2] / size), b_in=z[2] / size, hidden="relu", W_out=z[3:5, None] * size, b=z[5:],
+        output="identity",
+    )  # fmt: skip
+    return PowerNetwork(model, min(loss, float(naive.fun)) * on, float(naive.fun) * on)

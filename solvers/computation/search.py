@@ -1,0 +1,414 @@
+r"""Best networks of few features: descents on the exact loss, with the readout at its best all the way.
+
+At a given hidden layer the best readout solves linear equations in means of products. The loss at the best
+readout is then a function of the hidden layer alone, and its gradient is that of the loss at this readout
+(variable projection). A hidden bias of 0 is a kink: a neuron with bias below 0 is off where no feature is on.
+Descents therefore run with biases held at 0 as well, and biases that end near 0 are set to it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.computation import fan_network, loss_floor, target_moments
+from ...theory.computation.floor import TARGETS
+from ...theory.computation.rare import bent
+from ...theory.features import Features
+from ...theory.models import Model
+from ..loss.evaluator import Loss
+from ..loss.hidden.network import hidden_means
+from ..loss.networks import Networks
+from ..results import Status, frozen, result
+
+__all__ = ["Network", "best_network", "best_readout", "network_loss"]
+
+# Features up to which the means of two neurons' product are exact and take milliseconds.
+_MOST = 5
+# Hidden biases below this share of a neuron's largest weight are set to 0, where the loss has a kink.
+_NEAR = 1e-2
+# Eigenvalues of the neurons' covariance below this share of the largest are not inverted.
+_CUT = 1e-11
+# Losses that differ by less, relatively, count as the same end.
+_SAME = 1e-6
+# Neurons whose mean square is below this, in units of their weights' squares, are dead and are not read.
+_DEAD = 1e-20
+_EPS = (0.5, 0.1)  # of the fans among the starts
+
+
+@result
+class Network:
+    """The best network that a search found, with the bound below it; see `best_network`."""
+
+    model: Model
+    """The network."""
+    loss: float
+    """Its loss per feature: the mean over outputs of importance times the squared error."""
+    error_estimate: float
+    """What the loss is off by."""
+    floor: float
+    """What no n functions are below: `theory.computation.loss_floor`."""
+    naive: float
+    """The least loss of networks whose neurons serve one feature each, or none, at their best readout."""
+    hits: int
+    """Descents that ended at this loss."""
+    starts: int
+    """Descents in all."""
+    gradient_norm: float
+    """Largest derivative by a free weight of the hidden layer, in units of the mean variance of the targets.
+
+    Biases of 0, where the loss has a kink, are not free. It is inf where a naive network was the best.
+    """
+    status: Status
+    """Whether the gradient is as small as was asked for."""
+
+    @property
+    def message(self) -> str:
+        """The status as a sentence."""
+        return str(self.status.value)
+
+    @property
+    def gain(self) -> float:
+        """Share of the naive loss that the network saves."""
+        return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
+
+
+class Aim:
+    """The loss of networks at one law for targets f(x) + M x; arguments are known to be right."""
+
+    def __init__(self, law: Features, target: str, mixing: FloatArray | None, bias: bool, tol: float):
+        self.law, self.target, self.mixing, self.bias = law, target, mixing, bias
+        self.evaluate, self.tol = Networks(law, tol=tol), tol
+        self.moments = target_moments(law, target, mixing=mixing)
+        self.plain = None if mixing is None else np.zeros((law.n_features, law.n_features))
+        self.shared = np.zeros(law.n_features)  # 2 E f(x_k) (M x)_k
+        if mixing is not None:
+            alone = target_moments(law, target).second + mixing @ law.second_moment_matrix() @ mixing.T
+            self.shared = (self.moments.second - alone).diagonal()
+
+    def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return V and c of least loss, of least norm where there are several."""
+        F = self.law.n_features
+        model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
+        found = hidden_means(model, self.evaluate.law(F), self.target, self.tol)
+        by_targets = found.by_targets
+        if self.mixing is not None:
+            also = hidden_means(model, self.evaluate.law(F), "identity", self.tol).by_targets
+            by_targets = by_targets + also @ self.mixing.T
+        H, T = found.products, by_targets
+        if self.bias:
+            H = H - np.outer(found.mean, found.mean)
+            T = T - np.outer(found.mean, self.moments.mean)
+        square = np.diag(found.products)
+        live = square > _DEAD * ((U * self.law.scale) ** 2).sum(axis=1) + _DEAD * b_in**2
+        V = np.zeros((F, U.shape[0]))
+        if live.any():
+            size = np.sqrt(square[live])
+            values, vectors = np.linalg.eigh(H[np.ix_(live, live)] / np.outer(size, size))
+            kept = values > _CUT * max(values[-1], 1e-300)
+            inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+            V[:, live] = (inverse @ (T[live] / size[:, None])).T / size
+        return V, (self.moments.mean - V @ found.mean if self.bias else np.zeros(F))
+
+    def loss(self, model: Model, gradient: bool = False) -> Loss:
+        """Return the loss, for f(x) + M x as that for f(x) and for M x less that for 0."""
+        found = self.evaluate(model, gradient=gradient, target=self.target)
+        if self.mixing is None:
+            return found
+        mixed = self.evaluate(model, gradient=gradient, target=self.mixing)
+        none = self.evaluate(model, gradient=gradient, target=self.plain)
+        slopes = None
+        if gradient:
+            one, two, three = found.gradient or {}, mixed.gradient or {}, none.gradient or {}
+            slopes = {key: frozen(one[key] + two[key] - three[key]) for key in one}
+        each = found.per_feature + mixed.per_feature - none.per_feature + self.shared
+        errors = found.per_feature_error + mixed.per_feature_error + none.per_feature_error
+        return Loss(
+            found.loss + mixed.loss - none.loss + float(np.mean(self.law.importance * self.shared)),
+            found.error_estimate + mixed.error_estimate + none.error_estimate,
+            frozen(np.maximum(each, 0.0)),
+            frozen(errors),
+            slopes,
+            None,
+            found.method,
+        )
+
+    def network(self, U: FloatArray, b_in: FloatArray) -> Model:
+        """Return the network with this hidden layer and its best readout."""
+        V, c = self.readout(U, b_in)
+        return Model(U, b_in=b_in, hidden="relu", W_out=V, b=c, output="identity")
+
+
+def _checked(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
+    found = arguments.instance("law", law, Features)
+    if not found.independent:
+        raise ValueError("`law` must be of independent features; got groups or `exactly`.")
+    name = arguments.choice("target", target, TARGETS)
+    n = found.n_features
+    if mixing is not None:
+        mixing = arguments.real("mixing", arguments.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
+    return found, name, mixing
+
+
+def network_loss(
+    model: Model,
+    law: Features,
+    target: str = "relu",
+    *,
+    mixing: npt.ArrayLike | None = None,
+    gradient: bool = False,
+    tol: float = 1e-9,
+) -> Loss:
+    r"""Exact loss of a network with a linear readout for the targets f(x) + M x.
+
+    It is the loss for f(x), plus that for M x, less that for 0, plus twice E f(x)' M x: all are exact.
+
+    Parameters
+    ----------
+    model : Model
+        With hidden neurons "relu" and the output "identity", one output for each feature.
+    law : Features
+        Of independent features.
+    target : {"relu", "abs", "identity"}, optional
+        The function f.
+    mixing : (n_features, n_features) array_like of float, optional
+        M; the identity for x + ReLU(x), None for 0.
+    gradient : bool, optional
+        Whether to return the derivatives by W_in, b_in, W_out and b.
+    tol : float, optional
+        As of `solvers.loss.evaluator`.
+
+    Returns
+    -------
+    Loss
+        Its `estimate` says how its error is known.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or does not fit the others.
+
+    Examples
+    --------
+    >>> law = Features(2, 0.1, "symmetric")
+    >>> one = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
+    >>> round(network_loss(one, law).loss, 12) == round(0.1 / 12, 12)
+    True
+    >>> round(network_loss(one, law, mixing=0.1 * np.ones((2, 2))).loss, 8)
+    0.01066667
+    """
+    law, name, M = _checked(law, target, mixing)
+    known = arguments.instance("model", model, Model)
+    if known.n_features != law.n_features or known.n_outputs != law.n_features:
+        rule = f"{law.n_features} features and as many outputs"
+        raise ValueError(f"`model` must have {rule}; got {known!r}.")
+    if known.hidden == "identity":
+        raise ValueError(f"`model` must have hidden neurons that bend; got {known!r}.")
+    aim = Aim(law, name, M, True, arguments.number("tol", tol, 0.0, 1.0, brackets="()"))
+    return aim.loss(known, arguments.flag("gradient", gradient))
+
+
+def best_readout(
+    W_in: npt.ArrayLike,
+    b_in: npt.ArrayLike,
+    law: Features,
+    target: str = "relu",
+    *,
+    mixing: npt.ArrayLike | None = None,
+    bias: bool = True,
+) -> Model:
+    """Return the network with these ReLU neurons and the linear readout of least loss.
+
+    Parameters
+    ----------
+    W_in : (n_hidden, n_features) array_like of float
+    b_in : float or (n_hidden,) array_like of float
+    law, target, mixing : optional
+        As in `network_loss`.
+    bias : bool, optional
+        Whether the readout has a bias.
+
+    Returns
+    -------
+    Model
+        Where neurons are linearly dependent, to eleven digits, the readout of least norm.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or does not fit the others.
+
+    Examples
+    --------
+    >>> law = Features(2, 0.1, "symmetric")
+    >>> model = best_readout([[1.0, 0.0], [-1.0, 0.0]], 0.0, law, "abs")
+    >>> model.W_out.round(9) + 0.0, model.b.round(9) + 0.0
+    (array([[1., 1.],
+           [0., 0.]]), array([0.  , 0.05]))
+    """
+    law, name, M = _checked(law, target, mixing)
+    U = arguments.matrix("W_in", W_in, (None, law.n_features))
+    b = arguments.each("b_in", b_in, U.shape[0])
+    return Aim(law, name, M, arguments.flag("bias", bias), 1e-12).network(U, b)
+
+
+# --- The search ---------------------------------------------------------------------------------------------
+
+
+def _naive(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield hidden layers whose neurons serve one feature each, those first that are worth most."""
+    F = aim.law.n_features
+    worth = aim.law.importance * aim.moments.covariance.diagonal()
+    rows = np.eye(F)[np.argsort(-worth, kind="stable")]
+    scale, n = aim.law.scale.max(), min(n, F)
+    yield rows[:n], np.zeros(n)
+    pairs = np.repeat(rows, 2, axis=0) * np.tile([1.0, -1.0], F)[:, None]
+    if n > 1:
+        yield pairs[:n], np.zeros(n)
+        alone = np.vstack([rows[: n - 1], np.zeros((1, F))])
+        yield alone, np.r_[np.zeros(n - 1), 1.0]
+    yield rows[:n], np.full(n, bent()[0] * scale)
+    yield rows[:n], np.full(n, scale)  # these are linear
+
+
+def _starts(
+    aim: Aim, n: int, count: int, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield hidden layers to descend from: fans, naive ones moved a little, and random ones."""
+    F = aim.law.n_features
+    made = []
+    for kind, least in (("abs", 3), ("mixed", 2)):
+        if least <= n <= F:
+            made += [(fan_network(F, n, target=kind, eps=eps)[0], np.zeros(n)) for eps in _EPS]
+    made += [(U + 0.1 * rng.normal(size=U.shape), b) for U, b in _naive(aim, n)]
+    for k in range(count):
+        if k < len(made):
+            yield made[k]
+        else:
+            yield rng.normal(size=(n, F)), (k % 2) * 0.3 * rng.normal(size=n)
+
+
+def _unit(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return neurons of length 1 or less: a factor goes to the readout."""
+    size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
+    return U / size[:, None], b / size
+
+
+def _descend(
+    aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int
+) -> tuple[float, FloatArray, FloatArray, float]:
+    """Return loss, hidden layer and largest derivative at the end; biases that are not free stay."""
+    n, F = U.shape
+
+    def split(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        full = b.copy()
+        full[free] = z[n * F :]
+        return z[: n * F].reshape(n, F), full
+
+    def value(z: FloatArray) -> tuple[float, FloatArray]:
+        model = aim.network(*split(z))
+        found = aim.loss(model, gradient=True)
+        by = found.gradient or {}
+        return found.loss, np.r_[by["W_in"].ravel(), by["b_in"][free]]
+
+    size = float(np.mean(aim.law.importance * aim.moments.covariance.diagonal()))
+    end = minimize(
+        lambda z: tuple(one / size for one in value(z)),
+        np.r_[U.ravel(), b[free]],
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    U, b = _unit(*split(end.x))
+    loss, slope = value(np.r_[U.ravel(), b[free]])
+    return loss, U, b, float(np.abs(slope).max(initial=0.0)) / size
+
+
+def best_network(
+    law: Features,
+    n_hidden: int,
+    target: str = "relu",
+    *,
+    mixing: npt.ArrayLike | None = None,
+    bias: bool = True,
+    starts: int = 12,
+    steps: int = 200,
+    rng: np.random.Generator | int | None = None,
+) -> Network:
+    r"""Search for the network y = V ReLU(U x + beta) + c of least loss, from many starts.
+
+    Descents go over U and beta with V and c at their best. They start from naive networks that are moved a
+    little, from fans (`theory.computation.fan_network`), and from random ones; each runs with beta at 0 and
+    then with beta free. What is found is an upper bound on the least loss; `floor` is a lower one.
+
+    Parameters
+    ----------
+    law : Features
+        Independent features, at most 5.
+    n_hidden : int
+        Number of neurons, from 1 to 5.
+    target, mixing : optional
+        Targets f(x) + M x, as in `network_loss`.
+    bias : bool, optional
+        Whether the readout has a bias c.
+    starts : int, optional
+        Number of starts.
+    steps : int, optional
+        Steps of each descent, at most.
+    rng : numpy.random.Generator or int, optional
+        Of the starts.
+
+    Returns
+    -------
+    Network
+        The best of all ends and of the naive networks.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or does not fit the others.
+
+    Examples
+    --------
+    >>> found = best_network(Features(2, 0.2, "symmetric"), 1, starts=2, rng=0)
+    >>> round(found.loss / found.floor, 6), found.loss >= found.floor * (1 - 1e-9)
+    (1.0, True)
+    """
+    law, name, M = _checked(law, target, mixing)
+    F = law.n_features
+    if F > _MOST:
+        raise ValueError(f"`law` must be of at most {_MOST} features; got {F}.")
+    n = arguments.integer("n_hidden", n_hidden, 1, _MOST)
+    count, most = arguments.integers(starts=(starts, 1), steps=(steps, 1))
+    generator = arguments.generator("rng", rng)
+    aim = Aim(law, name, M, arguments.flag("bias", bias), 1e-9)
+    ends = [(aim.loss(aim.network(U, b)).loss, U, b, np.inf) for U, b in _naive(aim, n)]
+    naive = min(end[0] for end in ends)
+    done = []
+    held = np.zeros(n, np.bool_)
+    for U, b in _starts(aim, n, count, generator):
+        first = _descend(aim, *_unit(U, b), held if not b.any() else ~held, most)
+        near = np.abs(first[2]) < _NEAR
+        second = _descend(aim, first[1], np.where(near, 0.0, first[2]), ~near, most)
+        freed = second[2].copy()
+        freed[near] = 0.05 * generator.normal(size=int(near.sum()))
+        third = _descend(aim, second[1], freed, ~held, most)
+        done.append(min((first, second, third), key=lambda end: end[0]))
+    # A descent that ends at a naive network's loss has a gradient to show for it.
+    best = min([*done, *ends], key=lambda end: end[0] * (1 - _SAME * (end[3] < np.inf)))
+    found = aim.loss(model := aim.network(best[1], best[2]))
+    return Network(
+        model,
+        found.loss,
+        found.error_estimate,
+        loss_floor(law, n, name, mixing=M, bias=bias),
+        naive,
+        sum(end[0] <= best[0] * (1 + 2 * _SAME) for end in done),
+        count,
+        best[3],
+        Status.CONVERGED if best[3] <= 1e-5 else Status.STEPS,
+    )

@@ -1,0 +1,265 @@
+"""Small networks beside the floor: the search never goes below it, and readouts are the best ones."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize_scalar
+
+from superposition.solvers.computation import best_network, best_power, best_readout, network_loss, power_loss
+from superposition.solvers.computation.power import _value, points
+from superposition.solvers.computation.search import Aim, _descend, _starts, _unit
+from superposition.theory.computation import (
+    alike_loss,
+    derive,
+    fan_network,
+    loss_floor,
+    rare_losses,
+    shared_loss,
+)
+from superposition.theory.features import Features, exclusive
+from superposition.theory.models import Model
+
+
+def network(rng, n_features, n_hidden):
+    return Model(
+        rng.normal(size=(n_hidden, n_features)),
+        b_in=0.3 * rng.normal(size=n_hidden),
+        hidden="relu",
+        W_out=rng.normal(size=(n_features, n_hidden)),
+        b=rng.normal(size=n_features),
+        output="identity",
+    )
+
+
+# --- The loss -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["relu", "abs"])
+def test_two_exact_losses_agree(target):
+    """The evaluator's means of pairs and Gauss points on the pieces of the plane share no code."""
+    rng = np.random.default_rng(0)
+    for n, p in itertools.product((1, 2, 4), (0.01, 0.3, 1.0)):
+        model = network(rng, 2, n)
+        found = network_loss(model, Features(2, p, "symmetric"), target)
+        want = power_loss(model, p, power=2, target=target)
+        assert abs(found.loss - want) <= found.error_estimate + 1e-13 * want
+
+
+def test_mixing_is_a_sum_over_the_plane():
+    rng, p = np.random.default_rng(1), 0.3
+    model, M, law = (
+        network(rng, 2, 2),
+        rng.normal(size=(2, 2)),
+        Features(2, p, "symmetric", importance=[1, 3]),
+    )
+    x, w = points(model.W_in, model.b_in, p, 2)
+    error = model(x) - np.maximum(x, 0.0) - x @ M.T
+    found = network_loss(model, law, mixing=M, gradient=True)
+    np.testing.assert_allclose(found.per_feature, w @ error**2, rtol=1e-12)
+    assert found.loss == pytest.approx(np.mean([1, 3] * (w @ error**2)), rel=1e-12)
+    slope = 2 * w[:, None] * error * [1, 3] / 2
+    h = np.maximum(x @ model.W_in.T + model.b_in, 0.0)
+    np.testing.assert_allclose(found.gradient["W_out"], slope.T @ h, rtol=1e-10)
+    back = (slope @ model.W_out) * (h > 0)
+    np.testing.assert_allclose(found.gradient["W_in"], back.T @ x, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_readout_is_the_best_one(bias):
+    """The gradient by the readout vanishes, and moving it costs."""
+    rng = np.random.default_rng(2)
+    law = Features(3, [0.1, 0.3, 0.8], "symmetric", scale=[1.0, 2.0, 0.5], importance=[1.0, 0.5, 2.0])
+    U, b, M = rng.normal(size=(2, 3)), 0.2 * rng.normal(size=2), 0.3 * rng.normal(size=(3, 3))
+    model = best_readout(U, b, law, mixing=M, bias=bias)
+    found = network_loss(model, law, mixing=M, gradient=True)
+    assert np.abs(found.gradient["W_out"]).max() < 1e-12
+    if bias:
+        assert np.abs(found.gradient["b"]).max() < 1e-12
+    else:
+        np.testing.assert_array_equal(model.b, 0.0)
+    assert found.loss >= loss_floor(law, 2, mixing=M, bias=bias)
+
+
+def test_dependent_neurons_have_a_readout():
+    law = Features(2, 0.3, "symmetric")
+    model = best_readout([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]], 0.0, law)
+    assert network_loss(model, law).loss == pytest.approx(alike_loss("naive", 0.3, 2, 1), rel=1e-10)
+
+
+@pytest.mark.parametrize("b", [-2.0, -1.0, -0.9999999])
+def test_dead_neurons_are_not_read(b):
+    law = Features(2, 0.3, "symmetric")
+    model = best_readout([[1.0, 0.0], [0.0, 1.0]], [0.0, b], law)
+    np.testing.assert_array_equal(model.W_out[:, 1], 0.0)
+    assert network_loss(model, law).loss == pytest.approx(alike_loss("naive", 0.3, 2, 1), rel=1e-10)
+
+
+@pytest.mark.parametrize("power", [2, 4, 8])
+def test_powers_have_their_gradient_and_agree_with_a_fine_grid(power):
+    rng, p = np.random.default_rng(3), 0.4
+    z = rng.normal(size=7)
+
+    def value(z):
+        return _value(z[None, :2], z[2:3], z[3:5, None], z[5:], p, power, "relu")
+
+    def slope(z):
+        return np.concatenate([part.ravel() for part in value(z)[1]])
+
+    assert check_grad(lambda z: value(z)[0], slope, z) < 1e-5 * np.abs(slope(z)).max()
+    x = (np.arange(400) + 0.5) / 200 - 1
+    model = Model(z[None, :2], b_in=z[2], hidden="relu", W_out=z[3:5, None], b=z[5:], output="identity")
+    total = (1 - p) ** 2 * (model(np.zeros(2)) ** power).sum()
+    for k in range(2):
+        at = np.zeros((400, 2))
+        at[:, k] = x
+        total += p * (1 - p) * ((model(at) - np.maximum(at, 0)) ** power).sum() / 400
+    at = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
+    total += p * p * ((model(at) - np.maximum(at, 0)) ** power).sum() / 400**2
+    assert power_loss(model, p, power=power) == pytest.approx(total / 2, rel=1e-3)
+
+
+# --- The floor, attacked by search --------------------------------------------------------------------------
+
+
+def attacked(count, seed, steps):
+    """Descend to networks of random sizes; none may be below the floor by more than its error."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        F = int(rng.integers(2, 5))
+        n, p = int(rng.integers(1, F + 1)), float(np.exp(rng.uniform(np.log(1e-4), 0)))
+        target, bias = ("relu", "abs")[k % 2], bool(rng.integers(2))
+        mixing = 0.3 * rng.normal(size=(F, F)) if k % 4 == 0 else None
+        law = Features(F, p, "symmetric", importance=rng.uniform(0.5, 2.0, F))
+        aim = Aim(law, target, mixing, bias, 1e-9)
+        *_, (U, b) = _starts(aim, n, 12, rng)
+        free = np.ones(n, np.bool_)
+        _, U, b, _ = _descend(aim, *_unit(U, b), free, steps)
+        found = aim.loss(aim.network(U, b))
+        floor = loss_floor(law, n, target, mixing=mixing, bias=bias)
+        size = loss_floor(law, 0, target, mixing=mixing)
+        assert found.loss >= floor - found.error_estimate - 1e-12 * size, (F, n, p, target, bias)
+
+
+def test_search_stays_above_the_floor():
+    attacked(20, 0, 15)
+
+
+@pytest.mark.slow
+def test_search_stays_above_the_floor_at_200_places():
+    attacked(200, 1, 25)
+
+
+def test_the_attack_sees_a_floor_that_is_too_high():
+    """With one neuron less the floor is wrong, and the naive network is below it."""
+    found = best_network(Features(3, 0.1, "symmetric"), 2, starts=1, steps=20, rng=0)
+    assert found.loss < loss_floor(Features(3, 0.1, "symmetric"), 1)
+
+
+# --- The best networks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("F", "n"), [(2, 1), (3, 2)])
+@pytest.mark.parametrize("p", [0.01, 0.5])
+def test_nothing_beats_the_naive_network_for_relu(F, n, p):
+    found = best_network(Features(F, p, "symmetric"), n, starts=2, steps=60, rng=0)
+    want = alike_loss("naive", p, F, n)
+    assert found.floor == pytest.approx(want, rel=1e-12)
+    assert found.naive == pytest.approx(want, rel=1e-9)
+    assert found.loss == pytest.approx(want, rel=1e-7)
+    assert abs(found.gain) < 1e-7
+
+
+@pytest.mark.parametrize("p", [0.2, 1.0])
+def test_without_bias_something_does(p):
+    found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
+    assert found.naive == pytest.approx(alike_loss("readout", p, 2, 1), rel=1e-9)
+    assert found.floor < found.loss < found.naive
+    # By no more than the mean is worth.
+    assert found.loss > alike_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
+
+
+def test_without_bias_sharing_saves_a_share_of_order_p():
+    """Two features on one neuron: the share saved over p tends to the largest of the derived function."""
+    saved = derive.derive_unbiased().numeric()
+    best = minimize_scalar(lambda k: -saved(k), bounds=(0.0, 1.0), method="bounded")
+    for p in (1e-2, 1e-3):
+        found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
+        assert found.gain / p == pytest.approx(-best.fun, rel=3 * p, abs=1e-4)
+        # Either feature may be the first, and weights have no scale.
+        w = np.sort(np.abs(found.model.W_in[0]))
+        assert w[0] / w[1] == pytest.approx(best.x, abs=2 * p + 1e-3)
+        assert -best.fun < 3 / 8
+
+
+def test_a_fan_beats_the_naive_network_for_sizes():
+    """|x| at p = 1e-3, by three and four neurons: near the limit of rare features."""
+    for n, p in ((3, 1e-3), (4, 1e-3), (4, 0.03)):
+        law = Features(4, p, "symmetric")
+        naive = min(alike_loss(name, p, 4, n, target="abs") for name in ("naive", "pairs"))
+        U, _ = fan_network(4, n, eps=0.1)
+        model = best_readout(U, 0.0, law, "abs")
+        found = network_loss(model, law, "abs")
+        assert loss_floor(law, n, "abs") < found.loss < 0.87 * naive
+        if p < 0.01:
+            assert found.loss / p == pytest.approx(rare_losses(4, n, target="abs").fan, rel=0.05)
+
+
+def test_the_search_finds_at_least_the_fan():
+    law = Features(3, 0.01, "symmetric")
+    fan = best_readout(fan_network(3, 3, eps=0.1)[0], 0.0, law, "abs")
+    found = best_network(law, 3, "abs", starts=2, steps=5, rng=0)
+    assert found.floor < found.loss <= network_loss(fan, law, "abs").loss * (1 + 1e-9) < found.naive
+    assert network_loss(found.model, law, "abs").loss == pytest.approx(found.loss, rel=1e-9)
+
+
+def test_sharing_pays_for_the_fourth_power():
+    found = best_power(1e-3, starts=0)
+    assert found.loss < 0.5 * found.naive
+    np.testing.assert_allclose(found.model.W_in, 1.0, atol=0.05)
+    without = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
+    assert power_loss(without, 1e-8) / 1e-8 == pytest.approx(shared_loss(2, 1).loss, rel=1e-6)
+    assert power_loss(without, 1e-8, power=2) / 1e-8 == pytest.approx(1 / 12, rel=1e-6)
+
+
+# --- Bad input ----------------------------------------------------------------------------------------------
+
+LAW = Features(2, 0.1, "symmetric")
+ONE = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: network_loss(ONE, Features(2, 0.1, groups=[exclusive([0, 1], 0.1)])),
+            "`law` must be of independent features; got groups or `exactly`",
+        ),
+        (
+            lambda: network_loss(ONE, Features(3, 0.1, "symmetric")),
+            "`model` must have 3 features.*; got Model",
+        ),
+        (
+            lambda: network_loss(Model([[1.0, 0.0]], output="identity"), LAW),
+            "`model` must have hidden neurons that bend; got Model",
+        ),
+        (lambda: network_loss(ONE, LAW, "square"), "`target` must be one of .*; got 'square'"),
+        (
+            lambda: network_loss(ONE, LAW, mixing=np.eye(3)),
+            r"`mixing` must have shape \(2, 2\); got \(3, 3\)",
+        ),
+        (lambda: best_readout(np.eye(3), 0.0, LAW), r"`W_in` must have shape .*; got \(3, 3\)"),
+        (
+            lambda: best_network(Features(6, 0.1, "symmetric"), 1),
+            "`law` must be of at most 5 features; got 6",
+        ),
+        (lambda: best_network(LAW, 0), "`n_hidden` must be .*; got 0"),
+        (lambda: power_loss(ONE, 2.0), "`p` must .*; got 2"),
+        (lambda: power_loss(ONE, 0.1, power=3), "`power` must be even; got 3"),
+        (lambda: power_loss(Model(np.eye(2)), 0.1), "`model` must have two features, .*; got Model"),
+        (lambda: best_power(0.1, target="identity"), "`target` must be one of .*; got 'identity'"),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,313 @@
+"""Computation in superposition: moments of targets, the floor, closed forms, features that are rare."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from superposition.theory.computation import (
+    NETWORKS,
+    alike_loss,
+    derive,
+    fan_network,
+    loss_floor,
+    rare_losses,
+    shared_loss,
+    target_moments,
+)
+from superposition.theory.features import Features, exclusive, synchronous
+from superposition.theory.features.values.law import Values
+
+FUNCTIONS = {"relu": lambda x: np.maximum(x, 0.0), "abs": np.abs, "identity": lambda x: x}
+
+
+def laws(values):
+    """Laws of four features with groups, with so many on, and that differ."""
+    apart = [exclusive([0, 2], 0.2)]
+    yield Features(4, [0.1, 0.3, 0.1, 1.0], values, scale=[1.0, 2.0, 0.5, 3.0], importance=[1, 2, 0, 0.5])
+    yield Features(4, 0.2, values, groups=[*apart, synchronous([1, 3], 0.4)], scale=[1.0, 1.0, 2.0, 1.0])
+    yield Features(4, [0.1, 0.4, 0.2, 0.3], values, groups=apart, exactly=2)
+
+
+def outcomes(law):
+    """All inputs of a law of binary values and their probabilities, by the definition of the law."""
+    states = np.array(list(itertools.product((0.0, 1.0), repeat=law.n_features)))
+    chances = np.ones(len(states))
+    members = []
+    for indices, patterns, probabilities in law.groups:
+        table = {tuple(row): chance for row, chance in zip(patterns, probabilities, strict=True)}
+        chances *= [table.get(tuple(state[indices]), 0.0) for state in states]
+        members.extend(indices)
+    for k in set(range(law.n_features)) - set(members):
+        chances *= np.where(states[:, k] > 0, law.p[k], 1 - law.p[k])
+    if law.exactly is not None:
+        chances *= states.sum(axis=1) == law.exactly
+    return states, chances / chances.sum()
+
+
+def least_loss(t, h, chances, importance, bias):
+    """Mean over outputs of the loss of the best linear readout, by least squares over all outcomes."""
+    root = np.sqrt(chances)[:, None]
+    columns = np.column_stack([h, np.ones(len(h))]) if bias else h
+    best = np.linalg.lstsq(root * columns, root * t, rcond=None)[0]
+    errors = chances @ (t - columns @ best) ** 2
+    return float(np.mean(importance * errors))
+
+
+# --- Moments of targets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", FUNCTIONS)
+@pytest.mark.parametrize("which", range(3))
+def test_moments_are_sums_over_patterns(target, which):
+    law = list(laws("symmetric"))[which]
+    states, chances = outcomes(law)
+    # Gauss points on each side of 0 are exact for these; patterns times values of two features at a time.
+    nodes, weights = np.polynomial.legendre.leggauss(4)
+    values = np.concatenate([(nodes - 1) / 2, (nodes + 1) / 2])
+    weights = np.concatenate([weights, weights]) / 4
+    M = np.random.default_rng(which).normal(size=(4, 4))
+    grid = np.array(list(itertools.product(values, repeat=4)))
+    by_value = np.prod(np.array(list(itertools.product(weights, repeat=4))), axis=1)
+    mean, second = np.zeros(4), np.zeros((4, 4))
+    for state, chance in zip(states, chances, strict=True):
+        x = grid * state * law.scale
+        t = FUNCTIONS[target](x) + x @ M.T
+        mean += chance * by_value @ t
+        second += chance * (t.T * by_value) @ t
+    found = target_moments(law, target, mixing=M)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(found.second, second, rtol=1e-12, atol=1e-13)
+
+
+def test_normal_values_have_half_normal_sizes():
+    found = target_moments(Features(1, 1.0, "normal"), "relu")
+    np.testing.assert_allclose([found.mean[0], found.second[0, 0]], [1 / np.sqrt(2 * np.pi), 0.5])
+
+
+def test_values_that_are_not_negative_are_their_own_targets():
+    law = Features(2, 0.3, "exponential")
+    for target in ("relu", "abs"):
+        assert target_moments(law, target) == target_moments(law, "identity")
+
+
+# --- The floor ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("bias", [True, False])
+def test_no_functions_are_below_the_floor_and_eigenvectors_attain_it(which, bias):
+    law = list(laws("binary"))[which]
+    states, chances = outcomes(law)
+    rng = np.random.default_rng(which)
+    M = rng.normal(size=(4, 4))
+    t = states * law.scale @ (np.eye(4) + M).T
+    found = target_moments(law, "identity", mixing=M)
+    root = np.sqrt(law.importance)
+    matrix = root[:, None] * (found.covariance if bias else found.second) * root
+    vectors = np.linalg.eigh(matrix)[1][:, ::-1]
+    for n in range(5):
+        floor = loss_floor(law, n, "identity", mixing=M, bias=bias)
+        for _ in range(40):  # any function of the outcome
+            h = rng.normal(size=(len(states), n)) ** rng.integers(1, 4)
+            assert least_loss(t, h, chances, law.importance, bias) >= floor * (1 - 1e-12) - 1e-14
+        best = least_loss(t, (t * root) @ vectors[:, :n], chances, law.importance, bias)
+        np.testing.assert_allclose(best, floor, rtol=1e-9, atol=1e-13)
+
+
+def test_a_bias_is_worth_one_function_at_most():
+    for law in laws("symmetric"):
+        for n in range(1, 5):
+            with_bias, without = (loss_floor(law, n, bias=bias) for bias in (True, False))
+            assert with_bias <= without * (1 + 1e-12) + 1e-15
+            assert without <= loss_floor(law, n - 1) * (1 + 1e-12) + 1e-15
+
+
+def test_eigenvalues_of_targets_that_are_alike():
+    assert derive.derive_eigenvalues().expression == 0
+    law = Features(5, 0.3, "symmetric")
+    assert loss_floor(law, 2, bias=False) == pytest.approx(loss_floor(law, 2), rel=1e-13)
+    assert loss_floor(law, 0, bias=False) == pytest.approx(0.3 / 6, rel=1e-13)
+
+
+def test_mixing_spreads_the_eigenvalues_as_singular_values():
+    """Cov(ReLU(x) + M x) = p/3 (M + 1/2)(M + 1/2)' + Var|x|/4, as |x| and x are uncorrelated."""
+    rng, p, n = np.random.default_rng(0), 0.05, 20
+    M = 0.03 * rng.normal(size=(n, n))
+    s = np.linalg.svd(M + np.eye(n) / 2, compute_uv=False)
+    for kept in (0, 5, 19, 20):
+        want = (p / 3 * (s[kept:] ** 2).sum() + (n - kept) * (p / 12 - p * p / 16)) / n
+        found = loss_floor(Features(n, p, "symmetric"), kept, mixing=M)
+        assert found == pytest.approx(want, rel=1e-11, abs=1e-16)
+
+
+# --- Features that are alike --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "mixing"), [("relu", None), ("abs", None), ("mixed", np.eye(7))])
+def test_the_closed_floor_is_that_of_the_law(target, mixing):
+    for p, n in itertools.product((1e-8, 0.01, 0.3, 1.0), (0, 1, 3, 7)):
+        name = "relu" if target == "mixed" else target
+        law = Features(7, p, "symmetric")
+        want = loss_floor(law, n, name, mixing=mixing)
+        assert alike_loss("floor", p, 7, n, target=target) == pytest.approx(want, rel=1e-10, abs=1e-20)
+
+
+def _readout(matrix, mean, kept, bias):
+    """Loss of all targets if those kept are known, from their second moments."""
+    second = matrix + np.outer(mean, mean)
+    used = matrix if bias else second
+    inside = used[np.ix_(kept, kept)]
+    cross = used[:, kept]
+    return np.diag(used) - np.einsum("ij,ji->i", cross, np.linalg.solve(inside, cross.T))
+
+
+def test_networks_without_bias_are_regressions():
+    for p, F, n in ((0.01, 4, 1), (0.3, 6, 4), (1.0, 5, 3)):
+        found = target_moments(Features(F, p, "symmetric"))
+        kept = list(range(n))
+        want = _readout(found.covariance, found.mean, kept, False).mean()
+        assert alike_loss("readout", p, F, n) == pytest.approx(want, rel=1e-11)
+        want = _readout(found.covariance, found.mean, kept, True).mean()
+        assert alike_loss("naive", p, F, n) == pytest.approx(want, rel=1e-11)
+        v = found.covariance[0, 0]
+        assert alike_loss("constant", p, F, n) == pytest.approx((F - n + 1) * v / F, rel=1e-13)
+        assert alike_loss("unbiased", p, F, n) == pytest.approx((F - n) * p / 6 / F, rel=1e-13)
+        assert alike_loss("zero", p, F, n) == pytest.approx(p / 6, rel=1e-13)
+
+
+def test_the_networks_are_in_order():
+    p, n = np.meshgrid(np.geomspace(1e-6, 1.0, 13), [1, 2, 5, 9])
+    floor = alike_loss("floor", p, 10, n)
+    np.testing.assert_array_equal(floor, alike_loss("naive", p, 10, n))
+    for name in ("unbiased", "readout", "constant"):
+        assert np.all(alike_loss(name, p, 10, n) > floor)
+    unbiased = alike_loss("unbiased", p, 10, n)
+    assert np.all(alike_loss("readout", p, 10, n) < unbiased)
+    np.testing.assert_allclose(1 - floor / unbiased, 3 * p / 8, rtol=1e-9)
+
+
+# --- Rare features ------------------------------------------------------------------------------------------
+
+
+def rare_loss(U, V, up, down):
+    """Loss over p and features where one feature is on at a time; every feature is on either side of 0."""
+    F = U.shape[1]
+    total = 0.0
+    for j in range(F):
+        for sign, side in ((1, up), (-1, down)):
+            error = V @ np.maximum(sign * U[:, j], 0.0) - side * np.eye(F)[j]
+            total += error @ error / 6
+    return total / F
+
+
+@pytest.mark.parametrize(("target", "sides"), [("abs", (1, 1)), ("mixed", (2, -1))])
+def test_a_fan_attains_its_limit(target, sides):
+    for F, n in ((3, 3), (5, 4), (12, 9)):
+        bounds = rare_losses(F, n, target=target)
+        want = bounds.floor + {"abs": 1 / 3, "mixed": 1 / 6}[target] / F
+        found = [rare_loss(*fan_network(F, n, target=target, eps=eps), *sides) for eps in (1e-3, 5e-4)]
+        assert found[1] == pytest.approx(want, rel=1e-4)
+        # What is left falls as eps^2.
+        assert (found[0] - want) / (found[1] - want) == pytest.approx(4.0, rel=1e-3)
+        derived = derive.derive_fan(target).numeric()(1e-3)
+        assert rare_loss(*fan_network(4, 4, target=target, eps=1e-3), *sides) * 4 == pytest.approx(derived)
+
+
+@pytest.mark.parametrize("target", ["abs", "mixed"])
+def test_the_fan_of_the_derivation_is_that_of_the_network(target):
+    eps = 0.25
+    U, V = derive.fan(target, 4, 4, eps)
+    for made, found in zip((U, V), fan_network(4, 4, target=target, eps=eps), strict=True):
+        np.testing.assert_allclose(np.array(made, float), found, rtol=1e-14)
+
+
+@pytest.mark.parametrize("target", ["relu", "abs", "mixed"])
+def test_rare_losses_are_limits_of_the_others(target):
+    p = 1e-9
+    for F, n in ((2, 1), (30, 7), (30, 30)):
+        found = rare_losses(F, n, target=target)
+        assert found.floor == pytest.approx(alike_loss("floor", p, F, n, target=target) / p, abs=1e-8)
+        if target != "mixed":
+            least = min(alike_loss(name, p, F, n, target=target) for name in ("naive", "pairs"))
+            assert found.naive == pytest.approx(least / p, abs=1e-8)
+        assert found.floor <= found.fan <= found.naive
+        assert found.gap == found.fan - found.floor
+    assert rare_losses(10, 4).fan == rare_losses(10, 4).naive == pytest.approx(0.1)
+
+
+def test_a_bent_neuron_is_the_best_of_all_single_ones():
+    """Brute force over the two-parameter family of neurons of one feature, by a grid of values."""
+    x = (np.arange(20_000) + 0.5) / 20_000
+    t = np.concatenate([2 * x, -x])
+    v = np.concatenate([x, -x])
+
+    def left(a):
+        psi = np.maximum(v, -a) if a >= 0 else np.maximum(v + a, 0.0)
+        return 5 / 6 - (psi @ t) ** 2 / (psi @ psi) / (2 * x.size)
+
+    found = minimize_scalar(left, bounds=(-0.9, 1.0), method="bounded", options={"xatol": 1e-9})
+    naive = rare_losses(4, 4, target="mixed").naive
+    assert found.fun == pytest.approx(naive, abs=1e-7)
+    assert min(map(left, np.linspace(-0.9, 1.0, 50))) >= naive - 1e-7
+
+
+def test_sharing_is_the_best_weight_of_one_neuron():
+    for F, n in ((2, 1), (20, 2), (500, 50)):
+        g = F // n
+        found = minimize_scalar(lambda w, g=g: (1 - w) ** 4 + (g - 1) * w**4, bounds=(0, 1), method="bounded")
+        shared = shared_loss(F, n)
+        assert shared.loss == pytest.approx(found.fun / 10, rel=1e-7)
+        assert shared.loss < shared.naive == pytest.approx((1 - n / F) / 10)
+    alone = shared_loss(3, 3)
+    assert (alone.loss, alone.naive, alone.weight) == (0.0, 0.0, 1.0)
+
+
+# --- Bad input ----------------------------------------------------------------------------------------------
+
+LAW = Features(2, 0.1, "symmetric")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: target_moments(LAW, "square"), "`target` must be one of .*; got 'square'"),
+        (lambda: target_moments(LAW, mixing=np.eye(3)), r"`mixing` must have shape \(2, 2\); got \(3, 3\)"),
+        (lambda: loss_floor(LAW, -1), "`n_hidden` must be an integer of at least 0; got -1"),
+        (lambda: loss_floor(LAW, 1, bias=2), "`bias` must be True or False; got 2"),
+        (lambda: alike_loss("best", 0.1, 2, 1), "`network` must be one of .*; got 'best'"),
+        (
+            lambda: alike_loss("readout", 0.1, 2, 1, target="abs"),
+            "`network` must be one of .*; got 'readout'",
+        ),
+        (lambda: alike_loss("naive", 0.1, 2, 3), "`n_hidden` must be at most `n_features`; got 1 more"),
+        (lambda: alike_loss("constant", 0.1, 2, 0), "`n_hidden` must be at least 1 .*; got 0"),
+        (lambda: alike_loss("naive", 1.5, 2, 1), "`p` must .*; got 1.5"),
+        (lambda: rare_losses(2, 3), "`n_hidden` must be .*2; got 3"),
+        (lambda: fan_network(4, 2), "`n_hidden` must be .*3.*; got 2"),
+        (lambda: fan_network(4, 5), "`n_features` must be .*5.*; got 4"),
+        (lambda: fan_network(4, 3, eps=2), "`eps` must .*; got 2"),
+        (lambda: shared_loss(5, 2), "`n_features` must be a multiple of `n_hidden`, 2; got 5"),
+    ],
+)
+def test_rejections(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_sizes_without_a_known_law_are_refused():
+    def moment(k):
+        return (2.0 ** (k + 1) + (-1.0) ** k) / (3 * (k + 1))
+
+    def draw(rng, size):
+        return rng.uniform(-1, 2, size)
+
+    skew = Values("skew", (-1.0, 2.0), moment, draw, pieces=[(-1.0, 2.0, (1 / 3,))])
+    with pytest.raises(ValueError, match=r"`target` must be 'identity' for .*skew.* values; got 'relu'"):
+        target_moments(Features(1, 0.1, skew))
+
+
+def test_names_are_those_documented():
+    for name in NETWORKS:
+        assert f'"{name}"' in alike_loss.__doc__

@@ -1,0 +1,15 @@
+"""Computation in superposition: what n hidden neurons and a linear readout can compute of more functions.
+
+The hidden neurons may be any functions of the input. With an output bias their summed squared error is at
+least the sum of the smallest eigenvalues of the targets' covariance; where features are independent and alike
+that is what the naive network loses, which computes n targets and gives the mean of the others.
+"""
+
+from . import derive
+from .floor import NETWORKS, TARGETS, Moments, alike_loss, loss_floor, target_moments
+from .rare import RareLosses, Shared, fan_network, rare_losses, shared_loss
+
+__all__ = [
+    "NETWORKS", "TARGETS", "Moments", "RareLosses", "Shared", "alike_loss", "derive", "fan_network",
+    "loss_floor", "rare_losses", "shared_loss", "target_moments",
+]  # fmt: skip

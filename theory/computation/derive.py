@@ -1,0 +1,210 @@
+"""SymPy derivations for computation in superposition: moments of targets, readouts, features that are rare.
+
+Features are on with probability p and then uniform on [-1, 1]. Targets of a feature x are "relu" for ReLU(x),
+"abs" for |x| and "mixed" for x + ReLU(x).
+"""
+
+from typing import Any
+
+from ..derivation import Derivation, derived, once, sp
+
+__all__ = [
+    "derive_bent", "derive_eigenvalues", "derive_fan", "derive_moments", "derive_readout", "derive_shared",
+    "derive_single", "derive_unbiased",
+]  # fmt: skip
+
+# The target of x is the first times x where x > 0, and the second times -x where x < 0.
+_SIDES = {"relu": (1, 0), "abs": (1, 1), "mixed": (2, -1)}
+
+
+def _symbols() -> tuple[Any, Any, Any]:
+    return sp.Symbol("p", positive=True), sp.Symbol("n", positive=True), sp.Symbol("x", real=True)
+
+
+def _on(right: Any, left: Any) -> Any:
+    """Return the mean over values that are on, of a function of x > 0 and one of s = -x > 0."""
+    x = _symbols()[2]
+    return (sp.integrate(right, (x, 0, 1)) + sp.integrate(left, (x, 0, 1))) / 2
+
+
+@once
+def derive_moments(target: str) -> Derivation:
+    """Integrate mean, mean square and variance of the target of one feature.
+
+    >>> derive_moments("relu").expression.T
+    Matrix([[p/4, p/6, -p**2/16 + p/6]])
+    """
+    p, _, x = _symbols()
+    up, down = _SIDES[target]
+    mean, square = p * _on(up * x, down * x), p * _on((up * x) ** 2, (down * x) ** 2)
+    return Derivation(sp.Matrix([mean, square, sp.expand(square - mean**2)]), (p,))
+
+
+@once
+def derive_single(target: str) -> Derivation:
+    """Derive the loss of a target that is read, with an output bias, from the one neuron ReLU(x).
+
+    It is Var t - Cov(h, t)^2 / Var h.
+
+    >>> derive_single("relu").expression
+    0
+    """
+    p, _, x = _symbols()
+    up = _SIDES[target][0]
+    mean, _, spread = derive_moments(target).expression
+    own_mean, _, own = derive_moments("relu").expression
+    shared = p * _on(up * x * x, 0 * x) - mean * own_mean
+    return Derivation(sp.factor(sp.simplify(spread - shared**2 / own)), (p,))
+
+
+@once
+def derive_eigenvalues() -> Derivation:
+    """Show the eigenvalues of E t t' for F independent targets of variance v and mean mu, F = 4.
+
+    They are v + F mu^2, once, for the vector of ones, and v for all vectors whose entries sum to 0: here the
+    products of the matrix with such vectors, less what they should be, which is 0.
+
+    >>> derive_eigenvalues().expression
+    0
+    """
+    v, mu = sp.Symbol("v", positive=True), sp.Symbol("mu", positive=True)
+    size = 4
+    matrix = v * sp.eye(size) + mu**2 * sp.ones(size)
+    ones = sp.ones(size, 1)
+    left = matrix * ones - (v + size * mu**2) * ones
+    for k in range(1, size):
+        apart = sp.Matrix(size, 1, lambda i, _, k=k: int(i == 0) - int(i == k))
+        left = left.row_join(matrix * apart - v * apart)
+    return Derivation(sp.expand(sum(one**2 for one in left)), (), ("The matrix has four rows.",))
+
+
+@once
+def derive_readout() -> Derivation:
+    """Derive what a dropped target loses that is read, without bias, from n other targets that are alike.
+
+    By symmetry and convexity the best readout has one weight a: E (t - a (t_1 + ... + t_n))^2 is least at
+    a = mu^2 / (v + n mu^2).
+
+    >>> derive_readout().expression
+    v*(mu**2*n + mu**2 + v)/(mu**2*n + v)
+    """
+    v, mu, a = sp.symbols("v mu a", positive=True)
+    n = _symbols()[1]
+    loss = v + mu**2 - 2 * a * n * mu**2 + a**2 * (n * v + n**2 * mu**2)
+    (best,) = sp.solve(sp.diff(loss, a), a)
+    return Derivation(sp.factor(sp.simplify(loss.subs(a, best))), (mu, n, v))
+
+
+@once
+def derive_bent() -> Derivation:
+    """Derive what is left of x + ReLU(x), over p, if it is read from one neuron ReLU(x + a), features rare.
+
+    Below the kink the neuron is constant: with an output bias it acts as max(x, -a), 0 <= a <= 1. The loss
+    follows from its products with the target and with itself; below it stands its slope by a, but for a
+    positive factor.
+
+    >>> derive_bent().expression[1]
+    a**4 - a**3 + 3*a - 1
+    """
+    a, _, x = sp.Symbol("a", positive=True), *_symbols()[1:]
+    product = (
+        sp.integrate(2 * x * x, (x, 0, 1)) + sp.integrate(x * x, (x, 0, a)) + sp.integrate(a * x, (x, a, 1))
+    ) / 2
+    square = (
+        sp.integrate(x * x, (x, 0, 1)) + sp.integrate(x * x, (x, 0, a)) + sp.integrate(a * a, (x, a, 1))
+    ) / 2
+    whole = derive_moments("mixed").expression[1].coeff(_symbols()[0], 1)
+    loss = sp.together(whole - product**2 / square)
+    slope = sp.factor(sp.numer(sp.together(sp.diff(loss, a))))
+    (bent,) = [one for one, _ in sp.factor_list(slope)[1] if sp.degree(one, a) == 4]
+    return Derivation(sp.Matrix([loss, sp.expand(bent)]), (a,))
+
+
+@once
+def derive_fan(target: str) -> Derivation:
+    """Derive the loss of a fan of four neurons over p as p -> 0, summed over outputs, with the readout shown.
+
+    "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two carriers with weights 1 and i at
+    the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|; carriers are read on one side.
+    "mixed": three features, and one carrier. See `fan_network`.
+
+    >>> derive_fan("abs").expression, derive_fan("mixed").expression
+    (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)
+    """
+    eps = sp.Symbol("eps", positive=True)
+    U, V = fan(target, 4, 4, eps)
+    up, down = _SIDES[target]
+    loss = 0
+    for j in range(4):
+        ends = [(up, U[:, j]), (down, -U[:, j])]  # the hidden layer at x_j = 1 and at x_j = -1
+        for side, column in ends:
+            hidden = column.applyfunc(lambda w: w if w.subs(eps, 1).is_positive else sp.Integer(0))
+            error = V * hidden - side * sp.eye(4)[:, j]
+            loss += sum(e**2 for e in error) / 6
+    return Derivation(sp.expand(loss), (eps,), ("eps is small.",))
+
+
+def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any]:
+    """Return U (n_hidden, n_features) and V (n_features, n_hidden) of a fan as matrices in SymPy."""
+    n, one = n_hidden, sp.Integer(1)
+    U, V = sp.zeros(n, n_features), sp.zeros(n_features, n)
+    if target == "abs":
+        for j in range(n - 2):
+            for i in range(n):
+                U[i, j] = eps * (i - j - 1)
+            V[j, j], V[j, j + 1], V[j, j + 2] = one / eps, -2 / eps, one / eps
+        for i in range(n):
+            U[i, n - 2], U[i, n - 1] = one, i + one
+        V[n - 2, 0], V[n - 2, 1] = 2 * one, -one  # reads 1 of the first carrier, 0 of the second
+        V[n - 1, 0], V[n - 1, 1] = -one, one
+    else:
+        for j in range(n - 1):
+            for i in range(n):
+                U[i, j] = -eps
+            U[j + 1, j] = 2 * eps
+            V[j, 0], V[j, j + 1] = -one / eps, one / eps
+        for i in range(n):
+            U[i, n - 1] = one
+        V[n - 1, 0] = 2 * one
+    return U, V
+
+
+@once
+def derive_shared() -> Derivation:
+    """Derive the best weight of a neuron that g features share, for the fourth power, and its loss.
+
+    Features are rare and the neuron is the ReLU of their sum, so that each of the g outputs is w times it.
+    Over p/10 each feature costs (1 - w)^4 at its own output and (g - 1) w^4 at the others, with the cube of
+    k = (g - 1)^(1/3). A column of w and of this cost, as functions of k.
+
+    >>> derive_shared().expression.T
+    Matrix([[1/(k + 1), k**3/(k + 1)**3]])
+    """
+    k, w = sp.symbols("k w", positive=True)
+    cost = (1 - w) ** 4 + k**3 * w**4
+    # The slope vanishes where (1 - w)^3 = (k w)^3.
+    best = 1 / (1 + k)
+    if sp.simplify(sp.diff(cost, w).subs(w, best)) != 0:
+        raise AssertionError
+    return derived(sp.Matrix([best, sp.factor(sp.simplify(cost.subs(w, best)))]))
+
+
+@once
+def derive_unbiased() -> Derivation:
+    """Derive what the neuron ReLU(x_1 + k x_2) saves for two targets ReLU(x), without bias, at small p.
+
+    It is a share of the naive loss over p, to leading order: p^2 (h . t over both features on) against what
+    k = 0 has. The square of h is (1 + k^2) p/6 for all p, so that the loss is least where the products of h
+    with the targets are largest. 0 <= k <= 1.
+
+    >>> derive_unbiased().expression
+    k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))
+    """
+    k, x, s = sp.symbols("k x s", positive=True)
+    both = sp.integrate(sp.expand((x + k * s) ** 2), (x, 0, 1), (s, 0, 1))
+    # x_1 = x > 0 and x_2 = -s < 0: on where x > k s; and the other way round: on where s < k x.
+    first = sp.integrate(sp.integrate(sp.expand((x - k * s) * x), (x, k * s, 1)), (s, 0, 1))
+    second = sp.integrate(sp.integrate(sp.expand((k * x - s) * k * x), (s, 0, k * x)), (x, 0, 1))
+    product = (both + first + second) / 4 / (1 + k**2)
+    share = 12 * product
+    return Derivation(sp.factor(sp.simplify(share - share.subs(k, 0))), (k,), ("p is small.",))

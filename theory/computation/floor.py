@@ -1,0 +1,265 @@
+r"""Lower bound on the squared loss of n functions and a linear readout, and what the naive network loses.
+
+Proof of the bound, for outputs y = V h + c and targets t, both with K components. Let P be the orthogonal
+projection on the complement of the span of V, of rank K - n at least. Then P y = P c does not depend on the
+input, so :math:`E|t - y|^2 \ge E|P(t - c)|^2 \ge \mathrm{tr}\,P\,\mathrm{Cov}(t)`, and a trace of that kind
+is at least the sum of the K - n smallest eigenvalues (Fan 1949). Nothing is assumed about h.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray, Real
+from ..features import Features
+from ..features.values import named
+from ..results import frozen, result
+
+__all__ = ["NETWORKS", "TARGETS", "Moments", "alike_loss", "loss_floor", "target_moments"]
+
+TARGETS = ("identity", "relu", "abs")
+NETWORKS = ("floor", "naive", "pairs", "zero", "unbiased", "readout", "constant")
+
+# The law of |v|, of values that are as likely as their negatives.
+_HALVES = {"symmetric": "uniform", "normal": "half-normal"}
+
+
+@result
+class Moments:
+    """Mean and covariance of targets.
+
+    Parameters
+    ----------
+    mean : (n_outputs,) ndarray of float64
+    covariance : (n_outputs, n_outputs) ndarray of float64
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    @property
+    def second(self) -> FloatArray:
+        """Mean of t t'."""
+        return np.asarray(self.covariance + np.multiply.outer(self.mean, self.mean))
+
+
+def _of_values(law: Features, target: str) -> tuple[float, float, float]:
+    """Return E f, E f^2 and E f v of the value v of a feature that is on."""
+    values = law.values
+    first, second = float(values.moment(1)), float(values.moment(2))
+    if target == "identity" or values.support[0] >= 0.0:
+        return first, second, second
+    if str(values) not in _HALVES:
+        raise ValueError(f"`target` must be 'identity' for {values!r} values; got {target!r}.")
+    size = float(named("values", _HALVES[str(values)]).moment(1))
+    return (size / 2, second / 2, second / 2) if target == "relu" else (size, second, 0.0)
+
+
+def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike | None = None) -> Moments:
+    r"""Mean and covariance of the targets :math:`t = f(x) + M x`, exactly.
+
+    Parameters
+    ----------
+    law : Features
+        Any law: features may differ, belong to groups, or be exactly k.
+    target : {"relu", "abs", "identity"}, optional
+        The function f of each feature.
+    mixing : (n_features, n_features) array_like of float, optional
+        M, such as the identity for x + ReLU(x); entries up to 1e50. None for 0.
+
+    Returns
+    -------
+    Moments
+        In the features' own units and their square; relative error a few roundings for each sum.
+
+    Raises
+    ------
+    ValueError
+        If the mixing has another shape, or |v| of the law's values has no known law.
+
+    Examples
+    --------
+    >>> found = target_moments(Features(2, 0.1, "symmetric"))         # p/4 and p/6 - p^2/16
+    >>> found.mean, found.covariance.round(12)
+    (array([0.025, 0.025]), array([[0.01604167, 0.        ],
+           [0.        , 0.01604167]]))
+    """
+    law = arguments.instance("law", law, Features)
+    name = arguments.choice("target", target, TARGETS)
+    n = law.n_features
+    first, second, cross = _of_values(law, name)
+    mean_x, q, scale = float(law.values.moment(1)), law.on_probability(), law.scale
+    if law.independent:
+        apart = np.zeros((n, n))
+    else:
+        apart = law.pair_probability() - np.multiply.outer(q, q)
+        np.fill_diagonal(apart, 0.0)
+    units = np.multiply.outer(scale, scale)
+
+    def moments(one: float, two: float, product: float) -> FloatArray:
+        """Return the covariance of two functions of the features, from means and the mean of the product."""
+        matrix = apart * one * two
+        np.fill_diagonal(matrix, q * (product - one * two) + q * (1 - q) * one * two)
+        return np.asarray(matrix * units)
+
+    mean, covariance = q * first * scale, moments(first, first, second)
+    if mixing is not None:
+        M = arguments.real("mixing", arguments.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
+        shared = moments(first, mean_x, cross) @ M.T
+        covariance = covariance + shared + shared.T + M @ law.covariance() @ M.T
+        mean = mean + M @ law.mean
+    return Moments(frozen(mean), frozen(covariance))
+
+
+def loss_floor(
+    law: Features,
+    n_hidden: int,
+    target: str = "relu",
+    *,
+    mixing: npt.ArrayLike | None = None,
+    bias: bool = True,
+) -> float:
+    r"""Lower bound on the loss of any n functions of the input with a linear readout, per output.
+
+    For every random vector h of n components, whatever it depends on, every V and every c,
+
+    .. math:: \frac1K\sum_k I_k\,E\big(t_k-(Vh+c)_k\big)^2 \;\ge\; \frac1K\sum_{i>n}\lambda_i
+
+    with the eigenvalues :math:`\lambda_1\ge\lambda_2\ge\dots` of :math:`I^{1/2}\,\mathrm{Cov}(t)\,I^{1/2}`,
+    or of the same with :math:`E\,t t'` where c = 0. Equality holds where h spans the n leading eigenvectors'
+    components of the weighted targets. It is Eckart and Young's theorem for random vectors, a century old for
+    linear h (principal components). The readout has to be linear and the loss the square: a ReLU on the
+    output and other powers are outside of it.
+
+    Parameters
+    ----------
+    law : Features
+        Its importance is I.
+    n_hidden : int
+        Number n of functions, at least 0.
+    target, mixing : optional
+        As in `target_moments`.
+    bias : bool, optional
+        Whether the readout has a bias c.
+
+    Returns
+    -------
+    float
+        Mean over outputs, as every loss here. Absolute error n_features roundings of the largest eigenvalue.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or as in `target_moments`.
+
+    References
+    ----------
+    .. [1] K. Fan, "On a theorem of Weyl concerning eigenvalues of linear transformations I", PNAS 35 (1949).
+    .. [2] C. Eckart, G. Young, "The approximation of one matrix by another of lower rank", Psychometrika 1
+       (1936).
+
+    Examples
+    --------
+    >>> law = Features(4, 0.1, "symmetric")
+    >>> round(loss_floor(law, 2), 12) == round((1 - 2 / 4) * (0.1 / 6 - 0.1**2 / 16), 12)
+    True
+    >>> apart = Features(4, 0.1, "symmetric", exactly=1)            # targets that exclude each other
+    >>> round(4 * loss_floor(apart, 3), 6), target_moments(apart).covariance.diagonal().round(6)
+    (0.026042, array([0.03776, 0.03776, 0.03776, 0.03776]))
+    """
+    count = arguments.integer("n_hidden", n_hidden, 0)
+    found = target_moments(law, target, mixing=mixing)
+    root = np.sqrt(law.importance)
+    matrix = found.covariance if arguments.flag("bias", bias) else found.second
+    values = np.linalg.eigvalsh(root[:, None] * matrix * root)  # the smallest first
+    return float(np.maximum(values[: max(values.size - count, 0)], 0.0).sum() / values.size)
+
+
+def alike_loss(
+    network: str,
+    p: npt.ArrayLike,
+    n_features: npt.ArrayLike,
+    n_hidden: npt.ArrayLike,
+    *,
+    target: str = "relu",
+) -> Real:
+    r"""Losses per feature in closed form, for independent features on with probability p, uniform on [-1, 1].
+
+    With v and mu the variance and mean of a target (p/6 - p^2/16 and p/4 for ReLU, p/3 - p^2/4 and p/2 for
+    \|x\|, 5p/6 - p^2/16 and p/4 for x + ReLU(x)), over F features and n <= F neurons ReLU(u x + beta):
+
+    - "floor": (1 - n/F) v, which no n functions are below, with an output bias or, for n >= 1, without.
+    - "naive": n targets from one neuron ReLU(x_i) each, the others from an output bias: the floor for ReLU.
+      For the other targets each of the n is off by v - Cov^2/Var ReLU.
+    - "pairs": two neurons ReLU(x_i), ReLU(-x_i) for a target, which are exact for all three.
+    - "zero": no neuron at all, nor a bias: mu^2 + v.
+    - "unbiased": n targets from one neuron each, 0 for the others; for ReLU alone, as those that follow.
+    - "readout": the same where the others are read from the n neurons, with weights mu^2/(v + n mu^2).
+    - "constant": n - 1 targets from one neuron each, and a neuron that is constant, read as a bias.
+
+    All the last three are above the floor. It is mu^2 for each dropped feature below "unbiased", a share
+    3p/8 of that: so nothing without output bias gains more.
+
+    Parameters
+    ----------
+    network : str
+        One of the names above.
+    p : float or array_like
+        Probability that a feature is on, in (0, 1].
+    n_features, n_hidden : int or array_like of int
+        F at least 1, and n from 0 to F.
+    target : {"relu", "abs", "mixed"}, optional
+
+    Returns
+    -------
+    float or ndarray
+        Relative error a few roundings.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the network is for ReLU alone.
+
+    Examples
+    --------
+    >>> alike_loss("floor", 0.01, 100, 50) == alike_loss("naive", 0.01, 100, 50)
+    True
+    >>> [round(alike_loss(name, 1.0, 100, 50), 6) for name in ("unbiased", "readout", "constant", "floor")]
+    [0.083333, 0.053091, 0.053125, 0.052083]
+    """
+    name = arguments.choice("network", network, NETWORKS)
+    goal = arguments.choice("target", target, ("relu", "abs", "mixed"))
+    if goal != "relu" and name in NETWORKS[4:]:
+        raise ValueError(f"`network` must be one of {NETWORKS[:4]} for this target; got {name!r}.")
+    on, F, n = arguments.together(
+        p=arguments.probability("p", p),
+        n_features=arguments.whole("n_features", n_features),
+        n_hidden=arguments.whole("n_hidden", n_hidden, 0),
+    )
+    if np.any(n > F):
+        raise ValueError(f"`n_hidden` must be at most `n_features`; got {float(np.max(n - F)):g} more.")
+    mean, square = _MOMENTS[goal]
+    mu, v = mean * on, on * (square - mean**2 * on)
+    dropped = F - n
+    if name == "pairs":
+        return arguments.plain((F - n // 2) * v / F)
+    if name == "zero":
+        return arguments.plain(square * on + 0.0 * F)
+    if name == "unbiased":
+        return arguments.plain(dropped * (square * on) / F)
+    if name == "readout":
+        return arguments.plain(dropped * (v + mu * mu * (v / (v + n * mu * mu))) / F)
+    if name == "constant":
+        if np.any(n < 1):
+            raise ValueError("`n_hidden` must be at least 1 for a neuron that is constant; got 0.")
+        return arguments.plain((dropped + 1) * v / F)
+    own = 0.0 if goal == "relu" or name == "floor" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
+    return arguments.plain((dropped * v + n * own) / F)
+
+
+# Mean and mean square of the target of a feature that is on.
+_MOMENTS: dict[str, tuple[float, float]] = {
+    "relu": (1 / 4, 1 / 6),
+    "abs": (1 / 2, 1 / 3),
+    "mixed": (1 / 4, 5 / 6),
+}

@@ -1,0 +1,207 @@
+r"""Features that are rare: the leading order of the loss as p -> 0, where one feature is on at a time.
+
+A network with few neurons then sees one feature at a time, and each neuron can serve several features. For a
+target alpha ReLU(x) + gamma ReLU(-x) the floor leaves (alpha^2 + gamma^2)/6 for each dropped feature, over p.
+For ReLU the naive network attains it. For \|x\| and x + ReLU(x), which take two neurons ReLU each if every
+neuron is for one feature, a *fan* comes within a fraction of one feature of the floor at any n.
+"""
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .. import arguments
+from ..arguments import FloatArray
+from ..results import frozen, result
+
+__all__ = ["RareLosses", "Shared", "fan_network", "rare_losses", "shared_loss"]
+
+# What each feature costs over p if it is dropped: half the mean square of its target when it is on.
+_WHOLE = {"relu": 1 / 6, "abs": 1 / 3, "mixed": 5 / 6}
+# What one neuron for one feature leaves of it at best, over p; of x + ReLU(x) with a bent neuron, see `bent`.
+_SINGLE = {"relu": 0.0, "abs": 1 / 6}
+# What a fan leaves of its carriers, together.
+_CARRIERS = {"relu": 0.0, "abs": 1 / 3, "mixed": 1 / 6}
+
+
+@result
+class RareLosses:
+    """Losses per feature over p, in the limit of rare features; see `rare_losses`."""
+
+    floor: float
+    """Loss per feature over p that no network of so many functions is below."""
+    naive: float
+    """The best of networks whose neurons serve one feature each, with an output bias."""
+    fan: float
+    """Of the fan as its eps goes to 0, or of `naive` if that is less or the fan has too few neurons."""
+
+    @property
+    def gap(self) -> float:
+        """What is not decided: `fan` less `floor`."""
+        return self.fan - self.floor
+
+
+def bent() -> tuple[float, float]:
+    """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and what it leaves over p."""
+    a = float(brentq(lambda z: z**4 - z**3 + 3 * z - 1, 0.0, 1.0, xtol=1e-16))
+    product = (2 / 3 + a / 2 - a**3 / 6) / 2
+    square = (1 / 3 + a**2 - 2 * a**3 / 3) / 2
+    return a, 5 / 6 - product**2 / square
+
+
+def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> RareLosses:
+    r"""Bounds on the least loss of any network of n ReLU neurons and a linear readout, over p, as p -> 0.
+
+    The least loss over p ends between `floor` and `fan`. The floor is `loss_floor` to first order in p.
+    The fan is a network, so its loss at any fixed eps bounds the least one from above. Features are
+    independent and uniform on [-1, 1] when on.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        F at least 1, and n from 1 to F.
+    target : {"relu", "abs", "mixed"}, optional
+        ReLU(x), \|x\|, or x + ReLU(x).
+
+    Returns
+    -------
+    RareLosses
+        Exact but for roundings. For "relu" all three are (1 - n/F)/6: nothing is gained over naive.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> found = rare_losses(100, 50, target="abs")
+    >>> round(found.floor, 6), round(found.fan, 6), round(found.naive, 6)
+    (0.166667, 0.17, 0.25)
+    """
+    goal = arguments.choice("target", target, tuple(_WHOLE))
+    F = arguments.integer("n_features", n_features, 1)
+    n = arguments.integer("n_hidden", n_hidden, 1, F)
+    whole = _WHOLE[goal]
+    single = bent()[1] if goal == "mixed" else _SINGLE[goal]
+    floor = (F - n) * whole / F
+    naive = min(((F - n) * whole + n * single) / F, (F - n // 2) * whole / F)
+    enough = n >= (2 if goal == "abs" else 1)
+    fan = floor + _CARRIERS[goal] / F if enough else naive
+    return RareLosses(floor, naive, min(fan, naive))
+
+
+def fan_network(
+    n_features: int, n_hidden: int, *, target: str = "abs", eps: float = 0.1
+) -> tuple[FloatArray, FloatArray]:
+    r"""Weights of a fan: n neurons that compute nearly n targets \|x\| or x + ReLU(x) of rare features.
+
+    For \|x\| all neurons receive two *carriers* with the positive weights 1 and i, i = 1, ..., n, and feature
+    j = 1, ..., n - 2 with :math:`\varepsilon(i-j-1)`. Where feature j alone is on, the neurons are a ramp in
+    i with its kink at i = j + 1 for either sign, and the second difference there is
+    :math:`\varepsilon|x_j|`. Where a carrier alone is on, the neurons are linear in i, and second differences
+    vanish. The carriers themselves are read for x > 0.
+
+    For x + ReLU(x) there is one carrier with weight 1. Neuron j + 1 has the weight :math:`2\varepsilon` of
+    feature j and all others :math:`-\varepsilon`, so that its difference from the first neuron is
+    :math:`2\varepsilon x_j` for positive and :math:`\varepsilon x_j` for negative x_j.
+
+    The loss over p of the features it covers is 1/3 or 1/6 and a multiple of eps^2, as p -> 0
+    (`derive_fan`). All biases are 0. When features are on together the readout, of size 1/eps, errs.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        F at least n_hidden, and n at least 3 for "abs", 2 for "mixed".
+    target : {"abs", "mixed"}, optional
+    eps : float, optional
+        Weight of the features that are computed in full, in (0, 1].
+
+    Returns
+    -------
+    U : (n_hidden, n_features) ndarray of float64
+        Features from the n-th on are carriers and those that are dropped.
+    V : (n_features, n_hidden) ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> U, V = fan_network(3, 3, eps=0.5)
+    >>> x = np.array([-0.8, 0.0, 0.0])
+    >>> (V @ np.maximum(U @ x, 0.0))[0].round(12)
+    0.8
+    """
+    goal = arguments.choice("target", target, ("abs", "mixed"))
+    n = arguments.integer("n_hidden", n_hidden, 3 if goal == "abs" else 2, 10_000)
+    F = arguments.integer("n_features", n_features, n, 100_000)
+    arguments.fits("n_features", F, 2.0 * n * F)
+    small = arguments.number("eps", eps, 0.0, 1.0, brackets="(]")
+    U, V = np.zeros((n, F)), np.zeros((F, n))
+    i = np.arange(n)
+    if goal == "abs":
+        kinks = np.arange(1, n - 1)
+        U[:, : n - 2] = small * (i[:, None] - kinks)
+        for shift, weight in ((-1, 1.0), (0, -2.0), (1, 1.0)):
+            V[kinks - 1, kinks + shift] = weight / small
+        U[:, n - 2], U[:, n - 1] = 1.0, i + 1.0
+        V[n - 2, :2], V[n - 1, :2] = (2.0, -1.0), (-1.0, 1.0)
+    else:
+        U[:, : n - 1] = -small
+        U[i[1:], i[:-1]] = 2.0 * small
+        V[: n - 1, 0] = -1.0 / small
+        V[i[:-1], i[1:]] = 1.0 / small
+        U[:, n - 1], V[n - 1, 0] = 1.0, 2.0
+    return frozen(U), frozen(V)
+
+
+@result
+class Shared:
+    """A neuron that features share, for losses of the fourth power; see `shared_loss`."""
+
+    loss: float
+    """Mean of the fourth power of the error per feature, over p, as p -> 0."""
+    naive: float
+    """The same of the network that computes n_hidden targets and drops the others."""
+    weight: float
+    """The readout's weight; 1 where a feature has a neuron of its own."""
+
+
+def shared_loss(n_features: int, n_hidden: int) -> Shared:
+    r"""Fourth power of the error for ReLU(x), if each neuron is the ReLU of a sum of F/n features, p -> 0.
+
+    With g = F/n features on a neuron and k = (g - 1)^(1/3) the best weight is 1/(1 + k), and the mean fourth
+    power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`. The naive network has
+    (1 - n/F) p/10, which is more if g > 1. So for this loss sharing pays. For the square the same sharing
+    has the weight 1/g and costs (1 - 1/g) p/6: as much as the naive network, in agreement with `loss_floor`.
+    Not a bound: other networks may lose less.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        F a multiple of n.
+
+    Returns
+    -------
+    Shared
+        Exact but for roundings, for uniform values on [-1, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> found = shared_loss(500, 50)
+    >>> round(found.loss, 6), round(found.naive, 6), round(found.weight, 4)
+    (0.0308, 0.09, 0.3247)
+    """
+    n = arguments.integer("n_hidden", n_hidden, 1)
+    F = arguments.integer("n_features", n_features, n)
+    if F % n:
+        raise ValueError(f"`n_features` must be a multiple of `n_hidden`, {n}; got {F}.")
+    k = float(np.cbrt(F // n - 1))
+    return Shared((k / (1 + k)) ** 3 / 10, (1 - n / F) / 10, 1 / (1 + k))

@@ -1,0 +1,254 @@
+"""Losses of networks beside the floor: closed forms, fans, searches, random mixing, and fourth powers."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.computation import best_network, best_power, best_readout, network_loss
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.computation import alike_loss, fan_network, loss_floor, target_moments
+from ...theory.features import Features
+from ..annotations import as_annotated
+from ..experiment import from_rows
+
+Size = Sequence[int]  # n_features and n_hidden
+
+
+@as_annotated
+def run_unbiased(
+    p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0),
+    per_neuron: Sequence[float] = (1.1, 1.5, 2.0, 4.0, 10.0),
+    n_hidden: int = 50,
+) -> xr.Dataset:
+    """Compute what networks for ReLU(x) without output bias lose, in closed form, and the floor.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    per_neuron : sequence of float
+        Features for each neuron, above 1; their number is rounded.
+    n_hidden : int
+        Number of neurons.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``loss`` (p, per_neuron, network) per feature over p, of the networks of `alike_loss`.
+
+    Examples
+    --------
+    >>> ds = run_unbiased([0.01], [2.0])
+    >>> bool((ds["loss"] >= ds["loss"].sel(network="floor")).all())
+    True
+    """
+    n = arguments.integer("n_hidden", n_hidden, 1)
+    ratio = arguments.real("per_neuron", per_neuron, 1.0, 1e6)
+    on = arguments.probability("p", p)[:, None]
+    names = ("floor", "unbiased", "readout", "constant")
+    loss = [alike_loss(name, on, np.rint(ratio * n), n) / on for name in names]
+    return xr.Dataset(
+        {"loss": (("p", "per_neuron", "network"), np.stack(loss, axis=-1))},
+        {"p": list(p), "per_neuron": list(per_neuron), "network": list(names)},
+        {"n_hidden": n},
+    )
+
+
+@as_annotated
+def run_fans(
+    p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3),
+    sizes: Sequence[Size] = ((3, 3), (4, 3), (4, 4)),
+    eps: Sequence[float] = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02),
+) -> xr.Dataset:
+    r"""Compute what fans lose for \|x\| at their best readout, exactly, beside naive networks and the floor.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    sizes : sequence of (n_features, n_hidden)
+        At most 5 features, and at least 3 neurons.
+    eps : sequence of float
+        Weights of the features that are computed in full, of which the best is taken.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``floor``, ``naive`` and ``fan`` (size, p) per feature over p, ``error`` of the last, and ``eps``.
+
+    Examples
+    --------
+    >>> ds = run_fans([0.01], [(3, 3)], [0.1])
+    >>> bool(ds["fan"][0, 0] < 0.75 * ds["naive"][0, 0])
+    True
+    """
+    rows = []
+    for (F, n), q in itertools.product(sizes, p):
+        law = Features(F, q, "symmetric")
+        found = []
+        for small in eps:
+            model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")
+            loss = network_loss(model, law, "abs")
+            found.append((loss.loss / q, loss.error_estimate / q, small))
+        best, error, small = min(found)
+        naive = min(alike_loss(name, q, F, n, target="abs") for name in ("naive", "pairs"))
+        floor = alike_loss("floor", q, F, n, target="abs")
+        rows.append({"floor": floor / q, "naive": naive / q, "fan": best, "error": error, "eps": small})
+    ds = from_rows(rows, size=len(sizes), p=list(p))
+    F, n = np.array(sizes).T
+    return ds.assign_coords(n_features=("size", F), n_hidden=("size", n))
+
+
+@as_annotated
+def run_search(
+    p: Sequence[float] = (0.01, 0.1, 0.5, 1.0),
+    sizes: Sequence[Size] = ((2, 1), (3, 2)),
+    *,
+    starts: int = 4,
+    steps: int = 60,
+    seed: int = 0,
+) -> xr.Dataset:
+    r"""Search for the best networks, for ReLU(x) with and without output bias, and for \|x\|.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    sizes : sequence of (n_features, n_hidden)
+        At most 5 of each.
+    starts, steps : int
+        As in `best_network`.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``best``, ``floor``, ``naive`` (task, size, p) per feature over p, ``error`` of
+        the first, and ``hits``.
+
+    Examples
+    --------
+    >>> ds = run_search([0.5], [(2, 1)], starts=1, steps=20)
+    >>> bool((ds["best"] >= ds["floor"] - ds["error"] - 1e-12).all())
+    True
+    """
+    tasks = {"relu": ("relu", True), "relu without bias": ("relu", False), "abs": ("abs", True)}
+    rows = []
+    for (target, bias), (F, n), q in itertools.product(tasks.values(), sizes, p):
+        law = Features(F, q, "symmetric")
+        found = best_network(law, n, target, bias=bias, starts=starts, steps=steps, rng=seed)
+        rows.append(
+            {
+                "best": found.loss / q,
+                "floor": found.floor / q,
+                "naive": found.naive / q,
+                "error": found.error_estimate / q,
+                "hits": found.hits,
+            }
+        )
+    ds = from_rows(rows, task=list(tasks), size=len(sizes), p=list(p))
+    F, n = np.array(sizes).T
+    return ds.assign_coords(n_features=("size", F), n_hidden=("size", n)).assign_attrs(starts=starts)
+
+
+def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
+    """Return a random matrix of unit variance with no diagonal, as the published code draws it."""
+    M = rng.normal(size=(n, n))
+    np.fill_diagonal(M, 0.0)
+    return np.triu(M) + np.triu(M).T if symmetric else M
+
+
+@as_annotated
+def run_mixing(
+    sigma: Sequence[float] = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08),
+    *,
+    p: float = 0.01,
+    n_features: int = 100,
+    n_hidden: int = 50,
+    seeds: Sequence[int] = range(5),
+) -> xr.Dataset:
+    """Compute the floor for targets ReLU(x) + M x with random M, and what the naive network loses on them.
+
+    Parameters
+    ----------
+    sigma : sequence of float
+        Standard deviation of the entries of M off its diagonal.
+    p : float
+        Probability that a feature is on.
+    n_features, n_hidden : int
+    seeds : sequence of int
+        Of the matrices.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``floor`` and ``naive`` (symmetric, sigma, seed), per feature over p. The naive network has n_hidden
+        neurons ReLU(x_i), and the best readout with bias for these targets.
+
+    Examples
+    --------
+    >>> ds = run_mixing([0.0, 0.02], n_features=20, n_hidden=10, seeds=[0])
+    >>> (ds["floor"] < ds["naive"]).values[:, :, 0].tolist()
+    [[False, True], [False, True]]
+    """
+    n = arguments.integer("n_hidden", n_hidden, 1)
+    F = arguments.integer("n_features", n_features, n)
+    law, kept = Features(F, p, "symmetric"), np.arange(n)
+    own = target_moments(law).covariance[0, 0]
+    rows = []
+    for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
+        M = arguments.number("sigma", size, 0.0) * _mixing(F, symmetric, np.random.default_rng([seed, F]))
+        floor = loss_floor(law, n, mixing=M)
+        shared = M[:, kept] * (p / 6)  # Cov(ReLU(x_i), M_ki x_i)
+        shared[kept, kept] += own
+        rest = target_moments(law, mixing=M).covariance.diagonal() - (shared**2).sum(axis=1) / own
+        # The same number twice where nothing is mixed.
+        naive = max(float(rest.mean()), floor) if size else floor
+        rows.append({"floor": floor / p, "naive": naive / p})
+    ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
+    return ds.assign_attrs(p=p, n_features=F, n_hidden=n)
+
+
+@as_annotated
+def run_powers(
+    p: Sequence[float] = (1e-3, 1e-2, 0.1, 1.0),
+    powers: Sequence[int] = (2, 4),
+    *,
+    starts: int = 1,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Search for the best neuron for two features ReLU(x), for the mean square and for a higher power.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    powers : sequence of int
+        Even powers of the error.
+    starts : int
+        Random starts of each search.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``best`` and ``naive`` (power, p), per feature over p, and ``weight``, the smaller of the neuron's two
+        weights over the larger.
+
+    Examples
+    --------
+    >>> ds = run_powers([0.1], [2, 4], starts=0)
+    >>> (ds["best"] / ds["naive"]).round(2).values.ravel().tolist()
+    [1.0, 0.41]
+    """
+    rows = []
+    for power, q in itertools.product(powers, p):
+        found = best_power(q, power=power, starts=starts, rng=seed)
+        low, high = np.sort(np.abs(found.model.W_in[0]))
+        rows.append({"best": found.loss / q, "naive": found.naive / q, "weight": low / high})
+    return from_rows(rows, power=list(powers), p=list(p))

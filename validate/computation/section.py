@@ -1,0 +1,273 @@
+"""The part of the report on computation in superposition."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...theory.computation import rare_losses, shared_loss
+from ..drawing import draw_means, draws, finished
+from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
+from .runs import run_fans, run_mixing, run_powers, run_search, run_unbiased
+
+TEXT = r"""
+Can n hidden ReLU neurons with a linear readout compute more than n functions of sparse features? For the
+squared error there is a bound for any n functions of the input, whatever computes them: the sum of the
+smallest eigenvalues of the targets' covariance (the floor). The naive network computes n of the targets and
+gives the mean of the others. For ReLU(x) of independent features that are alike, it attains the floor, so
+that nothing is better at any p. Something is gained without an output bias, for targets that one neuron
+cannot compute, such as |x|, for targets that a matrix mixes, and for other powers of the error. Features are
+uniform on [-1, 1] when on. Losses are per feature.
+"""
+
+
+def _naive(ds: xr.Dataset) -> xr.DataArray:
+    """Return the loss of the network that drops what it does not compute, without bias."""
+    return ds["loss"].sel(network="unbiased")
+
+
+def _gain(ds: xr.Dataset) -> xr.DataArray:
+    """Return what the best of the closed forms saves of it."""
+    return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive(ds)
+
+
+@draws
+def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw what networks without output bias save against p, and what the floor allows; of `run_unbiased`."""
+    gain = _gain(ds)
+    for k, ratio in enumerate(ds["per_neuron"].values):
+        at = gain.sel(per_neuron=ratio)
+        ax.plot(ds["p"], at.where(at > 0), ".-", color=f"C{k}", label=f"{ratio:g} features a neuron")
+    ax.plot(ds["p"], 3 * ds["p"] / 8, "k--", linewidth=0.8, label="floor, 3p/8")
+    ax.set(xscale="log", yscale="log", ylim=(1e-7, 1))
+    return finished(ax, xlabel="p", ylabel="share of the naive loss saved, no bias")
+
+
+@draws
+def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the losses of the networks found over the naive ones against p; of `run_search`."""
+    for k, task in enumerate(ds["task"].values):
+        for i in range(ds.sizes["size"]):
+            at = ds.sel(task=task).isel(size=i)
+            label = f"{task}, {int(at['n_features'])} on {int(at['n_hidden'])}"
+            ax.plot(ds["p"], at["best"] / at["naive"], "os^v"[i % 4] + "-", color=f"C{k}", ms=4, label=label)
+            ax.plot(ds["p"], at["floor"] / at["naive"], "os^v"[i % 4] + ":", color=f"C{k}", ms=2)
+    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive; dotted: floor")
+
+
+@draws
+def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the losses of fans, naive networks and the floor against p; of `run_fans`."""
+    for i in range(ds.sizes["size"]):
+        at = ds.isel(size=i)
+        name = f"{int(at['n_features'])} on {int(at['n_hidden'])}"
+        ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=name)
+        ax.plot(ds["p"], at["floor"] / at["naive"], ":", color=f"C{i}")
+    ax.axhline(1, color="0.5", linewidth=0.8)
+    return finished(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive; dotted: floor")
+
+
+@draws
+def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw floor and naive network against the size of a random mixing matrix; of `run_mixing`."""
+    for k, name in enumerate(("independent entries", "symmetric")):
+        at = ds.isel(symmetric=k).transpose("sigma", "seed", ...)
+        draw_means(
+            ax, ds["sigma"].values, at["floor"].values, color=f"C{k}", fmt="o-", ms=3, label=f"floor, {name}"
+        )
+        draw_means(
+            ax, ds["sigma"].values, at["naive"].values, color=f"C{k}", fmt="s:", ms=3, label=f"naive, {name}"
+        )
+    return finished(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
+
+
+@draws
+def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the best neuron for two features over the naive one against p; of `run_powers`."""
+    for power in ds["power"].values:
+        at = ds.sel(power=power)
+        ax.plot(ds["p"], at["best"] / at["naive"], ".-", label=f"power {int(power)}")
+    return finished(ax, xscale="log", ylim=(0, 1.1), xlabel="p", ylabel="mean power of the error / naive")
+
+
+def _name(at: xr.Dataset) -> str:
+    return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
+
+
+def _show_unbiased(ds: xr.Dataset) -> Shown:
+    gain, allowed = _gain(ds), 1 - ds["loss"].sel(network="floor") / _naive(ds)
+    most = gain.isel(gain.argmax(...))
+    constant = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")
+    least = [
+        f"{float(ratio):g} features a neuron from p = {float(ds['p'][int(on.argmax())]):g}"
+        for ratio in ds["per_neuron"].values
+        if (on := constant.sel(per_neuron=ratio).values).any()
+    ]
+    text = (
+        "With an output bias nothing is below the naive network, at any p and size. Without one the mean of "
+        "the targets is worth something: at most 3p/8 of the naive loss. The dropped targets can be read "
+        "from "
+        "the neurons there are, or one neuron can be given up for a constant. Of these two, with "
+        f"{ds.attrs['n_hidden']} neurons, the best saves {span(gain, '.2g')} on this grid, most at p = "
+        f"{float(most['p']):g} with {float(most['per_neuron']):g} features a neuron, where the floor allows "
+        f"{float(allowed.sel(p=most['p'], per_neuron=most['per_neuron'])):.3g}. "
+    )
+    text += f"A constant is the better one for {'; '.join(least)} on." if least else ""
+    frame = gain.to_dataframe("saved").reset_index()
+    table = frame.pivot(index="p", columns="per_neuron", values="saved").reset_index()
+    table.columns = [str(one) for one in table.columns]
+    cells = Table.of(
+        "Share of the naive loss saved without bias, by the better of two closed forms",
+        table.map(lambda cell: f"{cell:.3g}"),
+        "By p and by features for each neuron; exact but for roundings. The floor is 3p/8 in "
+        "each column. With an output bias every entry is 0, and so is the floor.",
+    )
+    caption = "Best of two closed forms: readout of dropped targets, or a constant neuron."
+    return Shown(
+        text,
+        [Figure("unbiased", "What is gained without an output bias", caption, ds, plot_unbiased)],
+        [cells],
+        "For ReLU of independent features no n neurons with a linear readout beat the naive network in "
+        "squared "
+        "error, at any p.",
+    )
+
+
+def _show_search(ds: xr.Dataset) -> Shown:
+    excess = float(((ds["best"] - ds["floor"] + ds["error"]) / ds["naive"]).min())
+    biased = ds.sel(task="relu")
+    same = np.abs(biased["best"] / biased["naive"] - 1)
+    saved = 1 - ds["best"] / ds["naive"]
+    rows = []
+    for task in ds["task"].values[1:]:
+        for i in range(ds.sizes["size"]):
+            at = saved.sel(task=task).isel(size=i)
+            rows.append(f"{task}, {_name(at)}: {span(at, '.2g')}")
+    text = (
+        f"Descents on the exact loss, {ds.attrs['starts']} starts at each place. None is below the "
+        "floor: the "
+        f"least excess is {excess:.1g} of the naive loss, with its error. For ReLU with an output bias "
+        f"the best networks are naive, to {float(same.max()):.0e} of the loss. Shares saved elsewhere: "
+        f"{'; '.join(rows)}. Without bias the neuron of a feature also receives another feature with a "
+        "smaller "
+        "weight, of the same sign, which saves a share of order p (0.15 p for two features on one neuron, "
+        "derived)."
+    )
+    caption = "Solid: the best network found; dotted: the floor."
+    return Shown(text, [Figure("search", "The best networks of few features", caption, ds, plot_search)])
+
+
+def _show_fans(ds: xr.Dataset) -> Shown:
+    saved, said = 1 - ds["fan"] / ds["naive"], []
+    for i in range(ds.sizes["size"]):
+        at = ds.isel(size=i)
+        limit = rare_losses(int(at["n_features"]), int(at["n_hidden"]), target="abs")
+        pays = ds["p"].values[(saved.isel(size=i) > 0).values]
+        said.append(
+            f"{_name(at)}: {float(saved.isel(size=i)[0]):.1%} at p = {float(ds['p'][0]):g} (limit "
+            f"{1 - limit.fan / limit.naive:.1%}), and some up to p = {pays.max():g}"
+        )
+    text = (
+        "One ReLU cannot compute |x|: two are needed for each feature, or one computes half of it. A fan "
+        "of n "
+        "neurons computes n - 2 of them in full and halves of two more, where features are rare. All neurons "
+        "receive two carriers with positive weights, and the others with small weights that change sign "
+        "along "
+        "the neurons; second differences of the neurons are |x|. Exact losses at the best readout, saved "
+        "over "
+        f"the naive network: {'; '.join(said)}. In the limit p to 0 a fan is 1/3 over the number of features "
+        "above the floor for any n, so that with many neurons nearly n functions are computed that take two "
+        "neurons each. When features are on together a fan errs, more so the smaller its weights."
+    )
+    caption = (
+        "Solid: fan with the best of several small weights; dotted: the floor. Both over the naive loss."
+    )
+    table = Table.formatted(
+        "Losses over p for |x|",
+        ds.drop_vars("error"),
+        {
+            "features": "{n_features}",
+            "neurons": "{n_hidden}",
+            "p": "{p:g}",
+            "floor": "{floor:.5f}",
+            "fan": "{fan:.5f}",
+            "its small weight": "{eps:g}",
+            "naive": "{naive:.5f}",
+        },
+        f"Errors of the fans' losses: at most {float(ds['error'].max()):.0e}.",
+    )
+    return Shown(
+        text,
+        [Figure("fans", "Fans compute |x| in superposition", caption, ds, plot_fans)],
+        [table],
+        f"For |x|, fans of ReLU neurons lose up to {float(saved.max()):.0%} less than naive networks.",
+    )
+
+
+def _show_mixing(ds: xr.Dataset) -> Shown:
+    floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
+    best = floor.isel(sigma=floor.argmin("sigma"))
+    whole = floor.isel(sigma=0)
+    said = [
+        f"{span(naive.isel(symmetric=k), '.4f')} naive, floor down to {float(best[k]):.4f} at "
+        f"{float(best['sigma'][k]):g} ({name})"
+        for k, name in enumerate(("independent entries", "symmetric M"))
+    ]
+    text = (
+        "In compressed computation the targets are ReLU(x) + M x with a random M. The covariance of such "
+        "targets "
+        "is p/3 (M + 1/2)(M + 1/2)' and p/12 - p^2/16 on its diagonal: M spreads the singular values of "
+        f"M + 1/2 apart, and so lowers the smaller half. With {ds.attrs['n_features']} features on "
+        f"{ds.attrs['n_hidden']} neurons and p = {ds.attrs['p']:g}, losses over p: {float(whole[0]):.4f} "
+        "without "
+        f"mixing, floor and naive alike; {'; '.join(said)}. So with M networks may beat naive ones, and "
+        "without M none does. Published runs have 0.084 without mixing and a least loss at 0.03 to 0.04."
+    )
+    caption = (
+        f"Means over {ds.sizes['seed']} matrices; the naive network has the best readout for these targets."
+    )
+    return Shown(text, [Figure("mixing", "Mixing lowers the floor", caption, ds, plot_mixing)])
+
+
+def _show_powers(ds: xr.Dataset) -> Shown:
+    ratio = ds["best"] / ds["naive"]
+    said = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
+    limit = shared_loss(2, 1)
+    text = (
+        "The bound is about the square. For higher powers of the error one large error costs more than "
+        "two of "
+        "half the size, and features that share a neuron cost less than one that is dropped. Two features on "
+        f"one neuron, best over naive: {'; '.join(said)}. In the limit p to 0 sharing has "
+        f"{limit.loss / limit.naive:.2f} of the naive fourth power (1 of the square): the bias of a "
+        "dropped output "
+        "helps until p is very small."
+    )
+    caption = "One neuron for ReLU of two features, hidden and output biases free; exact, by searches."
+    return Shown(text, [Figure("powers", "Fourth powers favour sharing", caption, ds, plot_powers)])
+
+
+SECTION = Section(
+    "computation",
+    "Computation in superposition",
+    TEXT,
+    {
+        "unbiased": Experiment(run_unbiased),
+        "search": Experiment(
+            run_search,
+            quick={"sizes": ((2, 1),), "starts": 3, "steps": 40},
+            full={"sizes": ((2, 1), (3, 2), (4, 2), (4, 3)), "starts": 12, "steps": 200},
+            seconds=20.0,
+        ),
+        "fans": Experiment(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
+        "mixing": Experiment(run_mixing, full={"seeds": range(20)}),
+        "powers": Experiment(
+            run_powers, quick={"starts": 0}, full={"starts": 8, "powers": (2, 4, 6)}, seconds=20.0
+        ),
+    },
+    [
+        Topic("fans", ["fans"], _show_fans),
+        Topic("unbiased", ["unbiased"], _show_unbiased),
+        Topic("search", ["search"], _show_search),
+        Topic("mixing", ["mixing"], _show_mixing),
+        Topic("powers", ["powers"], _show_powers),
+    ],
+)
