@@ -66,7 +66,7 @@ def evaluator(
     budget: float | None = None,
     method: str = "auto",
     workers: int | None = 1,
-) -> Evaluator:
+) -> Networks:
     """Return the function that gives the exact loss of models at one law of the data, and its gradient.
 
     Parameters
@@ -121,4 +121,4 @@ def evaluator(
     budget = None if budget is None else number("budget", budget, 0.0, brackets="()")
     arguments.choice("method", method, ("auto", *METHODS))
     workers = None if workers is None else arguments.integer("workers", workers, 1)
-    return Evaluator(law, tol=tol, budget=budget, method=method, workers=workers)
+    return Networks(law, tol=tol, budget=budget, method=method, workers=workers)
