@@ -1,6 +1,5 @@
 """What a sparse autoencoder does on known features, without samples."""
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
 from ..loss.hidden.firing import firing, on_in_patterns
-from ..loss.hidden.layer import Setting, Unit
-from ..loss.methods.outputs import Law
+from ..loss.hidden.layer import unit_means
 from ..loss.networks import evaluator
+from .patterns import listed, means_by_patterns, second_moments, setting_and_units, squared_error
 
 __all__ = ["Autoencoder", "measure"]
 
-# Features whose patterns are listed where they are not independent.
-MOST_LISTED = 12
 # A latent that is on less often than that is dead.
 DEAD = 1e-12
 
@@ -101,25 +98,6 @@ class Autoencoder:
         return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
 
 
-def _listed(features: Features) -> tuple[FloatArray, FloatArray]:
-    """Return all patterns of few features, with their probabilities."""
-    n, blocks = features.n_features, features.blocks
-    if n > MOST_LISTED:
-        rule = f"of independent features, or of at most {MOST_LISTED}"
-        raise ValueError(f"`law` must be {rule}; got {n} features that are not independent.")
-    rows, chances = [], []
-    for choice in product(*(range(len(block.weights)) for block in blocks)):
-        row, chance = np.zeros(n), 1.0
-        for block, at in zip(blocks, choice, strict=True):
-            row[block.members] = block.patterns[at]
-            chance *= float(block.weights[at])
-        if chance > 0.0 and (features.exactly is None or row.sum() == features.exactly):
-            rows.append(row)
-            chances.append(chance)
-    total = np.array(chances)
-    return np.array(rows), total / total.sum()
-
-
 def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-7) -> Autoencoder:
     r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
 
@@ -153,80 +131,91 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     >>> round(found.mse, 9), found.l0, found.f1.diagonal()
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
-    if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
-        rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
-        raise ValueError(f"`sae` must be {rule}; got {arguments.shown(sae)}.")
-    d, latents = sae.n_features, sae.n_hidden
-    if sae.n_outputs != d:
-        raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
-    phi = np.eye(d) if mixing is None else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
-    n = phi.shape[1]
-    features = as_features(law, n)
-    whole = Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
-                  output="identity", thresholds=sae.thresholds)  # fmt: skip
-    plain = Features(n, features.p, features.values, features.scale, 1.0, features.groups, features.exactly)
-    loss = evaluator(plain, tol=tol)(whole, target=phi)
+    phi, features = checked(sae, law, mixing)
+    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+    d, n = phi.shape
+    plain = without_importance(features)
+    whole = of_features(sae, phi)
     spread = float(np.trace(phi @ features.covariance() @ phi.T))
-    l0, l1, fires, fires_pairs, error = _latents(whole, plain, tol)
+    mse, mse_error, l0, l1, fires, fires_pairs, error = (_independent if features.independent else _listed)(
+        whole, plain, phi, tol
+    )
     p, pairs = np.asarray(features.on_probability()), features.pair_probability()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(l0[:, None] > DEAD, fires * p / l0[:, None], 0.0)
-        f1 = np.where(precision + fires > 0.0, 2.0 * precision * fires / (precision + fires), 0.0)
-        norms = np.outer(np.linalg.norm(sae.W_out, axis=0), np.linalg.norm(phi, axis=0))
-        cosines = np.where(norms > 0.0, sae.W_out.T @ phi / norms, 0.0)
+    precision, f1 = np.zeros_like(fires), np.zeros_like(fires)
+    live = l0 > DEAD
+    precision[live] = np.minimum(fires[live] * p / l0[live, None], 1.0)
+    both = precision + fires
+    np.divide(2.0 * precision * fires, both, out=f1, where=both > 0.0)
+    norms = np.outer(np.linalg.norm(sae.W_out, axis=0), np.linalg.norm(phi, axis=0))
+    cosines = np.zeros_like(fires)
+    np.divide(sae.W_out.T @ phi, norms, out=cosines, where=norms > 0.0)
     match = np.full(n, -1)
     rows, columns = linear_sum_assignment(-f1)
     match[columns] = np.where(f1[rows, columns] > 0.0, rows, -1)
-    variance = 1.0 - d * loss.loss / spread if spread > 0.0 else float("nan")
-    arrays = (l0, l1, fires, fires_pairs, np.minimum(precision, 1.0), fires, np.minimum(f1, 1.0))
-    assert latents == l0.size
+    variance = 1.0 - mse / spread if spread > 0.0 else float("nan")
+    arrays = (l0, l1, fires, fires_pairs, precision, fires, np.minimum(f1, 1.0))
     return Autoencoder(
-        d * loss.loss, d * loss.error_estimate, variance, *map(frozen, arrays), frozen(match), frozen(cosines),
-        frozen(l0 <= DEAD), frozen(p), frozen(pairs), error,
+        mse, mse_error, variance, *map(frozen, arrays), frozen(match), frozen(np.clip(cosines, -1.0, 1.0)),
+        frozen(~live), frozen(p), frozen(pairs), error,
     )  # fmt: skip
 
 
-def _latents(
-    whole: Model, law: Features, tol: float
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    """Return how often latents are on, their means, how often given features and pairs, and the error."""
-    from ..loss.hidden.layer import unit_means
+def checked(sae: Any, law: Any, mixing: npt.ArrayLike | None) -> tuple[FloatArray, Features]:
+    """Return dictionary and law of an autoencoder, after checking that all fit."""
+    if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
+        rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
+        raise ValueError(f"`sae` must be {rule}; got {arguments.shown(sae)}.")
+    d = sae.n_features
+    if sae.n_outputs != d:
+        raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
+    phi = np.eye(d) if mixing is None else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
+    return phi, as_features(law, phi.shape[1])
 
+
+def without_importance(features: Features) -> Features:
+    """Return a law with importance 1: the error counts coordinates of the activations."""
+    return Features(
+        features.n_features, features.p, features.values, features.scale, 1.0, features.groups, features.exactly
+    )
+
+
+def of_features(sae: Model, phi: FloatArray) -> Model:
+    """Return an autoencoder as the network of features that it is behind the dictionary."""
+    return Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
+                 output="identity", thresholds=sae.thresholds)  # fmt: skip
+
+
+Measured = tuple[float, float, FloatArray, FloatArray, FloatArray, FloatArray, float]
+
+
+def _independent(whole: Model, law: Features, phi: FloatArray, tol: float) -> Measured:
+    """Return error, how often latents are on, their means, and how often given features and pairs."""
     n, count = law.n_features, whole.n_hidden
-    setting = Setting.of(Law(law), "identity", tol, 1.0)
-    thresholds = np.zeros(count) if whole.thresholds is None else whole.thresholds
-    weights = whole.W_in * law.scale
+    loss = evaluator(law, tol=tol)(whole, target=phi)
+    _, units = setting_and_units(whole, law, tol)
     l0, l1, fires, fires_pairs = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros((count, n, n))
     error = 0.0
-    listed = None if law.independent else _listed(law)
-    for i in range(count):
-        unit = Unit(setting, weights[i], float(whole.b_in[i]), float(thresholds[i]))
-        if listed is None:
-            found = firing(unit, pairs=True)
-            l0[i], fires[i], fires_pairs[i] = found.active, found.given, found.given_pairs
-            one = unit_means(unit, 0.0, np.zeros(n))
-            l1[i], error = one.mean, max(error, found.error)
-            continue
-        rows, chances = listed
+    for i, unit in enumerate(units):
+        found = firing(unit, pairs=True)
+        l0[i], fires[i], fires_pairs[i] = found.active, found.given, found.given_pairs
+        l1[i], error = unit_means(unit, 0.0, np.zeros(n)).mean, max(error, found.error)
+    l0, fires, fires_pairs = (np.clip(one, 0.0, 1.0) for one in (l0, fires, fires_pairs))
+    return len(phi) * loss.loss, len(phi) * loss.error_estimate, l0, l1, fires, fires_pairs, error
+
+
+def _listed(whole: Model, law: Features, phi: FloatArray, tol: float) -> Measured:
+    """Return the same over patterns of features that are not independent."""
+    rows, chances = listed(law)
+    setting, units = setting_and_units(whole, law, tol)
+    found = means_by_patterns(setting, units, rows, chances)
+    mse, size = squared_error(whole, found, phi * law.scale, second_moments(setting, rows, chances))
+    both = (rows.T * chances) @ rows
+    count, n = whole.n_hidden, law.n_features
+    l0, fires_pairs = np.zeros(count), np.full((count, n, n), np.nan)
+    for i, unit in enumerate(units):
         on = on_in_patterns(unit, rows) * chances
-        joint, both = (rows.T * on) @ rows, (rows.T * chances) @ rows
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fires_pairs[i] = np.where(both > 0.0, joint / both, np.nan)
-        l0[i], fires[i] = on.sum(), fires_pairs[i].diagonal()
-        l1[i] = _mean(unit, rows, chances)
-    clipped = (np.clip(one, 0.0, 1.0) for one in (l0, fires, fires_pairs))
-    l0, fires, fires_pairs = clipped
-    return l0, l1, fires, fires_pairs, error + 2.0**-44
-
-
-def _mean(unit: Unit, rows: FloatArray, chances: FloatArray) -> float:
-    """Return the mean of a latent over listed patterns."""
-    from ..loss.hidden.layer import _patterns
-
-    heard = unit.heard
-    w = np.zeros((2, heard.size))
-    w[0] = unit.w[heard]
-    quiet = np.full(heard.size, np.nan)
-    units = (w, np.array([unit.b, 1.0]), np.array([unit.t, 0.0]))
-    found, _ = _patterns(unit.setting, units, rows[:, heard], chances, False, quiet)
-    return float(found[0])
+        l0[i] = on.sum()
+        np.divide((rows.T * on) @ rows, both, out=fires_pairs[i], where=both > 0.0)
+    fires_pairs = np.clip(fires_pairs, 0.0, 1.0)
+    fires = np.nan_to_num(np.diagonal(fires_pairs, axis1=1, axis2=2).copy())  # a feature that is never on: 0
+    return mse, 2.0**-44 * size, np.clip(l0, 0.0, 1.0), found.mean, fires, fires_pairs, 2.0**-44

@@ -1,0 +1,339 @@
+"""Sparse autoencoders on known features: against quadrature, enumeration and samples."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad_vec
+
+from superposition.solvers.sae import measure
+from superposition.theory.features import Features, exclusive, parent_child, synchronous
+from superposition.theory.models import Model
+
+SCALE = (1.0, 1.5, 0.5)
+
+
+def autoencoder(rng, d, latents, hidden="jumprelu", size=0.3):
+    thresholds = np.abs(rng.normal(size=latents)) * size if hidden == "jumprelu" else None
+    return Model(
+        rng.normal(size=(latents, d)), b_in=size * rng.normal(size=latents), hidden=hidden,
+        W_out=rng.normal(size=(d, latents)), b=size * rng.normal(size=d), output="identity",
+        thresholds=thresholds,
+    )  # fmt: skip
+
+
+def what_counts(sae, phi, x):
+    """Return squared error, activations and whether latents are on, for features (n, points)."""
+    a = phi @ x
+    z = sae.W_in @ a + sae.b_in[:, None]
+    on = z > (0.0 if sae.thresholds is None else sae.thresholds[:, None])
+    h = np.where(on, z, 0.0)
+    error = np.sum((a - sae.W_out @ h - sae.b[:, None]) ** 2, axis=0)
+    return np.concatenate([error[None], h, on])
+
+
+def over_values(sae, phi, scale, on, density):
+    """Return the means of what counts over the values of the features that are on, by quadrature.
+
+    Along the first value the integrand is polynomial between the places where latents turn on. As a function of
+    the second it is smooth between the places where two of these meet or leave the interval, and along the third
+    an adaptive rule goes on to 1e-11.
+    """
+    members, (low, high), points = np.flatnonzero(on), density[0], density[2]
+    W = sae.W_in @ phi * scale
+    base = sae.b_in - (0.0 if sae.thresholds is None else sae.thresholds)
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+
+    def gauss(places, f):
+        places = np.unique(np.clip(np.r_[low, places, high], low, high))
+        width, middle = np.diff(places) / 2, (places[1:] + places[:-1]) / 2
+        v = (middle[:, None] + width[:, None] * nodes).ravel()
+        return f(v) @ ((width[:, None] * weights).ravel() * density[1](v))
+
+    def inner(others):
+        def f(v):
+            x = np.zeros((3, v.size))
+            x[members[1:]] = np.array(others)[:, None] * scale[members[1:], None]
+            x[members[0]] = v * scale[members[0]]
+            return what_counts(sae, phi, x)
+
+        z = base + W[:, members[1:]] @ np.array(others)
+        return gauss(-z / W[:, members[0]], f)
+
+    def middle(others):
+        first, second = W[:, members[0]], W[:, members[1]]
+        z = base + W[:, members[2:]] @ np.array(others)
+        places = [-(z + first * end) / second for end in (low, high)]
+        i, j = np.triu_indices(len(z), 1)
+        det = first[i] * second[j] - second[i] * first[j]
+        places.append((z[i] * first[j] - first[i] * z[j]) / det)
+        return gauss(np.concatenate(places), lambda v: np.stack([inner([one, *others]) for one in v], axis=1))
+
+    if members.size == 0:
+        return what_counts(sae, phi, np.zeros((3, 1)))[:, 0]
+    if members.size == 1:
+        return inner([])
+    if members.size == 2:
+        return middle([])
+    found, error = quad_vec(lambda v: middle([v]) * density[1](v), low, high, epsabs=1e-11, limit=400)
+    assert error < 1e-9
+    return found
+
+
+UNIFORM = (0.0, 1.0), np.ones_like, 4
+# To 60 an exponential value lacks 1e-26; pieces of at most that length and 60 points are good to 1e-12.
+EXPONENTIAL = (0.0, 60.0), lambda v: np.exp(-v), 120
+PAIR = parent_child(0, [1], 0.5, 0.4)
+QUADRATURE = {
+    "uniform": (Features(3, (0.3, 0.2, 0.6), scale=SCALE), UNIFORM),
+    "uniform, one sure": (Features(3, (0.3, 0.2, 1.0), scale=SCALE), UNIFORM),
+    "parent and child": (Features(3, (0.3, 0.2, 0.6), scale=SCALE, groups=[PAIR]), UNIFORM),
+    "exactly two": (Features(3, (0.3, 0.2, 0.6), scale=SCALE, exactly=2), UNIFORM),
+    "exclusive exponential": (
+        Features(3, 0.3, "exponential", SCALE, groups=[exclusive([0, 1, 2], (0.2, 0.3, 0.1))]), EXPONENTIAL,
+    ),
+}  # fmt: skip
+
+
+def patterns(law):
+    """Yield the patterns of three features with their probabilities, from their own moments."""
+    for on in product((0, 1), repeat=3):
+        chance = 1.0
+        grouped = [j for indices, _, _ in law.groups for j in indices]
+        for j in range(3):
+            if j not in grouped:
+                chance *= law.p[j] if on[j] else 1.0 - law.p[j]
+        for indices, rows, probabilities in law.groups:
+            chance *= sum(q for row, q in zip(rows, probabilities, strict=True) if tuple(row) == tuple(
+                on[j] for j in indices))  # fmt: skip
+        if chance > 0.0 and (law.exactly is None or sum(on) == law.exactly):
+            yield on, chance
+
+
+def by_patterns(sae, phi, law, means):
+    """Return what `measure` does, from the means of each pattern."""
+    found = [(np.array(on), chance, means(on)) for on, chance in patterns(law)]
+    total = sum(chance for _, chance, _ in found)
+    k = sae.n_hidden
+    whole = sum(chance * one for _, chance, one in found) / total
+    both = sum(chance * np.outer(on, on) for on, chance, _ in found) / total
+    joint = sum(chance * one[1 + k :, None, None] * np.outer(on, on) for on, chance, one in found) / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return whole[0], whole[1 : 1 + k], whole[1 + k :], np.where(both > 0.0, joint / both, np.nan)
+
+
+@pytest.mark.parametrize("name", QUADRATURE)
+@pytest.mark.parametrize("hidden", ["relu", "jumprelu"])
+def test_three_features_by_quadrature(name, hidden):
+    law, density = QUADRATURE[name]
+    rng = np.random.default_rng([len(name), len(hidden)])
+    phi = rng.normal(size=(2, 3))
+    sae = autoencoder(rng, 2, 3, hidden)
+    found = measure(sae, law, phi)
+    scale = np.array(SCALE)
+    mse, l1, l0, fires = by_patterns(
+        sae, phi, law, lambda on: over_values(sae, phi, scale, np.array(on), density)
+    )
+    assert found.mse == pytest.approx(mse, abs=1e-9)
+    assert found.l1 == pytest.approx(l1, abs=1e-9)
+    assert found.l0 == pytest.approx(l0, abs=1e-9)
+    assert found.fires_pairs == pytest.approx(fires, abs=1e-9, nan_ok=True)
+    assert found.fires == pytest.approx(np.diagonal(fires, axis1=1, axis2=2), abs=1e-9)
+    p = found.p
+    assert found.precision == pytest.approx(found.fires * p / l0[:, None], abs=1e-9)
+    spread = np.trace(phi @ law.covariance() @ phi.T)
+    assert found.explained_variance == pytest.approx(1.0 - mse / spread, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Features(3, (0.3, 0.2, 0.6), "binary", SCALE),
+        Features(3, (0.3, 1.0, 1.0), "binary", SCALE),
+        Features(3, 0.3, "binary", SCALE, groups=[PAIR]),
+        Features(3, 0.3, "binary", SCALE, groups=[synchronous([0, 2], 0.3)]),
+        Features(3, (0.3, 0.2, 0.6), "binary", SCALE, exactly=1),
+    ],
+    ids=str,
+)
+def test_binary_features_by_enumeration(law):
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        phi = rng.integers(-2, 3, size=(2, 3)).astype(float)
+        # Small whole numbers: sums are often exactly at a threshold, where a latent is off.
+        sae = Model(
+            rng.integers(-2, 3, size=(3, 2)), b_in=rng.integers(-1, 2, size=3) / 2, hidden="relu",
+            W_out=rng.normal(size=(2, 3)), b=rng.normal(size=2), output="identity",
+        )  # fmt: skip
+        found = measure(sae, law, phi)
+        scale = np.array(SCALE)
+        mse, l1, l0, fires = by_patterns(
+            sae, phi, law, lambda on: what_counts(sae, phi, (np.array(on) * scale)[:, None])[:, 0]  # noqa: B023
+        )
+        assert found.mse == pytest.approx(mse, abs=1e-12)
+        assert found.l1 == pytest.approx(l1, abs=1e-12)
+        assert found.l0 == pytest.approx(l0, abs=1e-12)
+        assert found.fires_pairs == pytest.approx(fires, abs=1e-12, nan_ok=True)
+
+
+SAMPLED = {
+    "uniform": Features(10, 0.15, scale=np.linspace(0.5, 1.5, 10)),
+    "exponential": Features(9, np.linspace(0.05, 0.5, 9), "exponential"),
+    "binary": Features(16, 0.2, "binary", np.linspace(0.5, 1.5, 16)),
+    "normal": Features(9, 0.2, "normal"),
+    "rectified": Features(8, 0.3, "rectified-normal(1.0)"),
+    "groups": Features(5, 0.2, groups=[parent_child(0, [1, 2], 0.4, 0.5), exclusive([3, 4], 0.3)]),
+}
+RUNS, SAMPLES = 6, 200_000
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_samples_agree(name):
+    """Counts by exact binomial tests, means in standard errors; one false alarm in 10,000 for each law."""
+    law, rng = SAMPLED[name], np.random.default_rng(len(name))
+    n, levels = law.n_features, []
+    for _ in range(RUNS):
+        d, k = int(rng.integers(2, n)), 4
+        phi = rng.normal(size=(d, n)) / np.sqrt(d)
+        sae = autoencoder(rng, d, k, rng.choice(["relu", "jumprelu"]))
+        if name == "groups":  # latents of two read features 0 to 3: few enough on for exact integrals
+            phi[:, 4] = 0.0
+        found = measure(sae, law, phi)
+        x = law.sample(SAMPLES, rng)
+        what = what_counts(sae, phi, x.T)
+        for value, error, sample in [(found.mse, found.mse_error, what[0])] + [
+            (found.l1[i], 0.0, what[1 + i]) for i in range(k)
+        ]:
+            se = sample.std() / np.sqrt(SAMPLES)
+            gap = max(abs(sample.mean() - value) - error, 0.0)
+            levels.append(2.0 * stats.norm.sf(gap / se) if se > 0.0 else float(gap < 1e-9))
+        on, features = what[1 + k :] > 0.0, x.T != 0.0
+        counts = [(found.l0[i], on[i].sum(), SAMPLES) for i in range(k)]
+        pairs = [(j, m) for j in range(n) for m in range(j, n)]
+        for j, m in [pairs[at] for at in rng.integers(len(pairs), size=12)]:
+            both = features[j] & features[m]
+            if both.any():
+                counts += [(found.fires_pairs[i, j, m], (on[i] & both).sum(), both.sum()) for i in range(k)]
+        for chance, hits, trials in counts:
+            nearest = np.clip(hits / trials, chance - found.firing_error, chance + found.firing_error)
+            levels.append(stats.binomtest(int(hits), int(trials), float(np.clip(nearest, 0.0, 1.0))).pvalue)
+    assert min(levels) > 1e-4 / len(levels)
+
+
+def test_a_wrong_bias_is_noticed():
+    law, rng = SAMPLED["uniform"], np.random.default_rng(3)
+    sae = autoencoder(rng, 10, 4)
+    wrong = Model(sae.W_in, b_in=sae.b_in + 0.01, hidden="jumprelu", W_out=sae.W_out, b=sae.b,
+                  output="identity", thresholds=sae.thresholds)  # fmt: skip
+    what = what_counts(sae, np.eye(10), law.sample(SAMPLES, rng).T)
+    levels = [
+        stats.binomtest(int(hits), SAMPLES, float(chance)).pvalue
+        for hits, chance in zip(what[5:].sum(axis=1), measure(wrong, law).l0, strict=True)
+    ]
+    assert min(levels) < 1e-6
+
+
+def test_at_its_threshold_a_latent_is_off():
+    found = measure(Model(np.eye(2), hidden="relu", output="identity"), Features(2, 0.3, "binary"))
+    assert found.l0 == pytest.approx([0.3, 0.3], abs=1e-15)
+    assert found.fires == pytest.approx(np.array([[1.0, 0.3], [0.3, 1.0]]), abs=1e-14)
+    at = Model(np.eye(2), hidden="jumprelu", thresholds=1.0, output="identity")
+    assert measure(at, Features(2, 0.3, "binary")).dead.all()
+    assert measure(at, Features(2, 0.3, "binary", scale=1.001)).l0 == pytest.approx([0.3, 0.3])
+
+
+def test_the_true_dictionary_is_found():
+    found = measure(Model(np.eye(4), hidden="relu", output="identity"), Features(4, 0.1))
+    assert found.mse < 1e-15 and found.explained_variance == pytest.approx(1.0)
+    assert found.match.tolist() == [0, 1, 2, 3]
+    assert found.f1.diagonal() == pytest.approx(np.ones(4))
+    assert found.cosines == pytest.approx(np.eye(4))
+    assert found.l1 == pytest.approx(np.full(4, 0.05))
+
+
+def test_a_dead_latent_and_one_without_a_decoder():
+    sae = Model([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], hidden="relu",
+                W_out=[[1.0, 2.0, 0.0], [0.0, 2.0, 0.0]], output="identity")  # fmt: skip
+    for groups in ((), (PAIR,)):
+        found = measure(sae, Features(2, 0.2, groups=groups))
+        assert found.dead.tolist() == [False, True, False]
+        assert np.all(found.precision[1] == 0.0) and np.all(found.f1[1] == 0.0)
+        assert np.all(found.cosines[2] == 0.0)
+        assert found.match.tolist() == [0, 2]
+    nobody = Model(np.zeros((1, 2)), b_in=0.5, hidden="relu", W_out=[[1.0], [0.0]], b=[-0.5, 0.0], output="identity")
+    found = measure(nobody, Features(2, 0.2))
+    assert found.l0 == pytest.approx([1.0]) and found.l1 == pytest.approx([0.5])
+    assert found.precision == pytest.approx(np.full((1, 2), 0.2))
+    assert found.mse == pytest.approx(2 * 0.2 / 3)
+    assert sorted(found.match.tolist()) == [-1, 0]
+
+
+def test_features_that_are_always_on_have_no_variance():
+    found = measure(Model([[1.0]], hidden="relu", output="identity"), Features(1, 1.0, "binary"))
+    assert np.isnan(found.explained_variance) and found.mse == pytest.approx(0.0, abs=1e-15)
+    assert found.l0 == pytest.approx([1.0])
+
+
+def test_absorption_of_a_latent_that_is_silent_where_the_child_fires():
+    law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
+    absorbing = Model([[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity")
+    found = measure(absorbing, law)
+    assert found.mse == pytest.approx(0.0, abs=1e-15)
+    assert found.absorbed(0, 1) == pytest.approx(1.0)
+    assert found.fires_without(0, 1) == pytest.approx([1.0, 0.0])
+    assert np.isnan(found.fires_without(1, 0)).all(), "a child is never on without its parent"
+    assert found.fires_without(0, 0).tolist() == pytest.approx([np.nan, np.nan], nan_ok=True)
+    true = measure(Model(np.eye(2), hidden="relu", output="identity"), law)
+    assert true.absorbed(0, 1) == pytest.approx(0.0)
+    silent = measure(Model(-np.eye(2), hidden="relu", output="identity"), law)
+    assert np.isnan(silent.absorbed(0, 1))
+
+
+def test_many_latents_of_few_features_take_the_dictionary():
+    rng = np.random.default_rng(0)
+    phi = np.linalg.qr(rng.normal(size=(5, 5)))[0][:, :3]
+    law = Features(3, 0.2)
+    turned = Model(phi.T, hidden="relu", W_out=phi, output="identity")
+    plain = measure(Model(np.eye(3), b_in=-0.05, hidden="relu", W_out=np.eye(3), output="identity"), law)
+    shifted = Model(phi.T, b_in=-0.05, hidden="relu", W_out=phi, output="identity")
+    assert measure(turned, law, phi).mse == pytest.approx(0.0, abs=1e-14)
+    assert measure(shifted, law, phi).mse == pytest.approx(plain.mse, abs=1e-13)
+    assert measure(shifted, law, phi).l0 == pytest.approx(plain.l0, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sae": Model(np.eye(2))}, r"`sae` must be a Model with hidden='relu' or 'jumprelu'.*got Model"),
+        ({"sae": np.eye(2)}, r"`sae` must be a Model with.*got .*1"),
+        (
+            {"sae": Model(np.eye(2), hidden="relu", W_out=np.ones((3, 2)), output="identity")},
+            r"`sae` must rebuild its 2 inputs; got 3 outputs",
+        ),
+        ({"mixing": np.ones((3, 2))}, r"`mixing` must have shape \(2, any\); got \(3, 2\)"),
+        ({"mixing": [[np.inf, 1.0], [0.0, 1.0]]}, r"`mixing` must .*inf"),
+        ({"law": Features(3, 0.1)}, r"3"),
+        ({"law": 1.5}, r"1\.5"),
+        ({"tol": 0.0}, r"`tol` must .*got 0"),
+        (
+            {"law": Features(13, 0.1, groups=[PAIR]), "mixing": np.ones((2, 13))},
+            r"`law` must be of independent features, or of at most 12 .*got 13 features that are not independent",
+        ),
+        (
+            {"law": Features(7, 0.1, groups=[PAIR]), "mixing": np.ones((2, 7))},
+            r"`law` must have at most 5 features on that two latents read, .*got 7",
+        ),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    sae = Model(np.eye(2), hidden="relu", output="identity")
+    with pytest.raises(ValueError, match=message):
+        measure(**{"sae": sae, "law": Features(2, 0.1), **change})
+    found = measure(sae, Features(2, 0.1))
+    with pytest.raises(ValueError, match=r"`feature` must .*got 2"):
+        found.fires_without(2, 0)
+    with pytest.raises(ValueError, match=r"`other` must .*got -1"):
+        found.fires_without(0, -1)
+    with pytest.raises(ValueError, match=r"`parent` must .*got 5"):
+        found.absorbed(5, 0)
