@@ -7,6 +7,7 @@ What people come with, and what takes it:
 - `best(law, n_hidden)`: the best model of a size, and a proved floor
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
+- `sae(autoencoder, law, mixing)`: what a sparse autoencoder does on known features
 - `phases(x, y)`: the diagram of Elhage et al.
 - `sweep`, `refute`, `claims`, `plot`, `explore`
 
@@ -24,7 +25,7 @@ _DOOR = {
     "Features": "theory.features",
     "refute": "validate.properties",
     **dict.fromkeys(
-        ("Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sweep"),
+        ("Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sae", "sweep"),
         "validate.door",
     ),
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from . import atlas, audit, check, claims, door, experiment, predict, reference, report, sweep, train
+from . import atlas, audit, check, claims, door, experiment, predict, reference, report, sae, sweep, train
 from .text import complaint
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
@@ -58,6 +58,6 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
+    for module in (door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
         module.add(add)
     return parser

@@ -4,6 +4,7 @@ from ...theory.models import Model
 from ..explorer import explore
 from .advice import audit
 from .answer import CERTAINTIES, Answer
+from .autoencoders import autoencoder_of
 from .best import best
 from .exact import loss
 from .foresee import predict
@@ -12,6 +13,7 @@ from .ledger import claims
 from .models import model_of
 from .phases import phases
 from .picture import plot
+from .sae import sae
 from .sweeps import sweep
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Answer",
     "Model",
     "audit",
+    "autoencoder_of",
     "best",
     "claims",
     "explore",
@@ -28,5 +31,6 @@ __all__ = [
     "phases",
     "plot",
     "predict",
+    "sae",
     "sweep",
 ]
