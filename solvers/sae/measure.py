@@ -35,7 +35,7 @@ class Autoencoder:
     l0, l1 : (n_latents,) ndarray of float64
         Probability that each latent is on, and its mean; the sums are the expected L0 and L1.
     fires : (n_latents, n_features) ndarray of float64
-        Probability that a latent is on, given that a feature is.
+        Probability that a latent is on, given that a feature is; a rectified value may be 0 then.
     fires_pairs : (n_latents, n_features, n_features) ndarray of float64
         Given that both features are on; nan where they never are. The diagonal is `fires`.
     precision, recall, f1 : (n_latents, n_features) ndarray of float64

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from superposition.solvers.sae import measure
+from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, pair_costs, phase
+from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.models import Model
 
@@ -185,7 +186,7 @@ def test_samples_agree(name):
         sae = autoencoder(rng, d, k, rng.choice(["relu", "jumprelu"]))
         if name == "groups":  # latents of two read features 0 to 3: few enough on for exact integrals
             phi[:, 4] = 0.0
-        found = measure(sae, law, phi, tol=1e-5)
+        found = measure(sae, law, phi, tol=1e-3)
         x = law.sample(SAMPLES, rng)
         what = what_counts(sae, phi, x.T)
         for value, error, sample in [(found.mse, found.mse_error, what[0])] + [
@@ -197,7 +198,9 @@ def test_samples_agree(name):
         on, features = what[1 + k :] > 0.0, x.T != 0.0
         counts = [(found.l0[i], on[i].sum(), SAMPLES) for i in range(k)]
         pairs = [(j, m) for j in range(n) for m in range(j, n)]
-        for j, m in [pairs[at] for at in rng.integers(len(pairs), size=12)]:
+        # A rectified value may be 0 where the feature is on, which samples do not tell.
+        shown = [] if name == "rectified" else [pairs[at] for at in rng.integers(len(pairs), size=12)]
+        for j, m in shown:
             both = features[j] & features[m]
             if both.any():
                 counts += [(found.fires_pairs[i, j, m], (on[i] & both).sum(), both.sum()) for i in range(k)]
@@ -209,13 +212,13 @@ def test_samples_agree(name):
 
 def test_a_wrong_bias_is_noticed():
     law, rng = SAMPLED["uniform"], np.random.default_rng(3)
-    sae = autoencoder(rng, 7, 2)
-    wrong = Model(sae.W_in, b_in=sae.b_in + 0.01, hidden="jumprelu", W_out=sae.W_out, b=sae.b,
+    sae = autoencoder(rng, 7, 3)
+    wrong = Model(sae.W_in, b_in=sae.b_in + 0.05, hidden="jumprelu", W_out=sae.W_out, b=sae.b,
                   output="identity", thresholds=sae.thresholds)  # fmt: skip
     what = what_counts(sae, np.eye(7), law.sample(SAMPLES, rng).T)
     levels = [
         stats.binomtest(int(hits), SAMPLES, float(chance)).pvalue
-        for hits, chance in zip(what[3:].sum(axis=1), measure(wrong, law, tol=1e-4).l0, strict=True)
+        for hits, chance in zip(what[4:].sum(axis=1), measure(wrong, law, tol=1e-2).l0, strict=True)
     ]
     assert min(levels) < 1e-6
 
@@ -323,3 +326,149 @@ def test_bad_input_is_refused(change, message):
         found.fires_without(0, -1)
     with pytest.raises(ValueError, match=r"`parent` must .*got 5"):
         found.absorbed(5, 0)
+
+
+def pair_law(parent, child, both, values="binary"):
+    table = [[0, 0], [1, 0], [0, 1], [1, 1]]
+    return Features(2, 0.5, values, groups=[([0, 1], table, [1.0 - parent - child - both, parent, child, both])])
+
+
+@pytest.mark.parametrize(
+    ("law", "hidden"),
+    [
+        (Features(3, (0.3, 0.2, 0.6), scale=SCALE, groups=[PAIR]), "relu"),
+        (Features(3, (0.3, 0.2, 0.6), scale=SCALE), "jumprelu"),
+        (Features(2, 0.3, "exponential", groups=[PAIR]), "jumprelu"),
+        (Features(2, 0.3, "normal"), "relu"),
+        (Features(5, 0.3), "relu"),
+    ],
+    ids=["groups", "independent", "exponential", "normal", "five"],
+)
+def test_the_gradient_of_an_objective(law, hidden):
+    rng = np.random.default_rng(3)
+    n = law.n_features
+    f = Objective(law, rng.normal(size=(2, n)), l1=0.2, l0=0.1 if n <= 3 else 0.0, tol=1e-12 if n <= 3 else 1e-6)
+    one = autoencoder(rng, 2, 2, hidden)
+    names = ["W_in", "b_in", "W_out", "b"] + ["thresholds"] * (hidden == "jumprelu")
+    arrays = {name: np.array(getattr(one, name)) for name in names}
+
+    def at(name, place, shift):
+        moved = {key: array.copy() for key, array in arrays.items()}
+        moved[name][place] += shift
+        return f(Model(**moved, hidden=hidden, output="identity")).value
+
+    found, h = f(one), 1e-4 if n <= 3 else 1e-2
+    for name, array in arrays.items():
+        for place in np.ndindex(array.shape):
+            far, near = (at(name, place, k * h) - at(name, place, -k * h) for k in (2, 1))
+            # The rule's own error is of order h^4, and rounding over h; sums over a lattice are good to 1e-6.
+            bar = 1e-8 if n <= 3 else 1e-4
+            assert found.gradient[name][place] == pytest.approx((8 * near - far) / (12 * h), abs=bar)
+    if n <= 3:
+        told = measure(one, law, f.phi)
+        assert (found.mse, found.l0) == pytest.approx((told.mse, told.l0.sum()), abs=1e-12)
+        assert found.l1 == pytest.approx(np.linalg.norm(one.W_out, axis=0) @ told.l1, abs=1e-12)
+        assert found.value == pytest.approx(found.mse + 0.2 * found.l1 + 0.1 * found.l0)
+
+
+def test_two_atoms_and_their_codes():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        x, angles, l1 = rng.uniform(0.0, 1.0, 2), rng.uniform(-np.pi, np.pi, 2), rng.uniform(0.01, 1.5)
+        D = np.stack([np.cos(angles), np.sin(angles)])
+        # Non-negative least squares of the penalised problem: |x - D h|^2 + l1 sum h, by its dual conditions.
+        h = np.zeros(2)
+        for _ in range(20_000):
+            before = h.copy()
+            for i in range(2):
+                h[i] = max(D[:, i] @ (x - D @ h) + h[i] - 0.5 * l1, 0.0)
+            if np.all(np.abs(h - before) < 1e-15):
+                break
+        want = np.sum((x - D @ h) ** 2) + l1 * h.sum()
+        assert pair_costs(tuple(x), *angles, l1) == pytest.approx(want, abs=1e-6)
+
+
+PLACES = [
+    (0.2, 0.0, 0.05, 0.2, "absorbs"),
+    (0.1, 0.1, 0.05, 0.2, "hedges"),
+    (0.1, 0.1, 0.2, 0.5, "hedges"),
+    (0.1, 0.1, 0.5, 0.5, "absorbs"),
+]
+
+
+@pytest.mark.parametrize(("parent", "child", "both", "l1", "what"), PLACES)
+def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, what):
+    law = pair_law(parent, child, both)
+    floor = best_pair(parent, child, both, l1, gap=5e-4)
+    assert floor.bound <= floor.value <= floor.bound + 5e-4 * (parent + child + 2 * both)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=20)
+    assert floor.bound <= best.value <= floor.value + 1e-9
+    assert phase(measure(best.sae, law)) == what
+    if child == 0.0:
+        assert best.value == pytest.approx(theory.absorbing_pair(parent, child, both, l1)[1], abs=1e-8)
+    else:
+        kinds = theory.absorbing_pair(parent, child, both, l1)[1], theory.tilted_pair(parent, both, l1)[1]
+        assert best.value == pytest.approx(min(kinds), abs=1e-8)
+        assert (kinds[0] < kinds[1]) == (what == "absorbs")
+
+
+@pytest.mark.parametrize(("parent", "both", "l1"), [(0.2, 0.05, 0.0), (0.2, 0.05, 0.2), (0.1, 0.3, 0.5)])
+def test_one_latent_hedges_at_the_angle_in_closed_form(parent, both, l1):
+    law = pair_law(parent, 0.0, both)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=12)
+    d = best.sae.W_out[:, 0]
+    assert np.arctan2(d[1], d[0]) == pytest.approx(theory.hedging_angle_l1(parent, both, l1), abs=1e-5)
+    assert phase(measure(best.sae, law)) in ("hedges", "merges")
+
+
+def test_a_decoder_bias_keeps_independent_features_apart():
+    law = Features(2, [0.25, 0.2], "binary")
+    f = Objective(law, np.eye(2), l1=1e-3)
+    free = best_autoencoder(f, 1, starts=12).sae
+    assert abs(free.W_out[1, 0]) < 1e-5 * abs(free.W_out[0, 0])
+    assert free.b == pytest.approx([0.0, 0.2], abs=1e-3)
+    without = best_autoencoder(f, 1, decoder_bias=False, starts=12).sae.W_out[:, 0]
+    moment = law.covariance() + np.outer(law.mean, law.mean)
+    assert np.arctan2(without[1], without[0]) == pytest.approx(theory.hedging_angle(moment), abs=1e-3)
+
+
+def test_names_of_phases():
+    law = pair_law(0.2, 0.1, 0.05)
+    eye, merged = np.eye(2), np.full((1, 2), 0.5**0.5)
+
+    def of(W_in, W_out=None, b_in=0.0):
+        return phase(measure(Model(W_in, b_in=b_in, hidden="relu", W_out=W_out, output="identity"), law))
+
+    assert of(eye) == "recovers"
+    assert of([[1.0, -2.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]) == "absorbs"
+    assert of(merged) == "merges"
+    assert of([[1.0, 0.1]]) == "hedges"
+    assert of([[1.0, 0.0]]) == "drops"
+    assert of(-eye) == "drops"
+    with pytest.raises(ValueError, match=r"`child` must .*got 2"):
+        phase(measure(Model(eye, hidden="relu", output="identity"), law), 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Objective(0.1, np.eye(2), l1=-0.1), r"`l1` must .*got -0\.1"),
+        (lambda: Objective(0.1, np.eye(2), tol=1.0), r"`tol` must .*got 1"),
+        (lambda: Objective(0.1, np.eye(4), l0=0.1), r"`l0` must be 0 for more than 3 independent .*got 0\.1"),
+        (lambda: Objective(0.1, np.eye(2))(Model(np.eye(2))), r"`sae` must be a Model with .*got Model"),
+        (
+            lambda: Objective(0.1, np.eye(4))(Model(np.eye(4), hidden="relu", output="identity")),
+            r"`sae` must not be tied .*got a decoder that is",
+        ),
+        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 0), r"`n_latents` must .*got 0"),
+        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, starts=0), r"`starts` must .*got 0"),
+        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, hidden="abs"), r"`hidden` must .*got 'abs'"),
+        (lambda: best_pair(0.0, 0.0, 0.0, 0.1), r"`parent` must leave a sum in \(0, 1\]; got 0.0, 0.0, 0.0"),
+        (lambda: best_pair(0.1, 0.1, 0.1, 0.0), r"`l1` must .*got 0"),
+        (lambda: best_pair(0.1, 0.1, 0.1, 0.1, gap=0.0), r"`gap` must .*got 0"),
+        (lambda: best_pair(0.1, 0.1, 0.1, 1e-4, gap=1e-9), r"`gap` must be larger for .*got 1e-09"),
+    ],
+)
+def test_bad_input_of_objectives_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

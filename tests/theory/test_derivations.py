@@ -429,6 +429,7 @@ def sae_tilt_slope(draw):
 
 def sae_absorbing_slope(draw):
     (q2, q12, _), mu, angle = _sae(draw)
+    mu = min(mu, 0.7)  # beyond, the child alone may be dropped
     found = theory.sae.absorbing_slope(q2, q12, 2.0 * mu, 0.8 + angle)
     return {"q_2": q2, "q_12": q12, "mu": mu, "theta": 0.8 + angle}, found if abs(found) > 1e-3 else None
 

@@ -37,18 +37,18 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
 def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float:
     r"""Return the slope in the angle of the objective of `absorbing_pair`.
 
-    It is :math:`-2 q_2 (\sin\theta - \mu)\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
+    It is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
     \sin\theta)`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
-    return -2.0 * child * (s - mu) * c - 2.0 * both * (c + s - mu) * (c - s)
+    return -2.0 * child * max(s - mu, 0.0) * c - 2.0 * both * (c + s - mu) * (c - s)
 
 
 def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple[float, float]:
     r"""Return angle and objective of the parent's atom and one at theta that stands for both features together.
 
-    Binary features of orthonormal directions. The second atom alone also rebuilds the child where that is on
-    alone. If it never is (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder does
+    Binary features of orthonormal directions. The second atom is the only one on where both features are, and
+    where the child is on alone; the parent's atom could help it where :math:`1 - h \cos\theta > \mu`. If it never is (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder does
     better**: a pattern x costs at least the least of :math:`\|x - y\|^2 + \lambda \|y\|` over all y, since the
     penalty is at least :math:`\lambda` times the norm of what is rebuilt, and here each pattern costs just that.
     The true dictionary costs :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)` more, for every strength, and every
@@ -78,15 +78,22 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     (45.0, 0.05164214)
     """
     q1, q2, q12 = _chances(parent, child, both)
-    low, high = 0.25 * math.pi, 0.5 * math.pi
-    # The slope is at most 0 at 45° and 2 q12 (1 - mu) at 90°.
+    strength(l1)
+
+    def cost(angle: float) -> float:
+        s, u = math.sin(angle), math.cos(angle) + math.sin(angle)
+        return q1 * code_cost(1.0, 1.0, l1) + q2 * code_cost(1.0, s, l1) + q12 * code_cost(2.0, u, l1)
+
+    # Beyond the penalty at which an atom at 45° drops the child alone, there are two minima.
+    step = 0.25 * math.pi / 1024
+    best = min(range(1024), key=lambda k: cost(0.25 * math.pi + k * step))
+    low, high = (0.25 * math.pi + step * max(best + side, 0) for side in (-1, 1))
+    if best == 0 and absorbing_slope(q2, q12, l1, 0.25 * math.pi) >= 0.0:
+        return 0.25 * math.pi, cost(0.25 * math.pi)
     for _ in range(80):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if absorbing_slope(q2, q12, strength(l1), middle) < 0.0 else (low, middle)
-    angle = 0.25 * math.pi if q2 == 0.0 else low
-    s, u = math.sin(angle), math.cos(angle) + math.sin(angle)
-    cost = q1 * code_cost(1.0, 1.0, l1) + q2 * code_cost(1.0, s, l1) + q12 * code_cost(2.0, u, l1)
-    return angle, cost
+        low, high = (middle, high) if absorbing_slope(q2, q12, l1, middle) < 0.0 else (low, middle)
+    return low, cost(low)
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
