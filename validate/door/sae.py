@@ -58,7 +58,7 @@ def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float
     matched = found.match >= 0
     best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
     lines = (
-        f"mean squared error     {found.mse:.6g}, off by about {found.mse_error:.1g}",
+        f"mean squared error     {found.mse if found.mse > found.mse_error else 0.0:.6g}, off by about {found.mse_error:.1g}",
         f"explained variance     {100 * found.explained_variance:.4g} %",
         f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}",
         f"features on            {found.p.sum():.4g} of {n}",
