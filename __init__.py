@@ -7,6 +7,7 @@ What people come with, and what takes it:
 - `best(law, n_hidden)`: the best model of a size, and a proved floor
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
+- `sae(autoencoder, law, mixing)`: what a sparse autoencoder does on known features
 - `phases(x, y)`: the diagram of Elhage et al.
 - `sweep`, `refute`, `claims`, `plot`, `explore`
 
@@ -22,7 +23,7 @@ __version__ = "0.1.0"
 # Names of the front door, and the module that each comes from.
 _NAMES = (
     "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "refute",
-    "sweep",
+    "sae", "sweep",
 )  # fmt: skip
 _DOOR = {
     "Features": "theory.features",

@@ -433,8 +433,49 @@ def features_value_transform(draw, values):
     return {"z": z}, float(transforms_at(named("values", values), "z", np.array([complex(z)]))[0, 0].real)
 
 
+def _sae(draw):
+    """Draw probabilities of two patterns, half an l1 strength, and an angle below 45°."""
+    return draw.uniform(0.01, 0.4, 3), float(draw.uniform(0.01, 0.9)), float(draw.uniform(0.05, 0.7))
+
+
+def sae_code(draw):
+    k, mu = float(draw.uniform(0.5, 2.0)), float(draw.uniform(0.0, 0.4))
+    return {"X": 4.0, "k": k, "mu": mu}, theory.sae.code_cost(4.0, k, 2.0 * mu)
+
+
+def sae_hedging(draw):
+    m11, m22, share = float(draw.uniform(0.5, 1.0)), float(draw.uniform(0.1, 0.4)), float(draw.uniform(0.1, 0.9))
+    m12 = share * (m11 * m22) ** 0.5
+    angle = theory.sae.hedging_angle([[m11, m12], [m12, m22]])
+    return {"m_11": m11, "m_12": m12, "m_22": m22}, float(np.tan(2.0 * angle))
+
+
+def sae_hedging_quartic(draw):
+    (q1, q12, _), mu, _ = _sae(draw)
+    return {"q_1": q1, "q_12": q12, "mu": mu}, theory.sae.hedging_quartic(q1, q12, 2.0 * mu)
+
+
+def sae_tilt_slope(draw):
+    (q1, q12, _), mu, angle = _sae(draw)
+    found = theory.sae.tilt_slope(q1, q12, 2.0 * mu, angle)
+    # Its two terms may cancel.
+    return {"q_1": q1, "q_12": q12, "mu": mu, "theta": angle}, found if abs(found) > 1e-3 else None
+
+
+def sae_absorbing_slope(draw):
+    (q2, q12, _), mu, angle = _sae(draw)
+    mu = min(mu, 0.7)  # beyond, the child alone may be dropped
+    found = theory.sae.absorbing_slope(q2, q12, 2.0 * mu, 0.8 + angle)
+    return {"q_2": q2, "q_12": q12, "mu": mu, "theta": 0.8 + angle}, found if abs(found) > 1e-3 else None
+
+
 # The function, and how far off it may be, relatively.
 TIES: dict[str, tuple[Any, float]] = {
+    "sae.derive_code": (sae_code, 1e-13),
+    "sae.derive_hedging": (sae_hedging, 1e-12),
+    "sae.derive_hedging_quartic": (sae_hedging_quartic, 1e-12),
+    "sae.derive_tilt_slope": (sae_tilt_slope, 1e-12),
+    "sae.derive_absorbing_slope": (sae_absorbing_slope, 1e-12),
     "codes.derive_pair_cost": (codes_pair_cost, 1e-14),
     "codes.derive_antipodal_loss": (codes_antipodal_loss, 1e-12),
     "codes.derive_priority_plane_loss": (codes_priority_plane_loss, 1e-12),

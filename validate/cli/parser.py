@@ -17,6 +17,7 @@ from . import (
     predict,
     reference,
     report,
+    sae,
     sweep,
     train,
 )  # fmt: skip
@@ -98,8 +99,9 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    rooms = door, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep, interface
-    for module in rooms:
+    for module in (
+        door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep, interface,
+    ):  # fmt: skip
         module.add(add)
     return parser
 

@@ -4,6 +4,7 @@ from ...theory.models import Model
 from .. import explorer, properties
 from .advice import audit
 from .answer import CERTAINTIES, Answer
+from .autoencoders import autoencoder_of
 from .best import best
 from .entry import entry
 from .exact import loss
@@ -13,6 +14,7 @@ from .ledger import claims
 from .models import model_of
 from .phases import phases
 from .picture import plot
+from .sae import sae
 from .sweeps import sweep
 
 explore = entry(explorer.explore)
@@ -23,6 +25,7 @@ __all__ = [
     "Answer",
     "Model",
     "audit",
+    "autoencoder_of",
     "best",
     "claims",
     "explore",
@@ -33,5 +36,6 @@ __all__ = [
     "plot",
     "predict",
     "refute",
+    "sae",
     "sweep",
 ]

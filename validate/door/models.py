@@ -9,6 +9,7 @@ import numpy as np
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
+from .autoencoders import autoencoder_of, looks_like_autoencoder
 
 __all__ = ["model_of", "read_models", "toy_model"]
 
@@ -100,6 +101,9 @@ def read_models(
     if isinstance(x, tuple) and all(hasattr(one, "__len__") or np.isscalar(one) for one in x):
         made = _from_arrays(x, law)
         return f"arrays: {made}", [made]
+    if layout is None and keys is None and looks_like_autoencoder(x):
+        made = autoencoder_of(x)
+        return f"a sparse autoencoder: {made}", [made]
     if not isinstance(x, str | Path | Mapping) and not hasattr(x, "state_dict"):
         made = Model(_encoder(x, law))
         return f"one matrix: {made}", [made]

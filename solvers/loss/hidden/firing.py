@@ -1,0 +1,156 @@
+"""How often a hidden neuron is on, given which features are: for one feature, for pairs, for every pattern."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ....theory.arguments import FloatArray
+from ....theory.kernels import kernel
+from .boxes import by_patterns
+from .layer import _FALL, FEW, MOST, Unit, _all_patterns, _none_and_one
+from .table import Table
+
+__all__ = ["Firing", "firing", "on_in_patterns"]
+
+# Features with discrete values that are taken pattern by pattern.
+MOST_DISCRETE = 12
+
+
+class Firing(NamedTuple):
+    """Probabilities that a neuron is on."""
+
+    active: float
+    given: FloatArray
+    """(n,): given that feature j is on."""
+    given_pairs: FloatArray
+    """(n, n): given that j and k are on; the diagonal is `given`."""
+    error: float
+
+
+@kernel
+def _row_by_row(
+    table: Table,
+    spans: FloatArray,
+    atoms: FloatArray,
+    on: FloatArray,
+    w: FloatArray,
+    b: FloatArray,
+    t: FloatArray,
+    spherical: bool,
+    out: FloatArray,
+) -> None:
+    quiet, chance = np.full(w.shape[1], np.nan), np.ones(1)
+    found, by_w = np.zeros(5), np.zeros(w.shape)
+    for r in range(out.size):
+        found[:] = 0.0
+        row = on[r : r + 1].copy()
+        by_patterns(table, spans, atoms, row, chance, w, b, t, False, quiet, spherical, found, by_w)
+        out[r] = found[1] - found[3]
+
+
+def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
+    """Return the probability that a neuron is on, h > 0, in each pattern (r, n) of features, few of them heard.
+
+    At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
+    shifted to one.
+    """
+    setting, heard = unit.setting, unit.heard
+    w = np.zeros((2, heard.size))
+    w[0] = unit.w[heard]
+    shift = 0.0 if unit.t > 0.0 else float(np.abs(w[0]).max(initial=0.0)) or 1.0
+    out = np.zeros(len(on))
+    spherical = setting.law.values == "normal"
+    rows = np.ascontiguousarray(on[:, heard], np.float64)
+    b, t = np.array([unit.b + shift, 1.0]), np.array([unit.t + shift, 0.0])
+    _row_by_row(setting.table, setting.spans, setting.atoms, rows, w, b, t, spherical, out)
+    return np.clip(out, 0.0, 1.0)
+
+
+def firing(unit: Unit, pairs: bool = False) -> Firing:
+    """Return how often a neuron is on; with `pairs` also given that two features are.
+
+    Few features are taken pattern by pattern. Of more, patterns in which at most one feature, or the pair alone,
+    is heard are exact; for the others the transforms of the features are summed over a lattice of frequencies.
+    Features must be independent.
+    """
+    setting, heard, p = unit.setting, unit.heard, unit.p
+    few = FEW[setting.table.degree >= 0]
+    if heard.size <= few or (setting.law.values.discrete and heard.size <= MOST_DISCRETE):
+        active, given, given_pairs = _by_all_patterns(unit)
+        error = 2.0**-44
+    else:
+        active, given, given_pairs, error = _by_lattice(unit, pairs)
+    n = setting.law.n
+    found = np.full(n, active)
+    found[heard] = given
+    every = np.broadcast_to(found, (n, n)).copy()  # a feature that is not heard tells nothing
+    every[heard] = given[:, None]
+    every[:, heard] = np.where(np.isin(np.arange(n), heard)[:, None], every[:, heard], given)
+    if pairs:
+        every[np.ix_(heard, heard)] = given_pairs
+    np.fill_diagonal(every, found)
+    return Firing(float(active), found, every, error)
+
+
+def _by_all_patterns(unit: Unit) -> tuple[float, FloatArray, FloatArray]:
+    """Return how often a neuron is on, given features heard, and given pairs of them."""
+    p, heard = unit.p, unit.heard
+    patterns, chances = _all_patterns(p)
+    whole = np.zeros((len(patterns), unit.setting.law.n))
+    whole[:, heard] = patterns
+    on = on_in_patterns(unit, whole)
+    # Given a feature, the others have their own probabilities: divided by p_j p_k, which are not 0.
+    each = np.outer(p, p)
+    np.fill_diagonal(each, p)
+    joint = (patterns.T * (chances * on)) @ patterns / each
+    return float(chances @ on), joint.diagonal().copy(), joint
+
+
+def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
+    """Return the same, and the error, by the transforms of the features."""
+    setting, heard, p = unit.setting, unit.heard, unit.p
+    n, count = setting.law.n, heard.size
+    i, k = np.triu_indices(count, 1)
+    alone = np.concatenate([np.zeros((1, n)), np.eye(n)[heard]])
+    two = np.zeros((i.size if pairs else 0, n))
+    if pairs:
+        two[np.arange(i.size), heard[i]] = two[np.arange(i.size), heard[k]] = 1.0
+    exact = on_in_patterns(unit, np.concatenate([alone, two]))
+    off = 1.0 - p
+    none, ones = _none_and_one(p)
+    others = np.array([np.prod(np.delete(off, j)) for j in range(count)])
+    both = np.outer(others, 1.0 / np.where(off > 0.0, off, 1.0)) if np.all(off > 0.0) else _without_two(off)
+    active, given = none * exact[0] + float(ones @ exact[1 : count + 1]), others * exact[1 : count + 1]
+    given_pairs = np.zeros((count, count))
+    if pairs:
+        given_pairs[i, k] = given_pairs[k, i] = both[i, k] * exact[count + 1 :]
+    size = 32
+    before = last = np.full(1, np.inf)
+    while True:
+        s, phi = unit.frequencies(size)
+        # The step's transform is 1/s, where an activation's is 1/s^2 + t/s.
+        step = unit.weight(s) / (1.0 / s**2 + unit.t / s) / s * np.where(np.arange(size) == 0, 1.0, 2.0)
+        factors = off[:, None] + p[:, None] * phi[0]
+        factors = np.where(factors == 0.0, 1e-200, factors)
+        whole = np.prod(factors, axis=0)
+        rest = whole - none - ones @ phi[0]
+        share = phi[0] / factors
+        by_one = whole * share - others[:, None] * phi[0]
+        now = np.r_[np.sum(step * rest).real, np.sum((step * by_one).real, axis=1)]
+        if pairs:
+            joint = ((step * whole) * share) @ share.T - both * ((step * phi[0]) @ phi[0].T)
+            now = np.r_[now, joint.real[i, k]]
+        difference = np.abs(now - before) if before.size == now.size else np.full(now.size, np.inf)
+        change, last = np.maximum(difference, last / _FALL), difference
+        if change.max() <= setting.tol or size >= MOST:
+            break
+        before, size = now, 2 * size
+    active, given = active + now[0], given + now[1 : count + 1]
+    if pairs:
+        given_pairs[i, k] += now[count + 1 :]
+        given_pairs[k, i] = given_pairs[i, k]
+    return active, given, given_pairs, float(change.max()) + 2.0**-44
+
+
+def _without_two(off: FloatArray) -> FloatArray:
+    return np.array([[np.prod(np.delete(off, [j, k])) for k in range(off.size)] for j in range(off.size)])

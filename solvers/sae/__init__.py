@@ -1,0 +1,12 @@
+"""Sparse autoencoders on features that are known: errors, sparsity, what latents detect, and optima, exactly."""
+
+from .circle import PairFloor, best_pair, pair_costs
+from .folding import folded
+from .measure import Autoencoder, measure
+from .objective import Objective, ObjectiveValue
+from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
+
+__all__ = [
+    "PHASES", "Autoencoder", "BestAutoencoder", "Objective", "ObjectiveValue", "PairFloor", "best_autoencoder",
+    "best_pair", "folded", "measure", "pair_costs", "phase",
+]  # fmt: skip

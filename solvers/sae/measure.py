@@ -1,0 +1,221 @@
+"""What a sparse autoencoder does on known features, without samples."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features, as_features
+from ...theory.models import Model
+from ...theory.results import frozen, result
+from ..loss.hidden.firing import firing, on_in_patterns
+from ..loss.hidden.layer import unit_means
+from ..loss.networks import evaluator
+from .patterns import listed, means_by_patterns, second_moments, setting_and_units, squared_error
+
+__all__ = ["Autoencoder", "measure"]
+
+# A latent that is on less often than that is dead.
+DEAD = 1e-12
+
+
+@result
+class Autoencoder:
+    """What a sparse autoencoder does at a law of features; latents are numbered as its neurons.
+
+    Attributes
+    ----------
+    mse, mse_error : float
+        Expected squared error summed over the coordinates of the activations, and what it is off by.
+    explained_variance : float
+        1 - `mse` over the variance of the activations.
+    l0, l1 : (n_latents,) ndarray of float64
+        Probability that each latent is on, and its mean; the sums are the expected L0 and L1.
+    fires : (n_latents, n_features) ndarray of float64
+        Probability that a latent is on, given that a feature is; a rectified value may be 0 then.
+    fires_pairs : (n_latents, n_features, n_features) ndarray of float64
+        Given that both features are on; nan where they never are. The diagonal is `fires`.
+    precision, recall, f1 : (n_latents, n_features) ndarray of float64
+        Of a latent as detector of a feature; recall is `fires`. A dead latent has precision and f1 0.
+    match : (n_features,) ndarray of int
+        The latent that stands for each feature: the assignment of largest summed f1, one feature a latent;
+        -1 if there is none.
+    cosines : (n_latents, n_features) ndarray of float64
+        Between decoder and dictionary directions.
+    dead : (n_latents,) ndarray of bool
+        Which latents are never on.
+    p : (n_features,) ndarray of float64
+        Probability that a feature is on.
+    pairs : (n_features, n_features) ndarray of float64
+        Probability that two are.
+    firing_error : float
+        What the probabilities are off by.
+    """
+
+    mse: float
+    mse_error: float
+    explained_variance: float
+    l0: FloatArray
+    l1: FloatArray
+    fires: FloatArray
+    fires_pairs: FloatArray
+    precision: FloatArray
+    recall: FloatArray
+    f1: FloatArray
+    match: Any
+    cosines: FloatArray
+    dead: Any
+    p: FloatArray
+    pairs: FloatArray
+    firing_error: float
+
+    def fires_without(self, feature: int, other: int) -> FloatArray:
+        """Return the probability that each latent is on, given that `feature` is on and `other` is off.
+
+        nan where that never happens.
+        """
+        n = self.p.size
+        i, j = arguments.integer("feature", feature, 0, n - 1), arguments.integer("other", other, 0, n - 1)
+        both, one = self.pairs[i, j], self.p[i]
+        left = one - both
+        if i == j or left <= 1e-15:
+            return np.full(self.l0.size, np.nan)
+        joint = self.fires_pairs[:, i, j] * both if both > 0.0 else 0.0
+        return np.asarray(np.clip((self.fires[:, i] * one - joint) / left, 0.0, 1.0))
+
+    def absorbed(self, parent: int, child: int) -> float:
+        """Return how much less often the parent's latent is on where its child is on than where it is off.
+
+        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is silent exactly where the
+        child's fires. nan if no latent stands for the parent.
+        """
+        latent = int(self.match[arguments.integer("parent", parent, 0, self.p.size - 1)])
+        if latent < 0:
+            return float("nan")
+        return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
+
+
+def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-7) -> Autoencoder:
+    r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
+
+    Parameters
+    ----------
+    sae : Model
+        ``Model(W_in=encoder, b_in=…, hidden="relu" or "jumprelu", W_out=decoder, b=…, output="identity")``, the
+        encoder of shape (n_latents, d), the decoder (d, n_latents). Where a decoder bias is taken off the
+        input, that belongs to `b_in`.
+    law : float or Features
+        Of the features x.
+    mixing : (d, n_features) array_like of float, optional
+        The dictionary: column j is the direction of feature j. By default the identity.
+    tol : float, optional
+        Error to aim at, in units of the latents' sizes.
+
+    Returns
+    -------
+    Autoencoder
+
+    Raises
+    ------
+    ValueError
+        If the model has linear latents or an output that bends, shapes do not fit, or the law is not covered.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import Features
+    >>> perfect = Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")
+    >>> found = measure(perfect, Features(3, 0.1, "binary"))
+    >>> round(found.mse, 9), found.l0, found.f1.diagonal()
+    (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
+    """
+    phi, features = checked(sae, law, mixing)
+    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+    d, n = phi.shape
+    plain = without_importance(features)
+    whole = of_features(sae, phi)
+    spread = float(np.trace(phi @ features.covariance() @ phi.T))
+    mse, mse_error, l0, l1, fires, fires_pairs, error = (_independent if features.independent else _listed)(
+        whole, plain, phi, tol
+    )
+    p, pairs = np.asarray(features.on_probability()), features.pair_probability()
+    precision, f1 = np.zeros_like(fires), np.zeros_like(fires)
+    live = l0 > DEAD
+    precision[live] = np.minimum(fires[live] * p / l0[live, None], 1.0)
+    both = precision + fires
+    np.divide(2.0 * precision * fires, both, out=f1, where=both > 0.0)
+    norms = np.outer(np.linalg.norm(sae.W_out, axis=0), np.linalg.norm(phi, axis=0))
+    cosines = np.zeros_like(fires)
+    np.divide(sae.W_out.T @ phi, norms, out=cosines, where=norms > 0.0)
+    match = np.full(n, -1)
+    rows, columns = linear_sum_assignment(-f1)
+    match[columns] = np.where(f1[rows, columns] > 0.0, rows, -1)
+    variance = 1.0 - mse / spread if spread > 0.0 else float("nan")
+    arrays = (l0, l1, fires, fires_pairs, precision, fires, np.minimum(f1, 1.0))
+    return Autoencoder(
+        mse, mse_error, variance, *map(frozen, arrays), frozen(match), frozen(np.clip(cosines, -1.0, 1.0)),
+        frozen(~live), frozen(p), frozen(pairs), error,
+    )  # fmt: skip
+
+
+def checked(sae: Any, law: Any, mixing: npt.ArrayLike | None) -> tuple[FloatArray, Features]:
+    """Return dictionary and law of an autoencoder, after checking that all fit."""
+    if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
+        rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
+        raise ValueError(f"`sae` must be {rule}; got {arguments.shown(sae)}.")
+    d = sae.n_features
+    if sae.n_outputs != d:
+        raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
+    phi = np.eye(d) if mixing is None else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
+    return phi, as_features(law, phi.shape[1])
+
+
+def without_importance(features: Features) -> Features:
+    """Return a law with importance 1: the error counts coordinates of the activations."""
+    return Features(
+        features.n_features, features.p, features.values, features.scale, 1.0, features.groups, features.exactly
+    )
+
+
+def of_features(sae: Model, phi: FloatArray) -> Model:
+    """Return an autoencoder as the network of features that it is behind the dictionary."""
+    return Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
+                 output="identity", thresholds=sae.thresholds)  # fmt: skip
+
+
+Measured = tuple[float, float, FloatArray, FloatArray, FloatArray, FloatArray, float]
+
+
+def _independent(whole: Model, law: Features, phi: FloatArray, tol: float) -> Measured:
+    """Return error, how often latents are on, their means, and how often given features and pairs."""
+    n, count = law.n_features, whole.n_hidden
+    loss = evaluator(law, tol=tol)(whole, target=phi)
+    _, units = setting_and_units(whole, law, tol)
+    l0, l1, fires, fires_pairs = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros((count, n, n))
+    error = 0.0
+    for i, unit in enumerate(units):
+        found = firing(unit, pairs=True)
+        l0[i], fires[i], fires_pairs[i] = found.active, found.given, found.given_pairs
+        l1[i], error = unit_means(unit, 0.0, np.zeros(n)).mean, max(error, found.error)
+    l0, fires, fires_pairs = (np.clip(one, 0.0, 1.0) for one in (l0, fires, fires_pairs))
+    return len(phi) * loss.loss, len(phi) * loss.error_estimate, l0, l1, fires, fires_pairs, error
+
+
+def _listed(whole: Model, law: Features, phi: FloatArray, tol: float) -> Measured:
+    """Return the same over patterns of features that are not independent."""
+    rows, chances = listed(law)
+    setting, units = setting_and_units(whole, law, tol)
+    found = means_by_patterns(setting, units, rows, chances)
+    mse, size = squared_error(whole, found, phi * law.scale, second_moments(setting, rows, chances))
+    both = (rows.T * chances) @ rows
+    count, n = whole.n_hidden, law.n_features
+    l0, fires_pairs = np.zeros(count), np.full((count, n, n), np.nan)
+    for i, unit in enumerate(units):
+        on = on_in_patterns(unit, rows) * chances
+        l0[i] = on.sum()
+        np.divide((rows.T * on) @ rows, both, out=fires_pairs[i], where=both > 0.0)
+    fires_pairs = np.clip(fires_pairs, 0.0, 1.0)
+    fires = np.nan_to_num(np.diagonal(fires_pairs, axis1=1, axis2=2).copy())  # a feature that is never on: 0
+    return mse, 2.0**-44 * size, np.clip(l0, 0.0, 1.0), found.mean, fires, fires_pairs, 2.0**-44

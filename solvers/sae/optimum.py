@@ -1,0 +1,151 @@
+"""Small autoencoders that minimise an exact objective, by many starts, and what their latents do."""
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ...theory import arguments
+from ...theory.models import Model
+from ...theory.results import result
+from .measure import Autoencoder
+from .objective import Objective
+
+__all__ = ["PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
+
+PHASES = ("recovers", "hedges", "absorbs", "merges", "drops")
+# Criteria of `phase`.
+DETECTED = 0.5  # recall of a feature's best latent, below which the feature is dropped
+MIXED = 0.02  # cosine with a second feature that counts as mixing
+EVEN = 0.5  # cosine with both features from which on they are merged
+ABSORBED = 0.5  # how much less often the parent's latent is on where the child is
+
+
+@result
+class BestAutoencoder:
+    """The best autoencoder of a number of starts.
+
+    Attributes
+    ----------
+    sae : Model
+    value : float
+        Its objective.
+    hits : int
+        How many starts came within 1e-6 of it, as a share of the error of rebuilding nothing.
+    starts : int
+    """
+
+    sae: Model
+    value: float
+    hits: int
+    starts: int
+
+
+def best_autoencoder(
+    objective: Objective, n_latents: int, *, hidden: str = "relu", decoder_bias: bool = True, starts: int = 20,
+    rng: Any = 0,
+) -> BestAutoencoder:  # fmt: skip
+    """Return the best autoencoder that L-BFGS finds from random starts.
+
+    Parameters
+    ----------
+    objective : Objective
+    n_latents : int
+    hidden : {"relu", "jumprelu"}, optional
+    decoder_bias : bool, optional
+        Whether there is one; else it is 0.
+    starts : int, optional
+        Half of them near features' own directions, half anywhere.
+    rng : Generator or int, optional
+
+    Returns
+    -------
+    BestAutoencoder
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import Features
+    >>> f = Objective(Features(1, 0.5, "binary"), [[1.0]], l1=0.2)
+    >>> best = best_autoencoder(f, 1, decoder_bias=False, starts=4)
+    >>> round(best.value, 6)  # 0.5 (0.2 - 0.2²/4)
+    0.095
+    """
+    k = arguments.integer("n_latents", n_latents, 1)
+    arguments.choice("hidden", hidden, ("relu", "jumprelu"))
+    starts = arguments.integer("starts", starts, 1)
+    draw, (d, n) = np.random.default_rng(rng), objective.phi.shape
+    sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
+    cuts = np.cumsum(sizes)[:-1]
+
+    def made(theta: Any) -> Model:
+        W, b, V, c, t = np.split(theta, cuts)
+        bias = c if decoder_bias else 0.0
+        thresholds = t * t if hidden == "jumprelu" else None
+        return Model(W.reshape(k, d), b_in=b, hidden=hidden, W_out=V.reshape(d, k), b=bias, output="identity",
+                     thresholds=thresholds)  # fmt: skip
+
+    def f(theta: Any) -> Any:
+        found = objective(made(theta))
+        by = found.gradient
+        parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]
+        if decoder_bias:
+            parts.append(by["b"])
+        if hidden == "jumprelu":
+            parts.append(2.0 * theta[cuts[-1] :] * by["thresholds"])
+        return found.value, np.concatenate(parts)
+
+    values, best, best_value = [], np.empty(0), np.inf
+    for start in range(starts):
+        rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
+        noise = 0.3 if start % 2 == 0 else 0.0
+        W = rows + noise * draw.normal(size=(k, d))
+        V = W.T / np.maximum(np.linalg.norm(W, axis=1), 1e-9)
+        theta = np.concatenate([
+            W.ravel(), 0.2 * draw.normal(size=k), V.ravel(), np.zeros(sizes[3]), draw.uniform(0.2, 0.6, sizes[4]),
+        ])  # fmt: skip
+        for _ in range(2):  # where the objective has a kink L-BFGS may stop early
+            theta = minimize(f, theta, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}).x
+        value = f(theta)[0]
+        values.append(value)
+        if value < best_value:
+            best, best_value = theta, value
+    law = objective.law
+    nothing = float(np.sum(objective.phi**2 @ law.second_moment))
+    hits = int(np.sum(np.array(values) <= best_value + 1e-6 * nothing))
+    return BestAutoencoder(made(best), float(best_value), hits, starts)
+
+
+def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
+    """Return what an autoencoder does with two features: "recovers", "hedges", "absorbs", "merges" or "drops".
+
+    The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the features is, or
+    the only one has no part of it; *absorbs*, if the parent's latent is on less often by half where the child is
+    on; *merges*, if a latent has a cosine of at least 0.5 with both; *hedges*, if a latent that is ever on has one
+    of more than 0.02 in size with a second feature; else *recovers*.
+
+    Raises
+    ------
+    ValueError
+        If a feature is not there.
+    """
+    n = found.p.size
+    two = [arguments.integer("parent", parent, 0, n - 1), arguments.integer("child", child, 0, n - 1)]
+    live = ~found.dead
+    parts = np.abs(found.cosines[live][:, two])
+    recall = found.recall[live][:, two]
+    kept = (recall >= DETECTED) & (parts > MIXED)
+    if not kept.any(axis=0).all():
+        return "drops"
+    # Latents that are on without the child; of these the one that is most the parent's.
+    without = found.fires_without(two[0], two[1])[live]
+    own = int(np.argmax(np.where(without >= DETECTED, found.cosines[live][:, two[0]], -np.inf)))
+    if live.sum() > 1 and without[own] - found.fires_pairs[live][own, two[0], two[1]] >= ABSORBED:
+        return "absorbs"
+    if np.any(parts.min(axis=1) >= EVEN):
+        return "merges"
+    return "hedges" if np.any(parts.min(axis=1) > MIXED) else "recovers"

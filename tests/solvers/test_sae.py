@@ -1,0 +1,474 @@
+"""Sparse autoencoders on known features: against quadrature, enumeration and samples."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, pair_costs, phase
+from superposition.theory import sae as theory
+from superposition.theory.features import Features, exclusive, parent_child, synchronous
+from superposition.theory.models import Model
+
+SCALE = (1.0, 1.5, 0.5)
+
+
+def autoencoder(rng, d, latents, hidden="jumprelu", size=0.3):
+    thresholds = np.abs(rng.normal(size=latents)) * size if hidden == "jumprelu" else None
+    return Model(
+        rng.normal(size=(latents, d)), b_in=size * rng.normal(size=latents), hidden=hidden,
+        W_out=rng.normal(size=(d, latents)), b=size * rng.normal(size=d), output="identity",
+        thresholds=thresholds,
+    )  # fmt: skip
+
+
+def what_counts(sae, phi, x):
+    """Return squared error, activations and whether latents are on, for features (n, points)."""
+    a = phi @ x
+    z = sae.W_in @ a + sae.b_in[:, None]
+    on = z > (0.0 if sae.thresholds is None else sae.thresholds[:, None])
+    h = np.where(on, z, 0.0)
+    error = np.sum((a - sae.W_out @ h - sae.b[:, None]) ** 2, axis=0)
+    return np.concatenate([error[None], h, on])
+
+
+def over_values(sae, phi, scale, on, density):
+    """Return the means of what counts over the values of the features that are on, by quadrature.
+
+    The faces of the cube of values and the planes on which latents turn on cut it. As a function of its last
+    value the integral over the others is a polynomial, or smooth, between the places where planes meet in a point;
+    the same holds for the others in turn, so that few Gauss points between these places are exact.
+    """
+    members, (low, high), points = np.flatnonzero(on), density[0], density[2]
+    k = members.size
+    W = (sae.W_in @ phi * scale)[:, members]
+    base = sae.b_in - (0.0 if sae.thresholds is None else sae.thresholds)
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    v, share = np.zeros((1, k)), np.ones(1)
+    for m in range(k - 1, -1, -1):
+        # Planes normal v + c = 0 in the first m + 1 values, given the later ones.
+        faces = [(np.eye(m + 1)[at], np.full(len(v), -end)) for at in range(m) for end in (low, high)]
+        planes = faces + [(W[i, : m + 1], base[i] + v[:, m + 1 :] @ W[i, m + 1 :]) for i in range(len(W))]
+        places = [np.full(len(v), low), np.full(len(v), high)]
+        for some in combinations(planes, m + 1):
+            normals = np.array([normal for normal, _ in some])
+            if abs(np.linalg.det(normals)) > 1e-12:
+                places.append(np.linalg.solve(normals, -np.array([c for _, c in some]))[m])
+        ends = np.sort(np.clip(places, low, high).T, axis=1)
+        width, middle = np.diff(ends)[:, :, None] / 2, (ends[:, 1:] + ends[:, :-1])[:, :, None] / 2
+        at = (middle + width * nodes).reshape(len(v), -1)
+        part = (width * weights).reshape(len(v), -1) * density[1](at) * share[:, None]
+        v = np.repeat(v, at.shape[1], axis=0)
+        v[:, m], share = at.ravel(), part.ravel()
+        v, share = v[share > 0.0], share[share > 0.0]
+    x = np.zeros((3, len(v)))
+    x[members] = v.T * scale[members, None]
+    return what_counts(sae, phi, x) @ share
+
+
+UNIFORM = (0.0, 1.0), np.ones_like, 4
+# To 60 an exponential value lacks 1e-26; pieces of at most that length and 60 points are good to 1e-12.
+EXPONENTIAL = (0.0, 60.0), lambda v: np.exp(-v), 120
+PAIR = parent_child(0, [1], 0.5, 0.4)
+QUADRATURE = {
+    "uniform": (Features(3, (0.3, 0.2, 0.6), scale=SCALE), UNIFORM),
+    "uniform, one sure": (Features(3, (0.3, 0.2, 1.0), scale=SCALE), UNIFORM),
+    "parent and child": (Features(3, (0.3, 0.2, 0.6), scale=SCALE, groups=[PAIR]), UNIFORM),
+    "exactly two": (Features(3, (0.3, 0.2, 0.6), scale=SCALE, exactly=2), UNIFORM),
+    "exclusive exponential": (
+        Features(3, 0.3, "exponential", SCALE, groups=[exclusive([0, 1, 2], (0.2, 0.3, 0.1))]), EXPONENTIAL,
+    ),
+}  # fmt: skip
+
+
+def patterns(law):
+    """Yield the patterns of three features with their probabilities, from their own moments."""
+    for on in product((0, 1), repeat=3):
+        chance = 1.0
+        grouped = [j for indices, _, _ in law.groups for j in indices]
+        for j in range(3):
+            if j not in grouped:
+                chance *= law.p[j] if on[j] else 1.0 - law.p[j]
+        for indices, rows, probabilities in law.groups:
+            chance *= sum(q for row, q in zip(rows, probabilities, strict=True) if tuple(row) == tuple(
+                on[j] for j in indices))  # fmt: skip
+        if chance > 0.0 and (law.exactly is None or sum(on) == law.exactly):
+            yield on, chance
+
+
+def by_patterns(sae, phi, law, means):
+    """Return what `measure` does, from the means of each pattern."""
+    found = [(np.array(on), chance, means(on)) for on, chance in patterns(law)]
+    total = sum(chance for _, chance, _ in found)
+    k = sae.n_hidden
+    whole = sum(chance * one for _, chance, one in found) / total
+    both = sum(chance * np.outer(on, on) for on, chance, _ in found) / total
+    joint = sum(chance * one[1 + k :, None, None] * np.outer(on, on) for on, chance, one in found) / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return whole[0], whole[1 : 1 + k], whole[1 + k :], np.where(both > 0.0, joint / both, np.nan)
+
+
+@pytest.mark.parametrize("name", QUADRATURE)
+@pytest.mark.parametrize("hidden", ["relu", "jumprelu"])
+def test_three_features_by_quadrature(name, hidden):
+    law, density = QUADRATURE[name]
+    rng = np.random.default_rng([len(name), len(hidden)])
+    phi = rng.normal(size=(2, 3))
+    sae = autoencoder(rng, 2, 3, hidden)
+    found = measure(sae, law, phi)
+    scale = np.array(SCALE)
+    mse, l1, l0, fires = by_patterns(
+        sae, phi, law, lambda on: over_values(sae, phi, scale, np.array(on), density)
+    )
+    assert found.mse == pytest.approx(mse, abs=1e-9)
+    assert found.l1 == pytest.approx(l1, abs=1e-9)
+    assert found.l0 == pytest.approx(l0, abs=1e-9)
+    assert found.fires_pairs == pytest.approx(fires, abs=1e-9, nan_ok=True)
+    assert found.fires == pytest.approx(np.diagonal(fires, axis1=1, axis2=2), abs=1e-9)
+    live = l0 > 1e-9
+    assert found.dead.tolist() == (~live).tolist()
+    assert found.precision[live] == pytest.approx(found.fires[live] * found.p / l0[live, None], abs=1e-8)
+    spread = np.trace(phi @ law.covariance() @ phi.T)
+    assert found.explained_variance == pytest.approx(1.0 - mse / spread, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Features(3, (0.3, 0.2, 0.6), "binary", SCALE),
+        Features(3, (0.3, 1.0, 1.0), "binary", SCALE),
+        Features(3, 0.3, "binary", SCALE, groups=[PAIR]),
+        Features(3, 0.3, "binary", SCALE, groups=[synchronous([0, 2], 0.3)]),
+        Features(3, (0.3, 0.2, 0.6), "binary", SCALE, exactly=1),
+    ],
+    ids=str,
+)
+def test_binary_features_by_enumeration(law):
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        phi = rng.integers(-2, 3, size=(2, 3)).astype(float)
+        # Small whole numbers: sums are often exactly at a threshold, where a latent is off.
+        sae = Model(
+            rng.integers(-2, 3, size=(3, 2)), b_in=rng.integers(-1, 2, size=3) / 2, hidden="relu",
+            W_out=rng.normal(size=(2, 3)), b=rng.normal(size=2), output="identity",
+        )  # fmt: skip
+        found = measure(sae, law, phi)
+        scale = np.array(SCALE)
+        mse, l1, l0, fires = by_patterns(
+            sae, phi, law, lambda on: what_counts(sae, phi, (np.array(on) * scale)[:, None])[:, 0]  # noqa: B023
+        )
+        assert found.mse == pytest.approx(mse, abs=1e-12)
+        assert found.l1 == pytest.approx(l1, abs=1e-12)
+        assert found.l0 == pytest.approx(l0, abs=1e-12)
+        assert found.fires_pairs == pytest.approx(fires, abs=1e-12, nan_ok=True)
+
+
+SAMPLED = {
+    "uniform": Features(7, 0.15, scale=np.linspace(0.5, 1.5, 7)),
+    "exponential": Features(6, np.linspace(0.05, 0.5, 6), "exponential"),
+    "binary": Features(9, 0.2, "binary", np.linspace(0.5, 1.5, 9)),
+    "normal": Features(6, 0.2, "normal"),
+    "rectified": Features(6, 0.3, "rectified-normal(1.0)"),
+    "groups": Features(5, 0.2, groups=[parent_child(0, [1, 2], 0.4, 0.5), exclusive([3, 4], 0.3)]),
+}
+RUNS, SAMPLES = 3, 200_000
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_samples_agree(name):
+    """Counts by exact binomial tests, means in standard errors; one false alarm in 10,000 for each law."""
+    law, rng = SAMPLED[name], np.random.default_rng(len(name))
+    n, levels = law.n_features, []
+    for _ in range(RUNS):
+        d, k = int(rng.integers(2, n)), 2
+        phi = rng.normal(size=(d, n)) / np.sqrt(d)
+        sae = autoencoder(rng, d, k, rng.choice(["relu", "jumprelu"]))
+        if name == "groups":  # latents of two read features 0 to 3: few enough on for exact integrals
+            phi[:, 4] = 0.0
+        found = measure(sae, law, phi, tol=1e-3)
+        x = law.sample(SAMPLES, rng)
+        what = what_counts(sae, phi, x.T)
+        for value, error, sample in [(found.mse, found.mse_error, what[0])] + [
+            (found.l1[i], 0.0, what[1 + i]) for i in range(k)
+        ]:
+            se = sample.std() / np.sqrt(SAMPLES)
+            gap = max(abs(sample.mean() - value) - error, 0.0)
+            levels.append(2.0 * stats.norm.sf(gap / se) if se > 0.0 else float(gap < 1e-9))
+        on, features = what[1 + k :] > 0.0, x.T != 0.0
+        counts = [(found.l0[i], on[i].sum(), SAMPLES) for i in range(k)]
+        pairs = [(j, m) for j in range(n) for m in range(j, n)]
+        # A rectified value may be 0 where the feature is on, which samples do not tell.
+        shown = [] if name == "rectified" else [pairs[at] for at in rng.integers(len(pairs), size=12)]
+        for j, m in shown:
+            both = features[j] & features[m]
+            if both.any():
+                counts += [(found.fires_pairs[i, j, m], (on[i] & both).sum(), both.sum()) for i in range(k)]
+        for chance, hits, trials in counts:
+            nearest = np.clip(hits / trials, chance - found.firing_error, chance + found.firing_error)
+            levels.append(stats.binomtest(int(hits), int(trials), float(np.clip(nearest, 0.0, 1.0))).pvalue)
+    assert min(levels) > 1e-4 / len(levels)
+
+
+def test_a_wrong_bias_is_noticed():
+    law, rng = SAMPLED["uniform"], np.random.default_rng(3)
+    sae = autoencoder(rng, 7, 3)
+    wrong = Model(sae.W_in, b_in=sae.b_in + 0.05, hidden="jumprelu", W_out=sae.W_out, b=sae.b,
+                  output="identity", thresholds=sae.thresholds)  # fmt: skip
+    what = what_counts(sae, np.eye(7), law.sample(SAMPLES, rng).T)
+    levels = [
+        stats.binomtest(int(hits), SAMPLES, float(chance)).pvalue
+        for hits, chance in zip(what[4:].sum(axis=1), measure(wrong, law, tol=1e-2).l0, strict=True)
+    ]
+    assert min(levels) < 1e-6
+
+
+def test_at_its_threshold_a_latent_is_off():
+    found = measure(Model(np.eye(2), hidden="relu", output="identity"), Features(2, 0.3, "binary"))
+    assert found.l0 == pytest.approx([0.3, 0.3], abs=1e-15)
+    assert found.fires == pytest.approx(np.array([[1.0, 0.3], [0.3, 1.0]]), abs=1e-14)
+    at = Model(np.eye(2), hidden="jumprelu", thresholds=1.0, output="identity")
+    assert measure(at, Features(2, 0.3, "binary")).dead.all()
+    assert measure(at, Features(2, 0.3, "binary", scale=1.001)).l0 == pytest.approx([0.3, 0.3])
+
+
+def test_the_true_dictionary_is_found():
+    found = measure(Model(np.eye(4), hidden="relu", output="identity"), Features(4, 0.1))
+    assert found.mse < 1e-15 and found.explained_variance == pytest.approx(1.0)
+    assert found.match.tolist() == [0, 1, 2, 3]
+    assert found.f1.diagonal() == pytest.approx(np.ones(4))
+    assert found.cosines == pytest.approx(np.eye(4))
+    assert found.l1 == pytest.approx(np.full(4, 0.05))
+
+
+def test_a_dead_latent_and_one_without_a_decoder():
+    sae = Model([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], hidden="relu",
+                W_out=[[1.0, 2.0, 0.0], [0.0, 2.0, 0.0]], output="identity")  # fmt: skip
+    for groups in ((), (PAIR,)):
+        found = measure(sae, Features(2, 0.2, groups=groups))
+        assert found.dead.tolist() == [False, True, False]
+        assert np.all(found.precision[1] == 0.0) and np.all(found.f1[1] == 0.0)
+        assert np.all(found.cosines[2] == 0.0)
+        assert found.match.tolist() == [0, 2]
+    nobody = Model(np.zeros((1, 2)), b_in=0.5, hidden="relu", W_out=[[1.0], [0.0]], b=[-0.5, 0.0], output="identity")
+    found = measure(nobody, Features(2, 0.2))
+    assert found.l0 == pytest.approx([1.0]) and found.l1 == pytest.approx([0.5])
+    assert found.precision == pytest.approx(np.full((1, 2), 0.2))
+    assert found.mse == pytest.approx(2 * 0.2 / 3)
+    assert sorted(found.match.tolist()) == [-1, 0]
+
+
+def test_features_that_are_always_on_have_no_variance():
+    found = measure(Model([[1.0]], hidden="relu", output="identity"), Features(1, 1.0, "binary"))
+    assert np.isnan(found.explained_variance) and found.mse == pytest.approx(0.0, abs=1e-15)
+    assert found.l0 == pytest.approx([1.0])
+
+
+def test_absorption_of_a_latent_that_is_silent_where_the_child_fires():
+    law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
+    absorbing = Model([[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity")
+    found = measure(absorbing, law)
+    assert found.mse == pytest.approx(0.0, abs=1e-15)
+    assert found.absorbed(0, 1) == pytest.approx(1.0)
+    assert found.fires_without(0, 1) == pytest.approx([1.0, 0.0])
+    assert np.isnan(found.fires_without(1, 0)).all(), "a child is never on without its parent"
+    assert found.fires_without(0, 0).tolist() == pytest.approx([np.nan, np.nan], nan_ok=True)
+    true = measure(Model(np.eye(2), hidden="relu", output="identity"), law)
+    assert true.absorbed(0, 1) == pytest.approx(0.0)
+    silent = measure(Model(-np.eye(2), hidden="relu", output="identity"), law)
+    assert np.isnan(silent.absorbed(0, 1))
+
+
+def test_many_latents_of_few_features_take_the_dictionary():
+    rng = np.random.default_rng(0)
+    phi = np.linalg.qr(rng.normal(size=(5, 5)))[0][:, :3]
+    law = Features(3, 0.2)
+    turned = Model(phi.T, hidden="relu", W_out=phi, output="identity")
+    plain = measure(Model(np.eye(3), b_in=-0.05, hidden="relu", W_out=np.eye(3), output="identity"), law)
+    shifted = Model(phi.T, b_in=-0.05, hidden="relu", W_out=phi, output="identity")
+    assert measure(turned, law, phi).mse == pytest.approx(0.0, abs=1e-14)
+    assert measure(shifted, law, phi).mse == pytest.approx(plain.mse, abs=1e-13)
+    assert measure(shifted, law, phi).l0 == pytest.approx(plain.l0, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sae": Model(np.eye(2))}, r"`sae` must be a Model with hidden='relu' or 'jumprelu'.*got Model"),
+        ({"sae": np.eye(2)}, r"`sae` must be a Model with.*got .*1"),
+        (
+            {"sae": Model(np.eye(2), hidden="relu", W_out=np.ones((3, 2)), output="identity")},
+            r"`sae` must rebuild its 2 inputs; got 3 outputs",
+        ),
+        ({"mixing": np.ones((3, 2))}, r"`mixing` must have shape \(2, any\); got \(3, 2\)"),
+        ({"mixing": [[np.inf, 1.0], [0.0, 1.0]]}, r"`mixing` must .*inf"),
+        ({"law": Features(3, 0.1)}, r"3"),
+        ({"law": 1.5}, r"1\.5"),
+        ({"tol": 0.0}, r"`tol` must .*got 0"),
+        (
+            {"law": Features(13, 0.1, groups=[PAIR]), "mixing": np.ones((2, 13))},
+            r"`law` must be of independent features, or of at most 12 .*got 13 features that are not independent",
+        ),
+        (
+            {"law": Features(7, 0.1, groups=[PAIR]), "mixing": np.ones((2, 7))},
+            r"`law` must have at most 5 features on that two latents read, .*got 7",
+        ),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    sae = Model(np.eye(2), hidden="relu", output="identity")
+    with pytest.raises(ValueError, match=message):
+        measure(**{"sae": sae, "law": Features(2, 0.1), **change})
+    found = measure(sae, Features(2, 0.1))
+    with pytest.raises(ValueError, match=r"`feature` must .*got 2"):
+        found.fires_without(2, 0)
+    with pytest.raises(ValueError, match=r"`other` must .*got -1"):
+        found.fires_without(0, -1)
+    with pytest.raises(ValueError, match=r"`parent` must .*got 5"):
+        found.absorbed(5, 0)
+
+
+def pair_law(parent, child, both, values="binary"):
+    table = [[0, 0], [1, 0], [0, 1], [1, 1]]
+    return Features(2, 0.5, values, groups=[([0, 1], table, [1.0 - parent - child - both, parent, child, both])])
+
+
+@pytest.mark.parametrize(
+    ("law", "hidden"),
+    [
+        (Features(3, (0.3, 0.2, 0.6), scale=SCALE, groups=[PAIR]), "relu"),
+        (Features(3, (0.3, 0.2, 0.6), scale=SCALE), "jumprelu"),
+        (Features(2, 0.3, "exponential", groups=[PAIR]), "jumprelu"),
+        (Features(2, 0.3, "normal"), "relu"),
+        (Features(5, 0.3), "relu"),
+    ],
+    ids=["groups", "independent", "exponential", "normal", "five"],
+)
+def test_the_gradient_of_an_objective(law, hidden):
+    rng = np.random.default_rng(3)
+    n = law.n_features
+    f = Objective(law, rng.normal(size=(2, n)), l1=0.2, l0=0.1 if n <= 3 else 0.0, tol=1e-12 if n <= 3 else 1e-6)
+    one = autoencoder(rng, 2, 2, hidden)
+    names = ["W_in", "b_in", "W_out", "b"] + ["thresholds"] * (hidden == "jumprelu")
+    arrays = {name: np.array(getattr(one, name)) for name in names}
+
+    def at(name, place, shift):
+        moved = {key: array.copy() for key, array in arrays.items()}
+        moved[name][place] += shift
+        return f(Model(**moved, hidden=hidden, output="identity")).value
+
+    found, h = f(one), 1e-4 if n <= 3 else 1e-2
+    for name, array in arrays.items():
+        for place in np.ndindex(array.shape):
+            far, near = (at(name, place, k * h) - at(name, place, -k * h) for k in (2, 1))
+            # The rule's own error is of order h^4, and rounding over h; sums over a lattice are good to 1e-6.
+            bar = 1e-8 if n <= 3 else 1e-4
+            assert found.gradient[name][place] == pytest.approx((8 * near - far) / (12 * h), abs=bar)
+    if n <= 3:
+        told = measure(one, law, f.phi)
+        assert (found.mse, found.l0) == pytest.approx((told.mse, told.l0.sum()), abs=1e-12)
+        assert found.l1 == pytest.approx(np.linalg.norm(one.W_out, axis=0) @ told.l1, abs=1e-12)
+        assert found.value == pytest.approx(found.mse + 0.2 * found.l1 + 0.1 * found.l0)
+
+
+def test_two_atoms_and_their_codes():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        x, angles, l1 = rng.uniform(0.0, 1.0, 2), rng.uniform(-np.pi, np.pi, 2), rng.uniform(0.01, 1.5)
+        D = np.stack([np.cos(angles), np.sin(angles)])
+        # Non-negative least squares of the penalised problem: |x - D h|^2 + l1 sum h, by its dual conditions.
+        h = np.zeros(2)
+        for _ in range(20_000):
+            before = h.copy()
+            for i in range(2):
+                h[i] = max(D[:, i] @ (x - D @ h) + h[i] - 0.5 * l1, 0.0)
+            if np.all(np.abs(h - before) < 1e-15):
+                break
+        want = np.sum((x - D @ h) ** 2) + l1 * h.sum()
+        assert pair_costs(tuple(x), *angles, l1) == pytest.approx(want, abs=1e-6)
+
+
+PLACES = [
+    (0.2, 0.0, 0.05, 0.2, "absorbs"),
+    (0.1, 0.1, 0.05, 0.2, "hedges"),
+    (0.1, 0.1, 0.2, 0.5, "hedges"),
+    (0.1, 0.1, 0.5, 0.5, "absorbs"),
+]
+
+
+@pytest.mark.parametrize(("parent", "child", "both", "l1", "what"), PLACES)
+def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, what):
+    law = pair_law(parent, child, both)
+    floor = best_pair(parent, child, both, l1, gap=5e-4)
+    assert floor.bound <= floor.value <= floor.bound + 5e-4 * (parent + child + 2 * both)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=20)
+    assert floor.bound <= best.value <= floor.value + 1e-9
+    assert phase(measure(best.sae, law)) == what
+    if child == 0.0:
+        assert best.value == pytest.approx(theory.absorbing_pair(parent, child, both, l1)[1], abs=1e-8)
+    else:
+        kinds = theory.absorbing_pair(parent, child, both, l1)[1], theory.tilted_pair(parent, both, l1)[1]
+        assert best.value == pytest.approx(min(kinds), abs=1e-8)
+        assert (kinds[0] < kinds[1]) == (what == "absorbs")
+
+
+@pytest.mark.parametrize(("parent", "both", "l1"), [(0.2, 0.05, 0.0), (0.2, 0.05, 0.2), (0.1, 0.3, 0.5)])
+def test_one_latent_hedges_at_the_angle_in_closed_form(parent, both, l1):
+    law = pair_law(parent, 0.0, both)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=12)
+    d = best.sae.W_out[:, 0]
+    assert np.arctan2(d[1], d[0]) == pytest.approx(theory.hedging_angle_l1(parent, both, l1), abs=1e-5)
+    assert phase(measure(best.sae, law)) in ("hedges", "merges")
+
+
+def test_a_decoder_bias_keeps_independent_features_apart():
+    law = Features(2, [0.25, 0.2], "binary")
+    f = Objective(law, np.eye(2), l1=1e-3)
+    free = best_autoencoder(f, 1, starts=12).sae
+    assert abs(free.W_out[1, 0]) < 1e-5 * abs(free.W_out[0, 0])
+    assert free.b == pytest.approx([0.0, 0.2], abs=1e-3)
+    without = best_autoencoder(f, 1, decoder_bias=False, starts=12).sae.W_out[:, 0]
+    moment = law.covariance() + np.outer(law.mean, law.mean)
+    assert np.arctan2(without[1], without[0]) == pytest.approx(theory.hedging_angle(moment), abs=1e-3)
+
+
+def test_names_of_phases():
+    law = pair_law(0.2, 0.1, 0.05)
+    eye, merged = np.eye(2), np.full((1, 2), 0.5**0.5)
+
+    def of(W_in, W_out=None, b_in=0.0):
+        return phase(measure(Model(W_in, b_in=b_in, hidden="relu", W_out=W_out, output="identity"), law))
+
+    assert of(eye) == "recovers"
+    assert of([[1.0, -2.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]) == "absorbs"
+    assert of(merged) == "merges"
+    assert of([[1.0, 0.1]]) == "hedges"
+    assert of([[1.0, 0.0]]) == "drops"
+    assert of(-eye) == "drops"
+    with pytest.raises(ValueError, match=r"`child` must .*got 2"):
+        phase(measure(Model(eye, hidden="relu", output="identity"), law), 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Objective(0.1, np.eye(2), l1=-0.1), r"`l1` must .*got -0\.1"),
+        (lambda: Objective(0.1, np.eye(2), tol=1.0), r"`tol` must .*got 1"),
+        (lambda: Objective(0.1, np.eye(4), l0=0.1), r"`l0` must be 0 for more than 3 independent .*got 0\.1"),
+        (lambda: Objective(0.1, np.eye(2))(Model(np.eye(2))), r"`sae` must be a Model with .*got Model"),
+        (
+            lambda: Objective(0.1, np.eye(4))(Model(np.eye(4), hidden="relu", output="identity")),
+            r"`sae` must not be tied .*got a decoder that is",
+        ),
+        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 0), r"`n_latents` must .*got 0"),
+        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, starts=0), r"`starts` must .*got 0"),
+        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, hidden="abs"), r"`hidden` must .*got 'abs'"),
+        (lambda: best_pair(0.0, 0.0, 0.0, 0.1), r"`parent` must leave a sum in \(0, 1\]; got 0.0, 0.0, 0.0"),
+        (lambda: best_pair(0.1, 0.1, 0.1, 0.0), r"`l1` must .*got 0"),
+        (lambda: best_pair(0.1, 0.1, 0.1, 0.1, gap=0.0), r"`gap` must .*got 0"),
+        (lambda: best_pair(0.1, 0.1, 0.1, 1e-4, gap=1e-9), r"`gap` must be larger for .*got 1e-09"),
+    ],
+)
+def test_bad_input_of_objectives_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,139 @@
+"""Angles of latents that hedge, tilt and absorb, against scans of the objective and bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from superposition.theory import sae
+from superposition.theory.features import Features
+
+
+def code(x, angles, l1):
+    """Return the least cost of unit atoms at angles, by non-negative coordinate descent."""
+    D = np.array([[math.cos(a) for a in angles], [math.sin(a) for a in angles]])
+    h = np.zeros(len(angles))
+    for _ in range(4000):
+        before = h.copy()
+        for i in range(len(angles)):
+            rest = x - D @ h + D[:, i] * h[i]
+            h[i] = max(D[:, i] @ rest - 0.5 * l1, 0.0)
+        if np.all(h == before):
+            break
+    return float(np.sum((x - D @ h) ** 2) + l1 * h.sum())
+
+
+def objective(q, angles, l1):
+    patterns = (np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    return sum(share * code(x, angles, l1) for share, x in zip(q, patterns, strict=True) if share > 0.0)
+
+
+def near(f, angle, width=0.02):
+    """Return whether an angle is a minimum among its neighbours."""
+    return all(f(angle) <= f(angle + shift) + 1e-13 for shift in (-width, -width / 30, width / 30, width))
+
+
+@pytest.mark.parametrize(("parent", "both", "l1"), [(0.2, 0.05, 0.2), (0.1, 0.3, 0.5), (0.2, 0.05, 1.0), (0.3, 0.1, 1.9)])
+def test_one_latent_hedges_at_the_angle(parent, both, l1):
+    angle = sae.hedging_angle_l1(parent, both, l1)
+    f = lambda at: objective((parent, 0.0, both), [at], l1)  # noqa: E731
+    assert near(f, angle)
+    scan = np.linspace(-0.5, 2.0, 501)
+    assert min(map(f, scan)) >= f(angle) - 1e-12
+
+
+def test_without_a_penalty_it_is_the_leading_eigenvector():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        parent, both = rng.uniform(0.01, 0.5, 2)
+        moment = [[parent + both, both], [both, both]]
+        vector = np.linalg.eigh(moment)[1][:, -1]
+        assert sae.hedging_angle(moment) == pytest.approx(math.atan2(abs(vector[1]), abs(vector[0])), abs=1e-12)
+        assert sae.hedging_angle_l1(parent, both, 0.0) == pytest.approx(sae.hedging_angle(moment), abs=1e-7)
+    assert sae.hedging_angle([[1.0, -0.2], [-0.2, 0.5]]) < 0.0
+    assert sae.hedging_angle([[0.5, 0.0], [0.0, 1.0]]) == pytest.approx(math.pi / 2)
+
+
+def test_independent_features_are_mixed_without_a_decoder_bias_and_not_with_one():
+    law = Features(2, [0.25, 0.2])
+    moment = law.covariance() + np.outer(law.mean, law.mean)
+    assert sae.hedging_angle(moment) > 0.1
+    assert sae.hedging_angle(law.covariance()) == 0.0
+
+
+@pytest.mark.parametrize(("alone", "together", "l1"), [(0.1, 0.05, 0.2), (0.1, 0.2, 0.5), (0.3, 0.02, 1.5)])
+def test_a_pair_tilts(alone, together, l1):
+    angle, value = sae.tilted_pair(alone, together, l1)
+    f = lambda at: objective((alone, alone, together), [at, math.pi / 2 - at], l1)  # noqa: E731
+    assert f(angle) == pytest.approx(value, abs=1e-12)
+    assert near(f, angle, 0.01)
+    true = sae.true_pair_loss(alone, alone, together, l1)
+    assert f(0.0) == pytest.approx(true, abs=1e-12) and value < true
+    assert abs(sae.tilt_slope(alone, together, l1, angle)) < 1e-12
+
+
+def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
+    for l1 in (1e-3, 1e-4):
+        angle, _ = sae.tilted_pair(0.1, 0.05, l1)
+        assert angle == pytest.approx(0.5 * l1 * 0.5, rel=3 * l1)
+
+
+@pytest.mark.parametrize(("child", "both", "l1"), [(0.0, 0.05, 0.2), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)])
+def test_an_atom_for_both(child, both, l1):
+    angle, value = sae.absorbing_pair(0.2, child, both, l1)
+    best = objective((0.2, child, both), [0.0, angle], l1)
+    # Where the second atom alone leaves more of the parent than half the strength, the first one helps.
+    alone = 1.0 - (math.cos(angle) + math.sin(angle) - 0.5 * l1) * math.cos(angle) <= 0.5 * l1
+    assert value == pytest.approx(best, abs=1e-12) if alone else value > best
+    assert abs(sae.absorbing_slope(child, both, l1, angle)) < 1e-12
+    if child and alone:
+        assert near(lambda at: objective((0.2, child, both), [0.0, at], l1), angle, 0.005)
+    if not child:
+        gain = both * 0.5 * l1 * (4.0 - 2.0 * math.sqrt(2.0) - 0.5 * l1)
+        if l1 <= 1.0:
+            assert sae.true_pair_loss(0.2, 0.0, both, l1) - value == pytest.approx(gain, abs=1e-14)
+        # No larger dictionary does better.
+        rng = np.random.default_rng(1)
+        for _ in range(20):
+            assert objective((0.2, 0.0, both), rng.uniform(-1.0, 2.5, 4), l1) >= value - 1e-12
+
+
+def test_the_bracket_of_absorption_under_an_l0_penalty():
+    for values in ("uniform", "exponential", "half-normal"):
+        law, rng = Features(2, 1.0, values), np.random.default_rng(2)
+        low, high = sae.absorption_bracket(values, 2.0)
+        assert (low, high) == pytest.approx([4.0 * one for one in sae.absorption_bracket(values)])
+        x = 2.0 * law.sample(400_000, rng)
+        lowest = np.linalg.eigvalsh(x.T @ x / len(x))[0]
+        beta = np.sum(x[:, 0] * x[:, 1]) / np.sum(x[:, 1] ** 2)
+        left = np.mean((x[:, 0] - beta * x[:, 1]) ** 2)
+        # Within five standard errors of a mean of squares: 1.5 % of 400,000 samples with tails like these.
+        assert low == pytest.approx(lowest, rel=0.015) and high == pytest.approx(left, rel=0.015)
+    assert sae.absorption_bracket("binary") == (0.0, 0.0)
+
+
+def test_the_code_of_one_atom():
+    assert sae.code_cost(2.0, 1.4, 0.2) == pytest.approx(code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2))
+    assert sae.code_cost(1.0, 0.05, 0.2) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sae.hedging_angle([[1.0, 0.2], [0.1, 1.0]]), r"`second_moment` must be symmetric; got .*0\.1"),
+        (lambda: sae.hedging_angle(np.eye(2)), r"`second_moment` must have two eigenvalues; got .*1"),
+        (lambda: sae.hedging_angle(np.eye(3)), r"`second_moment` must have shape \(2, 2\); got \(3, 3\)"),
+        (lambda: sae.hedging_angle_l1(0.0, 0.1, 0.1), r"`parent` must .*got 0"),
+        (lambda: sae.hedging_angle_l1(0.7, 0.5, 0.1), r"`parent` must leave a sum of at most 1; got 0.7, 0.5"),
+        (lambda: sae.hedging_angle_l1(0.2, 0.1, 2.0), r"`l1` must .*got 2"),
+        (lambda: sae.tilted_pair(0.2, 0.1, -1.0), r"`l1` must .*got -1"),
+        (lambda: sae.tilted_pair(0.2, 1.1, 0.1), r"`together` must .*got 1\.1"),
+        (lambda: sae.absorbing_pair(0.2, 1.5, 0.1, 0.1), r"`child` must .*got 1\.5"),
+        (lambda: sae.true_pair_loss(0.9, 0.05, 0.1, 0.1), r"`parent` must leave a sum of at most 1; got 0.9, 0.05"),
+        (lambda: sae.absorption_bracket("symmetric"), r"`values` must not be negative; got .*symmetric"),
+        (lambda: sae.absorption_bracket("uniform", 0.0), r"`scale` must .*got 0"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

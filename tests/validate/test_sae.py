@@ -1,0 +1,183 @@
+"""Autoencoders at the front door: SAELens' conventions against forward passes written from its formulas."""
+
+import json
+
+import numpy as np
+import pytest
+
+import superposition as sp
+from superposition.solvers.sae import folded, measure
+from superposition.theory.features import Features, parent_child
+from superposition.validate import cli
+from superposition.validate.door import autoencoder_of
+
+torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
+D, LATENTS = 5, 7
+
+
+def state(rng, kind="standard", name="threshold"):
+    arrays = {
+        "W_enc": rng.normal(size=(D, LATENTS)), "W_dec": rng.normal(size=(LATENTS, D)),
+        "b_enc": rng.normal(size=LATENTS), "b_dec": rng.normal(size=D),
+    }  # fmt: skip
+    if kind == "jumprelu":
+        t = rng.uniform(-0.2, 1.0, size=LATENTS) if name == "threshold" else rng.normal(size=LATENTS)
+        arrays[name] = t
+    return {key: torch.tensor(one) for key, one in arrays.items()}
+
+
+def forward(arrays, x, subtracts, kind="standard"):
+    """SAELens 6.18.0 (91ca16c): process_sae_in, encode and decode of its standard and JumpReLU autoencoders."""
+    read = x - arrays["b_dec"] if subtracts else x
+    before = read @ arrays["W_enc"] + arrays["b_enc"]
+    h = torch.relu(before)
+    if kind == "jumprelu":
+        t = torch.exp(arrays["log_threshold"]) if "log_threshold" in arrays else arrays["threshold"]
+        h = h * (before > t)
+    return h, h @ arrays["W_dec"] + arrays["b_dec"]
+
+
+CASES = [
+    (kind, name, subtracts)
+    for kind, name in (("standard", ""), ("jumprelu", "threshold"), ("jumprelu", "log_threshold"))
+    for subtracts in (True, False)
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "subtracts"), CASES)
+def test_conventions(kind, name, subtracts):
+    rng = np.random.default_rng(5)
+    arrays = state(rng, kind, name)
+    x = torch.tensor(rng.normal(size=(1000, D)))
+    one = autoencoder_of(
+        {**arrays, "cfg": {"architecture": kind, "apply_b_dec_to_input": subtracts, "d_in": D}}
+    )
+    _, out = forward(arrays, x, subtracts, kind)
+    np.testing.assert_allclose(one(x.numpy()), out.numpy(), rtol=1e-12, atol=1e-12)
+    again = sp.Model.of({**arrays, "cfg": {"architecture": kind, "apply_b_dec_to_input": subtracts}})
+    assert np.array_equal(again.W_in, one.W_in) and np.array_equal(again.b_in, one.b_in)
+    # Wrong conventions give other outputs: the bias taken off or not, thresholds as their logarithms or exponentials.
+    _, other = forward(arrays, x, not subtracts, kind)
+    assert np.abs(one(x.numpy()) - other.numpy()).max() > 0.1
+    if kind == "jumprelu":
+        swapped = {**arrays, ("threshold" if name == "log_threshold" else "log_threshold"): arrays[name]}
+        del swapped[name]
+        wrong = autoencoder_of(swapped, apply_b_dec_to_input=subtracts)
+        assert np.abs(wrong(x.numpy()) - out.numpy()).max() > 0.1
+
+
+def test_decoder_norms_are_folded_as_saelens_folds_them():
+    rng = np.random.default_rng(6)
+    arrays = state(rng, "jumprelu")
+    norms = arrays["W_dec"].norm(dim=-1)
+    by_hand = {
+        "W_dec": arrays["W_dec"] / norms[:, None], "W_enc": arrays["W_enc"] * norms,
+        "b_enc": arrays["b_enc"] * norms, "threshold": arrays["threshold"] * norms, "b_dec": arrays["b_dec"],
+    }  # fmt: skip
+    x = torch.tensor(rng.normal(size=(500, D)))
+    found = folded(autoencoder_of(arrays, apply_b_dec_to_input=True))
+    h, out = forward(by_hand, x, True, "jumprelu")
+    before, _ = forward(arrays, x, True, "jumprelu")
+    np.testing.assert_allclose(found(x.numpy()), out.numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(h, before * norms, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(found.W_out, axis=0), 1.0)
+    law = Features(D, 0.3)
+    one, other = (measure(sae, law) for sae in (autoencoder_of(arrays, apply_b_dec_to_input=True), found))
+    assert other.mse == pytest.approx(one.mse, abs=1e-6)
+    assert other.l0 == pytest.approx(one.l0, abs=1e-6)
+    assert other.l1 == pytest.approx(one.l1 * norms.numpy(), abs=1e-6)
+
+
+def test_live_objects_and_folders(tmp_path):
+    from safetensors.numpy import save_file
+
+    rng = np.random.default_rng(8)
+    arrays = state(rng, "jumprelu")
+
+    class Live(torch.nn.Module):
+        class cfg:  # noqa: N801
+            apply_b_dec_to_input = False
+            normalize_activations = "none"
+
+            @classmethod
+            def architecture(cls):
+                return "jumprelu"
+
+        def __init__(self):
+            super().__init__()
+            for name, one in arrays.items():
+                setattr(self, name, torch.nn.Parameter(one))
+
+    live = sp.Model.of(Live())
+    save_file({name: one.numpy() for name, one in arrays.items()}, tmp_path / "sae_weights.safetensors")
+    settings = {"architecture": "jumprelu", "apply_b_dec_to_input": False, "normalize_activations": "none"}
+    (tmp_path / "cfg.json").write_text(json.dumps(settings))
+    for place in (tmp_path, tmp_path / "sae_weights.safetensors", str(tmp_path)):
+        saved = sp.Model.of(place)
+        for name in ("W_in", "b_in", "W_out", "b", "thresholds"):
+            assert np.array_equal(getattr(saved, name), getattr(live, name))
+    (tmp_path / "cfg.json").write_text("{")
+    with pytest.raises(ValueError, match=r"`model` must have a readable cfg.json; got .*cfg.json"):
+        sp.Model.of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"b_enc": None}, r"`model` must have W_enc, W_dec, b_enc, b_dec; got none named 'b_enc'"),
+        ({"b_gate": np.zeros(LATENTS)}, r"`model` must have .* alone .*got b_gate"),
+        ({"W_dec": np.zeros((D, LATENTS))}, r"`W_dec` must have the shape \(7, 5\) .*got \(5, 7\)"),
+        ({"cfg": {"architecture": "gated"}}, r"`architecture` must be .*got 'gated'"),
+        ({"cfg": {"normalize_activations": "layer_norm"}}, r"`model` must not normalise .*got 'layer_norm'"),
+        ({"cfg": {"architecture": "jumprelu", "apply_b_dec_to_input": True}}, r"`model` must have threshold or log_threshold .*got neither"),
+        ({"cfg": {}}, r"`model` must say whether b_dec is subtracted .*got a b_dec of norm"),
+        ({"scaling_factor": np.full(LATENTS, 2.0)}, r"`model` must have its `scaling_factor` folded .*got entries"),
+        (
+            {"threshold": np.ones(LATENTS), "log_threshold": np.ones(LATENTS)},
+            r"`model` must have one of threshold and log_threshold; got both",
+        ),
+    ],
+)
+def test_other_architectures_are_refused(change, message):
+    given = {**state(np.random.default_rng(0)), "cfg": {"apply_b_dec_to_input": True}, **change}
+    with pytest.raises(ValueError, match=message):
+        autoencoder_of({name: one for name, one in given.items() if one is not None})
+
+
+def test_the_answer():
+    law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
+    absorbing = sp.Model([[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity")
+    found = sp.sae(absorbing, law)
+    assert found.absorbed(0, 1) == pytest.approx(1.0)
+    assert found.l0 == pytest.approx([0.3, 0.2])
+    assert "latents on             0.5 of 2, dead 0" in str(found)
+    assert float(found.mse) == pytest.approx(0.0, abs=1e-14)
+    data = found.to_dataset()
+    assert data["f1"].dims == ("latent", "feature")
+    ax = found.plot()
+    np.testing.assert_array_equal(ax.images[0].get_array(), found.f1)
+    assert found.plot(what="cosines").get_title() == "cosines"
+    assert "2409.14507" in found.cite()
+    with pytest.raises(ValueError, match=r"`sae` must be a Model with .*got Model"):
+        sp.sae(sp.Model(np.eye(2)), 0.1)
+
+
+def test_the_command(tmp_path, capsys):
+    rng = np.random.default_rng(4)
+    arrays = {name: one.numpy() for name, one in state(rng).items()}
+    phi = rng.normal(size=(D, 3))
+    np.savez(tmp_path / "sae.npz", **arrays)
+    np.savez(tmp_path / "phi.npz", phi=phi)
+    call = ["sae", str(tmp_path / "sae.npz"), "--mixing", str(tmp_path / "phi.npz"), "--p", "0.1",
+            "--subtract-b-dec", "yes"]  # fmt: skip
+    assert cli.main([*call, "--json", "--plot", str(tmp_path / "f1.png")]) == 0
+    said = json.loads(capsys.readouterr().out)
+    found = measure(autoencoder_of(arrays, apply_b_dec_to_input=True), Features(3, 0.1), phi)
+    assert said["mse"] == pytest.approx(found.mse)
+    assert said["f1"] == pytest.approx(found.f1)
+    assert (tmp_path / "f1.png").stat().st_size > 0
+    assert cli.main(call) == 0
+    assert "mean squared error" in capsys.readouterr().out
+    np.savez(tmp_path / "two.npz", phi=phi, more=phi)
+    assert cli.main([*call[:3], str(tmp_path / "two.npz"), *call[4:]]) != 0
+    assert "`mixing` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err

@@ -1,0 +1,147 @@
+"""Two latents of which one stands for both features together, and the parent's is silent then."""
+
+import math
+from typing import Any
+
+from .. import arguments
+from ..features.values import named
+from .chances import checked, strength
+from .hedging import code_cost
+
+__all__ = ["absorbing_pair", "absorbing_slope", "absorption_bracket", "true_pair_loss"]
+
+
+def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float:
+    r"""Return the objective of the true dictionary of two binary features, with the best activations.
+
+    Each feature that is on costs :math:`\lambda - \lambda^2/4`.
+
+    Parameters
+    ----------
+    parent, child : float
+        Probabilities that the parent is on alone, and the child; the child's may be 0.
+    both : float
+        That both are.
+    l1 : float
+        Strength, in [0, 2).
+
+    Examples
+    --------
+    >>> true_pair_loss(0.2, 0.0, 0.05, 0.2)
+    0.056999999999999995
+    """
+    q1, q2, q12 = _chances(parent, child, both)
+    return (q1 + q2 + 2.0 * q12) * code_cost(1.0, 1.0, strength(l1))
+
+
+def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float:
+    r"""Return the slope in the angle of the objective of `absorbing_pair`.
+
+    It is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
+    \sin\theta)`.
+    """
+    mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
+    return -2.0 * child * max(s - mu, 0.0) * c - 2.0 * both * (c + s - mu) * (c - s)
+
+
+def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple[float, float]:
+    r"""Return angle and objective of the parent's atom and one at theta that stands for both features together.
+
+    Binary features of orthonormal directions. The second atom is the only one on where both features are, and
+    where the child is on alone; the parent's atom could help it where :math:`1 - h \cos\theta > \mu`. If it never is (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder does
+    better**: a pattern x costs at least the least of :math:`\|x - y\|^2 + \lambda \|y\|` over all y, since the
+    penalty is at least :math:`\lambda` times the norm of what is rebuilt, and here each pattern costs just that.
+    The true dictionary costs :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)` more, for every strength, and every
+    probability.
+
+    Parameters
+    ----------
+    parent, child, both, l1
+        As in `true_pair_loss`.
+
+    Returns
+    -------
+    angle : float
+        In radians from the parent's direction, in [pi/4, pi/2).
+    objective : float
+        Squared error and l1 penalty.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
+    Examples
+    --------
+    >>> angle, objective = absorbing_pair(0.2, 0.0, 0.05, 0.2)
+    >>> round(math.degrees(angle), 6), round(objective, 8)
+    (45.0, 0.05164214)
+    """
+    q1, q2, q12 = _chances(parent, child, both)
+    strength(l1)
+
+    def cost(angle: float) -> float:
+        s, u = math.sin(angle), math.cos(angle) + math.sin(angle)
+        return q1 * code_cost(1.0, 1.0, l1) + q2 * code_cost(1.0, s, l1) + q12 * code_cost(2.0, u, l1)
+
+    # Beyond the penalty at which an atom at 45° drops the child alone, there are two minima.
+    step = 0.25 * math.pi / 1024
+    best = min(range(1024), key=lambda k: cost(0.25 * math.pi + k * step))
+    low, high = (0.25 * math.pi + step * max(best + side, 0) for side in (-1, 1))
+    if best == 0 and absorbing_slope(q2, q12, l1, 0.25 * math.pi) >= 0.0:
+        return 0.25 * math.pi, cost(0.25 * math.pi)
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if absorbing_slope(q2, q12, l1, middle) < 0.0 else (low, middle)
+    return low, cost(low)
+
+
+def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
+    r"""Return the L0 strength up to which absorption never pays, and one above which it beats perfect rebuilding.
+
+    A parent and child of orthonormal directions and values of one law, on or off as a hierarchy. Where both are
+    on, one latent leaves at least the smaller eigenvalue of their second moment, the variance
+    :math:`m_2 - m_1^2`, and saves one latent. Up to that strength the true dictionary with thresholds
+    :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on there. A latent that reads the
+    child, and adds the best multiple of its value for the parent, leaves :math:`m_2 - m_1^4/m_2`; above that
+    strength it beats the dictionary that rebuilds both without error, if the parent's latent is silent
+    wherever the child is on, as an encoder with a large enough weight against the child is. Neither depends on the
+    probabilities. Binary values have both at 0: with an L0 penalty, absorption always pays. The page `sae`
+    has the proof.
+
+    Parameters
+    ----------
+    values : str or Values, optional
+        Law of the values, which must not be negative.
+    scale : float, optional
+        Of both features.
+
+    Returns
+    -------
+    never, always : float
+
+    Raises
+    ------
+    ValueError
+        If values may be negative, or an argument lies outside its range.
+
+    Examples
+    --------
+    >>> absorption_bracket("uniform"), absorption_bracket("binary")
+    ((0.08333333333333331, 0.14583333333333331), (0.0, 0.0))
+    """
+    law = named("values", values)
+    size = arguments.number("scale", scale, 0.0, brackets="()")
+    if law.support[0] < 0.0:
+        raise ValueError(f"`values` must not be negative; got {law!r}.")
+    m1, m2 = float(law.moment(1)) * size, float(law.moment(2)) * size**2
+    return m2 - m1**2, m2 - m1**4 / m2
+
+
+def _chances(parent: float, child: float, both: float) -> tuple[float, float, float]:
+    q2 = arguments.number("child", child, 0.0, 1.0)
+    if q2 == 0.0:
+        q1, q12 = checked(parent=parent, both=both)
+        return q1, 0.0, q12
+    q1, q2, q12 = checked(parent=parent, child=q2, both=both)
+    return q1, q2, q12

@@ -1,0 +1,103 @@
+"""SymPy derivations for sparse autoencoders on two features: angles of latents that hedge, tilt or absorb.
+
+The features' directions are orthonormal, their values binary. Probabilities are q_1 and q_2 that the parent, or
+the child, is on alone, and q_12 that both are; mu is half the l1 strength.
+"""
+
+from typing import Any
+
+from ..derivation import Derivation, derived, once, sp
+
+__all__ = ["derive_absorbing_slope", "derive_code", "derive_hedging", "derive_hedging_quartic", "derive_tilt_slope"]
+
+
+def _symbols() -> tuple[Any, ...]:
+    return sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
+
+
+@once
+def derive_code() -> Derivation:
+    r"""Derive the least of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over the activation h, k = d x for a unit atom d.
+
+    It is taken at h = k - mu, if that is not negative.
+
+    >>> derive_code().expression
+    X - (k - mu)**2
+    """
+    X, k, mu, h = sp.symbols("X k mu h", positive=True)
+    cost = X - 2 * h * k + h**2 + 2 * mu * h
+    best = sp.solve(sp.diff(cost, h), h)[0]
+    return derived(X - sp.factor(X - cost.subs(h, best)))
+
+
+@once
+def derive_hedging() -> Derivation:
+    r"""Derive tan(2 theta) of the one latent without l1 penalty, from second moments m_11, m_12, m_22.
+
+    The error of a unit atom with its best codes is E |a|^2 - d' M d, stationary where the angle is
+
+    >>> derive_hedging().expression
+    2*m_12/(m_11 - m_22)
+    """
+    m11, m12, m22, theta = sp.symbols("m_11 m_12 m_22 theta", positive=True)
+    twice = sp.Symbol("t", real=True)
+    c, s = sp.cos(theta), sp.sin(theta)
+    slope = sp.expand(sp.diff(m11 * c**2 + 2 * m12 * c * s + m22 * s**2, theta))
+    # c s is sin(2 theta)/2 and c^2 - s^2 is cos(2 theta): a multiple of cos(2 theta) times this.
+    reduced = (slope.coeff(c * s) * twice / 2 + slope.coeff(c**2)).subs({c: 0, s: 0})
+    return derived(sp.factor(sp.solve(reduced, twice)[0]))
+
+
+@once
+def derive_hedging_quartic() -> Derivation:
+    r"""Derive the polynomial in t = tan(theta/2) whose roots are the angles of one latent with an l1 penalty.
+
+    A parent is alone with q_1, with its child with q_12. With best codes the objective is a constant minus
+    q_1 (c - mu)^2 + q_12 (c + s - mu)^2; coefficients are given from t^4 down.
+
+    >>> len(derive_hedging_quartic().expression)
+    5
+    """
+    q1, _, q12, mu, theta = _symbols()
+    t = sp.Symbol("t", real=True)
+    c, s = sp.cos(theta), sp.sin(theta)
+    slope = sp.diff(-q1 * (c - mu) ** 2 - q12 * (c + s - mu) ** 2, theta) / 2
+    at = slope.subs({c: (1 - t**2) / (1 + t**2), s: 2 * t / (1 + t**2)})
+    polynomial = sp.Poly(sp.expand(sp.cancel(sp.together(at) * (1 + t**2) ** 2)), t)
+    return derived(sp.Matrix([sp.factor(one) for one in polynomial.all_coeffs()]))
+
+
+@once
+def derive_tilt_slope() -> Derivation:
+    r"""Derive the slope in epsilon of the objective of two atoms at epsilon and 90° - epsilon.
+
+    Both features are alone with q_1, together with q_12. Alone, a feature is rebuilt by its own atom; together, by
+    both alike. At epsilon = 0 the slope is negative: the true dictionary is no minimum.
+
+    >>> found = derive_tilt_slope()
+    >>> found.symbols, found.expression.subs(found.symbols[-1], 0).factor()
+    ((mu, q_1, q_12, theta), 4*mu*q_12*(mu - 1))
+    """
+    q1, _, q12, mu, epsilon = _symbols()
+    h = sp.Symbol("h", positive=True)
+    c, s = sp.cos(epsilon), sp.sin(epsilon)
+    together = (1 - h * (c + s)) ** 2 * 2 + 4 * mu * h
+    best = sp.solve(sp.diff(together, h), h)[0]
+    total = 2 * q1 * (1 - (c - mu) ** 2) + q12 * together.subs(h, best)
+    return derived(sp.diff(total, epsilon))
+
+
+@once
+def derive_absorbing_slope() -> Derivation:
+    r"""Derive the slope in theta of the objective where one atom is the parent's and one, at theta, stands for both.
+
+    The second atom alone rebuilds the child, with q_2, and both features together, with q_12.
+
+    >>> found = derive_absorbing_slope()
+    >>> found.symbols, found.expression.subs({found.symbols[2]: 0, found.symbols[3]: sp.pi / 4})
+    ((mu, q_12, q_2, theta), 0)
+    """
+    _, q2, q12, mu, theta = _symbols()
+    c, s = sp.cos(theta), sp.sin(theta)
+    total = q2 * (1 - (s - mu) ** 2) + q12 * (2 - (c + s - mu) ** 2)
+    return derived(sp.diff(total, theta))

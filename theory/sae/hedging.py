@@ -1,0 +1,119 @@
+"""One latent on two features: the angle at which it hedges."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import FloatArray
+from .chances import checked, strength
+
+__all__ = ["code_cost", "hedging_angle", "hedging_angle_l1", "hedging_quartic"]
+
+
+def code_cost(square: float, along: float, l1: float) -> float:
+    r"""Return the least of :math:`|x - h d|^2 + \lambda h` over activations h of one unit atom d.
+
+    `square` is the square of the length of x and `along` is d x; `l1` is the strength.
+
+    Examples
+    --------
+    >>> code_cost(1.0, 1.0, 0.2)
+    0.18999999999999995
+    """
+    return square - max(along - 0.5 * l1, 0.0) ** 2
+
+
+def hedging_angle(second_moment: npt.ArrayLike) -> float:
+    r"""Return the angle from the first feature at which one latent has the least error, without l1 penalty.
+
+    For activations that are not negative, and no decoder bias, one latent leaves at least the second moment's
+    trace minus its largest eigenvalue, and the leading eigenvector, as encoder and decoder, attains it:
+    :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So it hedges wherever both features are ever on together,
+    even if they are independent. With a decoder bias and a latent that is always on, the same holds for the
+    covariance, and independent features are not mixed.
+
+    Parameters
+    ----------
+    second_moment : (2, 2) array_like of float
+        E x x' or, with a decoder bias, the covariance; `Features.second_moment` has its diagonal.
+
+    Returns
+    -------
+    float
+        In radians, in (-pi/2, pi/2].
+
+    Raises
+    ------
+    ValueError
+        If it is not symmetric, or has equal eigenvalues: all angles are then as good.
+
+    Examples
+    --------
+    >>> parent_child = [[0.25, 0.05], [0.05, 0.05]]  # binary: P(parent) = 0.25, P(child) = 0.05
+    >>> round(math.degrees(hedging_angle(parent_child)), 3)
+    13.283
+
+    Notes
+    -----
+    The page `sae` has the proof; `derive.derive_hedging` the angle.
+    """
+    m = arguments.real("second_moment", arguments.matrix("second_moment", second_moment, (2, 2)))
+    if m[0, 1] != m[1, 0]:
+        raise ValueError(f"`second_moment` must be symmetric; got {arguments.shown(second_moment)}.")
+    if m[0, 1] == 0.0 and m[0, 0] == m[1, 1]:
+        raise ValueError(f"`second_moment` must have two eigenvalues; got {arguments.shown(second_moment)}.")
+    angle = 0.5 * math.atan2(2.0 * m[0, 1], m[0, 0] - m[1, 1])
+    return angle + math.pi if angle <= -0.5 * math.pi else angle
+
+
+def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
+    """Return the coefficients, from t^4 down, of the polynomial in t = tan(theta/2) of `hedging_angle_l1`."""
+    q1, q12 = checked(parent=parent, both=both)
+    mu = 0.5 * strength(l1)
+    return np.array([
+        -q12 * (mu + 1.0), -2.0 * (q1 + mu * (q1 + q12)), 6.0 * q12, 2.0 * (q1 - mu * (q1 + q12)), q12 * (mu - 1.0),
+    ])  # fmt: skip
+
+
+def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
+    r"""Return the angle of one latent on a binary parent and child, with an l1 penalty and no decoder bias.
+
+    A ReLU with a bias of its own reaches the best code of each pattern, so the objective is
+    :math:`q_1 + 2 q_{12} - q_1 (\cos\theta - \mu)_+^2 - q_{12} (\cos\theta + \sin\theta - \mu)_+^2` with
+    :math:`\mu = \lambda/2`. Its slope at 0 is :math:`-2 q_{12} (1 - \mu)`: as long as the parent's latent is not
+    switched off the penalty never keeps it from hedging.
+
+    Parameters
+    ----------
+    parent, both : float
+        Probabilities that the parent is on alone, and with its child.
+    l1 : float
+        Strength of the penalty on the activation times the norm of the decoder column, in [0, 2).
+
+    Returns
+    -------
+    float
+        In radians from the parent's direction, in (0, pi/4].
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
+    Examples
+    --------
+    >>> [round(math.degrees(hedging_angle_l1(0.2, 0.05, one)), 3) for one in (0.0, 0.2, 1.0)]
+    [13.283, 13.536, 15.9]
+    """
+    q1, q12 = checked(parent=parent, both=both)
+    mu = 0.5 * strength(l1)
+    roots = np.roots(hedging_quartic(q1, q12, l1))
+    real = roots[np.abs(roots.imag) < 1e-7].real
+    found = 2.0 * np.arctan(real[(real > 0.0) & (real <= math.tan(math.pi / 8.0) + 1e-12)])
+    # Where the parent alone is below the penalty, the pattern with both features decides.
+    found = np.minimum(np.append(found, math.pi / 4.0), math.pi / 4.0)
+    loss = -q1 * np.maximum(np.cos(found) - mu, 0.0) ** 2
+    loss -= q12 * np.maximum(np.cos(found) + np.sin(found) - mu, 0.0) ** 2
+    return float(found[np.argmin(loss)])

@@ -1,0 +1,59 @@
+"""``superposition sae``: what a sparse autoencoder does on known features."""
+
+import argparse
+from typing import Any
+
+from .door import _results, _show, check_picture
+from .laws import add_law, laws_of
+from .text import Add
+
+_NAMES = (
+    "mse", "mse_error", "explained_variance", "l0", "l1", "fires", "precision", "recall", "f1", "match",
+    "cosines", "dead", "p", "firing_error",
+)  # fmt: skip
+
+
+def add(add_command: Add) -> None:
+    """Add the command to the program."""
+    option = add_command(
+        "sae",
+        "print error, L0, F1 and firing of a sparse autoencoder on known features, exactly",
+        "superposition sae sae/sae_weights.safetensors --mixing dictionary.npz --p 0.05",
+        _sae,
+    ).add_argument
+    option(
+        "file",
+        metavar="FILE",
+        help="arrays W_enc, W_dec, b_enc, b_dec (.npz), or a folder or file of SAELens",
+    )
+    add_law(option, sizes=False)
+    option("--mixing", metavar="FILE", help="the dictionary: one array (d, n_features) in an .npz file")
+    choices = ("yes", "no")
+    option("--subtract-b-dec", choices=choices, help="whether b_dec is subtracted from the input")
+    _results(option)
+
+
+def _sae(options: argparse.Namespace) -> None:
+    from .. import door, files
+    from ..door.autoencoders import autoencoder_of
+
+    check_picture(options.plot, "plot")
+    if options.plot is not None:
+        files.another_file(options.plot, {"model": options.file}, "plot")
+    taken = {"yes": True, "no": False, None: None}[options.subtract_b_dec]
+    one = autoencoder_of(options.file, apply_b_dec_to_input=taken)
+    mixing = _dictionary(options.mixing)
+    n = one.n_features if mixing is None else mixing.shape[1]
+    _show(door.sae(one, laws_of(options, [n])[0], mixing), options, _NAMES)
+
+
+def _dictionary(path: str | None) -> Any:
+    """Return the one matrix of a file."""
+    if path is None:
+        return None
+    from ..audit.read import state_of
+
+    arrays = list(state_of(path).values())
+    if len(arrays) != 1 or arrays[0].ndim != 2:
+        raise ValueError(f"`mixing` must be a file of one matrix; got {len(arrays)} arrays in {path!r}.")
+    return arrays[0]

@@ -1,0 +1,96 @@
+"""What a sparse autoencoder does on features that are known, whoever has it in whatever form."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...solvers.sae import measure
+from ...theory.models import Model
+from .answer import Answer
+from .entry import entry
+from .autoencoders import autoencoder_of
+
+__all__ = ["draw_f1", "sae"]
+
+_SOURCES = (
+    "Chanin et al. (2024), A is for Absorption, arXiv 2409.14507: feature absorption",
+    "Chanin et al. (2025), Feature Hedging, arXiv 2505.11756: narrow autoencoders mix correlated features",
+    "superposition, page `sae`: how the expectations are taken without samples",
+)
+
+
+@entry
+def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-7) -> Answer:
+    r"""Return what a sparse autoencoder does with activations of known features, without sampling.
+
+    >>> import numpy as np
+    >>> arrays = {"W_enc": np.eye(3), "W_dec": np.eye(3), "b_enc": -0.1 * np.ones(3), "b_dec": np.zeros(3)}
+    >>> found = sae(arrays, 0.1)
+    >>> round(found.mse, 6), found.l0.round(12), found.match
+    (0.0028, array([0.09, 0.09, 0.09]), array([0, 1, 2]))
+
+    Parameters
+    ----------
+    model : Model, mapping, torch.nn.Module or path
+        The autoencoder. Arrays, a live object or a folder with SAELens' names are as `autoencoder_of` reads them.
+    law : Features or float
+        Law of the features x.
+    mixing : (d, n_features) array_like, optional
+        The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
+    tol : float, optional
+        Error to aim at, in units of the latents' sizes.
+
+    Returns
+    -------
+    Answer
+        The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
+        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …
+
+    Raises
+    ------
+    ValueError
+        If it is no autoencoder, or one whose law is not covered.
+    """
+    one = model if isinstance(model, Model) else autoencoder_of(model)
+    found = measure(one, law, mixing, tol=tol)
+    latents, n = found.f1.shape
+    matched = found.match >= 0
+    best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
+    lines = (
+        f"mean squared error     {found.mse if found.mse > found.mse_error else 0.0:.6g}, off by about {found.mse_error:.1g}",
+        f"explained variance     {100 * found.explained_variance:.4g} %",
+        f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}",
+        f"features on            {found.p.sum():.4g} of {n}",
+        f"F1 of matched latents  mean {best.mean():.4g}, worst {best.min():.4g} (feature {int(best.argmin())})",
+    )
+    data = xr.Dataset(
+        {
+            **{
+                name: (("latent", "feature"), getattr(found, name))
+                for name in ("f1", "precision", "recall", "fires", "cosines")
+            },
+            "l0": ("latent", found.l0),
+            "l1": ("latent", found.l1),
+            "dead": ("latent", found.dead),
+            "match": ("feature", found.match),
+            "p": ("feature", found.p),
+            "mse": found.mse,
+        }
+    )
+    return Answer(lines, "exact, to the error that is stated", _SOURCES, found, data, draw_f1)
+
+
+def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
+    """Draw how well latents detect features, or another quantity of both: "fires", "precision", "cosines"."""
+    values = data[what].values
+    low = -1.0 if what == "cosines" else 0.0
+    picture = ax.imshow(
+        values, cmap="RdBu" if low else "Blues", vmin=low, vmax=1.0, interpolation="nearest", aspect="auto"
+    )
+    ax.set(xlabel="feature", ylabel="latent", title={"f1": "F1"}.get(what, what))
+    ax.grid(False)
+    ax.figure.colorbar(picture, ax=ax)
+    return ax
