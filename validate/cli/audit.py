@@ -35,6 +35,7 @@ def add(add_command: Add) -> None:
     option(
         "--target",
         default="identity",
+        choices=("identity", "relu", "abs"),
         help="what a network with linear outputs is to compute: identity, relu or abs (default: identity)",
     )
 
