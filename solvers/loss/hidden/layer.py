@@ -30,9 +30,9 @@ MOST = 4096  # of a neuron by itself
 KEPT = 512  # transforms of so many frequencies are kept
 SAFE = 2.0  # changes may fall as slowly as by half
 _FALL = 16.0  # changes are not believed to fall faster than that when frequencies double
-# Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then of
-# a neuron with targets, where a target with a kink counts as a density that is none. The last is that of laws of
-# atoms alone, and of normal ones, where the two sums of any pattern are two normal variables.
+# Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then
+# of a neuron with targets, where a target with a kink counts as a density that is none. The last is that of
+# laws of atoms alone, and of normal ones, where the two sums of any pattern are two normal variables.
 FEW = {True: 5, False: 4}
 FEW_TARGETS = {True: 4, False: 3}
 FEW_ATOMS = 12
