@@ -1,8 +1,8 @@
 """Losses of networks with hidden neurons that bend, compared with brute force over all patterns of features.
 
 Two oracles share no code with the engine, nor with each other. In mpmath, for uniform values, a product of
-two thresholded lines is a sum over vertices of the cube of truncated powers of two variables: at 400 digits,
-with weights moved by 1e-25 so that no two directions are parallel. Derivatives are differences. `_nested`
+two thresholded lines is a sum over vertices of the cube of truncated powers of two variables: at 600 digits,
+with weights moved by 1e-32 so that no two directions are parallel. Derivatives are differences. `_nested`
 integrates any density by Gauss points between the vertices of the arrangement of the box and the two
 thresholds, the innermost integral in closed form.
 """
@@ -23,7 +23,7 @@ from superposition.theory.features import Features
 from superposition.theory.features.values import Values
 from superposition.theory.models import Model
 
-DIGITS, MOVED, STEP = 400, mpmath.mpf(10) ** -25, mpmath.mpf(10) ** -15
+DIGITS, MOVED, STEP = 600, mpmath.mpf(10) ** -32, mpmath.mpf(10) ** -14
 
 
 # --- Brute force in mpmath ----------------------------------------------------------------------------------
