@@ -99,7 +99,8 @@ def k4(quick: bool) -> Evidence:
         "functions computed exactly, or neurons that serve one feature each. Fans of n ReLU neurons compute "
         "nearly n absolute values as p -> 0, of which each takes two neurons.",
         says(
-            "with a linear readout, no model beats n of more targets computed exactly, if these are independent "
+            "with a linear readout, no model beats n of more targets computed exactly, if these are "
+            "independent "
             "and alike; so none beats naive for ReLU(x)",
             numeric("answer", "naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
         ),
