@@ -87,11 +87,11 @@ def k4(quick: bool) -> Evidence:
     for F, n in ((3, 3), (4, 4)):
         law = Features(F, p, "symmetric")
         fan = network_loss(best_readout(fan_network(F, n, eps=0.05)[0], 0.0, law, "abs"), law, "abs")
-        naive = min(alike_loss(name, p, F, n, target="abs") for name in ("naive", "pairs"))
+        naive = min(float(alike_loss(name, p, F, n, target="abs")) for name in ("naive", "pairs"))
         shares[n] = (fan.loss + fan.error_estimate) / naive
     limit = rare_losses(100, 50, target="abs")
     same = max(
-        abs(alike_loss("naive", q, F, n) - alike_loss("floor", q, F, n))
+        float(np.abs(alike_loss("naive", q, F, n) - alike_loss("floor", q, F, n)))
         for q, F, n in ((0.01, 100, 50), (0.3, 8, 3), (1.0, 20, 19))
     )
     return evidence(
@@ -100,13 +100,12 @@ def k4(quick: bool) -> Evidence:
         "nearly n absolute values as p -> 0, of which each takes two neurons.",
         says(
             "with a linear readout, no model beats n of more targets computed exactly, if these are "
-            "independent "
-            "and alike; so none beats naive for ReLU(x)",
+            "independent and alike; so none beats naive for ReLU(x)",
             numeric("answer", "naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
         ),
         says(
             "for |x| fans of three and four neurons beat neurons that serve one feature each: they lose "
-            f"{shares[3]:.2f} and {shares[4]:.2f} times as much at p = 0.001",
+            f"{shares[3]:.2f} and {shares[4]:.2f} times as much at p = {p:g}",
             numeric(
                 "answer", "largest loss of a fan over the naive one", max(shares.values()), "<", derived(1)
             ),

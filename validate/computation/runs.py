@@ -94,7 +94,7 @@ def run_fans(
             loss = network_loss(model, law, "abs")
             found.append((loss.loss / q, loss.error_estimate / q, small))
         best, error, small = min(found)
-        naive = min(alike_loss(name, q, F, n, target="abs") for name in ("naive", "pairs"))
+        naive = min(float(alike_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
         floor = alike_loss("floor", q, F, n, target="abs")
         rows.append({"floor": floor / q, "naive": naive / q, "fan": best, "error": error, "eps": small})
     ds = from_rows(rows, size=len(sizes), p=list(p))

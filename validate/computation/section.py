@@ -89,7 +89,7 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
     return finished(ax, xscale="log", ylim=(0, 1.1), xlabel="p", ylabel="mean power of the error / naive")
 
 
-def _name(at: xr.Dataset) -> str:
+def _name(at: xr.Dataset | xr.DataArray) -> str:
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
 
 
