@@ -6,6 +6,7 @@ between the places of the lines, then along the other between the places where t
 leave the square.
 """
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +19,10 @@ from ..results import frozen, result
 
 __all__ = ["PowerNetwork", "best_power", "power_loss"]
 
-_TARGETS = {"relu": lambda x: np.maximum(x, 0.0), "abs": np.abs}
+_TARGETS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "abs": lambda x: np.abs(x),
+}
 _MOST = 8  # the largest power
 
 
@@ -182,7 +186,7 @@ def best_power(
         return found / on, np.r_[by_U.ravel(), by_b, by_V.ravel(), by_c] / on
 
     def ended(z: FloatArray, held: bool) -> tuple[float, FloatArray]:
-        bounds = [(None, None)] * 7
+        bounds: list[tuple[float | None, float | None]] = [(None, None)] * 7
         if held:
             bounds[2] = (0.0, 0.0)
         end = minimize(

@@ -309,15 +309,17 @@ def _descend(
         full[free] = z[n * F :]
         return z[: n * F].reshape(n, F), full
 
+    size = float(np.mean(aim.law.importance * aim.moments.covariance.diagonal()))
+
     def value(z: FloatArray) -> tuple[float, FloatArray]:
+        """Return loss and derivatives in units of the mean variance of the targets."""
         model = aim.network(*split(z))
         found = aim.loss(model, gradient=True)
         by = found.gradient or {}
-        return found.loss, np.r_[by["W_in"].ravel(), by["b_in"][free]]
+        return found.loss / size, np.r_[by["W_in"].ravel(), by["b_in"][free]] / size
 
-    size = float(np.mean(aim.law.importance * aim.moments.covariance.diagonal()))
     end = minimize(
-        lambda z: tuple(one / size for one in value(z)),
+        value,
         np.r_[U.ravel(), b[free]],
         jac=True,
         method="L-BFGS-B",
@@ -325,7 +327,7 @@ def _descend(
     )
     U, b = _unit(*split(end.x))
     loss, slope = value(np.r_[U.ravel(), b[free]])
-    return loss, U, b, float(np.abs(slope).max(initial=0.0)) / size
+    return loss * size, U, b, float(np.abs(slope).max(initial=0.0))
 
 
 def best_network(

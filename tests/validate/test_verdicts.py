@@ -19,6 +19,9 @@ ROWS = {
     "scherlis2022": ["U1", "U2"],
     "prieto2026": ["P1", "P2", "P3"],
     "superposition": ["P4", "P5"],
+    "bhagat2026": ["K1", "K2"],
+    "cistoy2026": ["K3"],
+    "spd2025": ["K4"],
     "mais2026": ["O4", "O40", "O42", "O44", "O47", "O49", "O50", "O51"],
 }
 
@@ -71,6 +74,8 @@ EXPECTED = {
     "E3": "wrong as printed, corrected",  # pairs have L_0 + L_1 = 0
     "E4": "wrong as printed, corrected",  # the importance is missing
     "E6": "holds",
+    "K3": "wrong as printed, corrected",  # 1/10: the mean of a fourth power
+    "K4": "question, answered",  # not for ReLU, for |x| it does
     "P2": "question, answered",  # exclusive pairs oppose, synchronous ones share and oppose another pair
     "P4": "unsettled: too few runs",  # four seeds; 7 of 16 cases agree, and one line is refuted
     "P5": "fails",  # in 13 of 16 cases

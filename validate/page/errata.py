@@ -54,6 +54,18 @@ _SOURCES = {
         "n features, on with probability p and then uniform on [0, 1], m neurons; a loss is summed over "
         "features, and v is that of a feature which is dropped.",
     ),
+    "bhagat2026": (
+        "Bhagat et al. (2026)",
+        "n features, on with probability p and then uniform on [-1, 1]; d neurons.",
+    ),
+    "cistoy2026": (
+        "FranciscoHS/cis-toy-models (2026)",
+        "Features are on with probability p and then uniform on [-1, 1]; each output should be ReLU(x).",
+    ),
+    "spd2025": (
+        "goodfire-ai/spd, issues (2025)",
+        "A neuron is one ReLU; p is the probability that a feature is on.",
+    ),
 }
 _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 

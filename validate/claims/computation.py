@@ -1,0 +1,120 @@
+"""Computation in superposition in public work, K1-K4: naive losses, mixing, fourth powers, and what is asked.
+
+Read in November 2026: Bhagat et al. (arXiv 2606.14673, June 2026) and their code
+Stefan-Heimersheim/toy-model-of-computation-in-superposition, FranciscoHS/cis-toy-models (commit 2f478ea), and
+goodfire-ai/spd, issues 20 and 21 (July 2025).
+"""
+
+import numpy as np
+
+from ...solvers.computation import best_readout, network_loss
+from ...theory.computation import alike_loss, fan_network, rare_losses
+from ...theory.computation.derive import derive_moments
+from ...theory.derivation import sp
+from ...theory.features import Features
+from ...theory.models import Model
+from ..computation.runs import run_mixing
+from .ledger import Evidence, claim, derived, evidence, numeric, rounding, says, symbolic
+
+BHAGAT, CIS, SPD = "bhagat2026", "cistoy2026", "spd2025"
+
+
+@claim("K1", BHAGAT, "code, naive_loss of mlpinsoup.py")
+def k1(quick: bool) -> Evidence:
+    """the naive loss per feature of d neurons for n features is (n - d)/n p/6"""
+    p = derive_moments("relu").symbols[0]
+    square = derive_moments("relu").expression[1]
+    alone = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
+    found = network_loss(alone, Features(2, 0.3, "symmetric"))
+    return evidence(
+        "So it is for networks without biases, which theirs are. With an output bias a dropped target costs "
+        "p/6 - p^2/16, and no network with a linear readout, with or without bias, is below (n - d)/n "
+        "times that.",
+        symbolic("printed", "mean square of ReLU(x), less p/6", square - p / 6),
+        numeric(
+            "printed",
+            "loss of one neuron for two features at p = 0.3, less p/12",
+            abs(found.loss - 0.3 / 12),
+            "<=",
+            rounding(1e-14),
+        ),
+    )
+
+
+@claim("K2", BHAGAT, "abstract")
+def k2(quick: bool) -> Evidence:
+    """gains scale with the magnitude of the mixing matrix and vanish when the matrix is removed"""
+    ds = run_mixing([0.0, 0.01, 0.02, 0.03, 0.04], seeds=range(3))
+    allowed = (1 - ds["floor"] / ds["naive"]).mean("seed")
+    rise = float(allowed.diff("sigma").min())
+    none = float(np.abs(allowed.sel(sigma=0.0)).max())
+    return evidence(
+        "The least loss of any network with a linear readout is at least the floor, the sum of the smallest "
+        "eigenvalues of the targets' covariance. Findings: 100 features on 50 neurons, p = 0.01, over naive "
+        "networks at their best readout, with output bias. What is found is what a network may save; trained "
+        "ones save less. Without an output bias networks may save up to 3p/8 with no matrix at all, which is "
+        "0.4 % here.",
+        numeric(
+            "printed", "least rise of the share that may be saved, by 0.01 of size", rise, ">", derived(0)
+        ),
+        numeric("printed", "share that may be saved without mixing", none, "<=", rounding(1e-12)),
+    )
+
+
+@claim("K3", CIS, "writeup.md, part 2")
+def k3(quick: bool) -> Evidence:
+    """in fourth power, ignoring a feature costs (1/6)^2 = 1/36 where it is on"""
+    x = sp.Symbol("x")
+    mean = sp.integrate(x**4, (x, 0, 1)) / 2
+    return evidence(
+        "The mean of the fourth power is not the square of the mean square 1/6: values are uniform on "
+        "[-1, 1].",
+        symbolic("printed", "E ReLU(x)^4 of a feature that is on, less 1/36", mean - sp.Rational(1, 36)),
+        says(
+            "it costs 1/10",
+            symbolic(
+                "corrected", "E ReLU(x)^4 of a feature that is on, less 1/10", mean - sp.Rational(1, 10)
+            ),
+        ),
+    )
+
+
+@claim("K4", SPD, "issues 20 and 21")
+def k4(quick: bool) -> Evidence:
+    """asked: a task where a model does more computations than it has neurons, and beats the naive baseline"""
+    p = 1e-3
+    shares = {}
+    for F, n in ((3, 3), (4, 4)):
+        law = Features(F, p, "symmetric")
+        fan = network_loss(best_readout(fan_network(F, n, eps=0.05)[0], 0.0, law, "abs"), law, "abs")
+        naive = min(float(alike_loss(name, p, F, n, target="abs")) for name in ("naive", "pairs"))
+        shares[n] = (fan.loss + fan.error_estimate) / naive
+    limit = rare_losses(100, 50, target="abs")
+    same = max(
+        float(np.abs(alike_loss("naive", q, F, n) - alike_loss("floor", q, F, n)))
+        for q, F, n in ((0.01, 100, 50), (0.3, 8, 3), (1.0, 20, 19))
+    )
+    return evidence(
+        "For the squared error; features independent, uniform on [-1, 1] when on. The baseline decides: n "
+        "functions computed exactly, or neurons that serve one feature each. Fans of n ReLU neurons compute "
+        "nearly n absolute values as p -> 0, of which each takes two neurons.",
+        says(
+            "with a linear readout, no model beats n of more targets computed exactly, if these are "
+            "independent and alike; so none beats naive for ReLU(x)",
+            numeric("answer", "naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
+        ),
+        says(
+            "for |x| fans of three and four neurons beat neurons that serve one feature each: they lose "
+            f"{shares[3]:.2f} and {shares[4]:.2f} times as much at p = {p:g}",
+            numeric(
+                "answer", "largest loss of a fan over the naive one", max(shares.values()), "<", derived(1)
+            ),
+            numeric(
+                "answer",
+                "limit of the same as p -> 0, 100 features on 50 neurons",
+                limit.fan / limit.naive,
+                "<",
+                derived(1),
+            ),
+        ),
+    )
