@@ -25,10 +25,13 @@ _DOOR = {
     "Features": "theory.features",
     "refute": "validate.properties",
     **dict.fromkeys(
-        ("Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sae", "sweep"),
+        (
+            "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "sae",
+            "sweep",
+        ),
         "validate.door",
     ),
-}
+}  # fmt: skip
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))
 

@@ -58,6 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(act=act)
         return command
 
-    for module in (door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep):
+    modules = door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep
+    for module in modules:
         module.add(add)
     return parser
