@@ -1,4 +1,4 @@
-"""Sparse autoencoders on features that are known: errors, sparsity, what latents detect, and optima, exactly."""
+"""Sparse autoencoders on known features: errors, sparsity, what latents detect, and optima, exactly."""
 
 from .circle import PairFloor, best_pair, pair_costs
 from .folding import folded
@@ -7,6 +7,6 @@ from .objective import Objective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
-    "PHASES", "Autoencoder", "BestAutoencoder", "Objective", "ObjectiveValue", "PairFloor", "best_autoencoder",
-    "best_pair", "folded", "measure", "pair_costs", "phase",
+    "PHASES", "Autoencoder", "BestAutoencoder", "Objective", "ObjectiveValue", "PairFloor",
+    "best_autoencoder", "best_pair", "folded", "measure", "pair_costs", "phase",
 ]  # fmt: skip

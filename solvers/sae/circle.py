@@ -38,7 +38,7 @@ class PairFloor:
 
 
 def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> FloatArray:
-    r"""Return the least of :math:`\|x - D h\|^2 + \lambda (h_1 + h_2)` over :math:`h \ge 0`, for angles of two atoms.
+    r"""Return the least of :math:`\|x - D h\|^2 + \lambda (h_1 + h_2)` over :math:`h \ge 0`, two atoms given.
 
     Examples
     --------
@@ -61,11 +61,10 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
     Directions are orthonormal, there is no decoder bias, and every pattern has its best activations: a floor
-    under autoencoders with any encoder. Branch and bound over both angles: where a pattern x has activations h, the
-    slope of its cost in the angle of atom i is :math:`-2 h_i r`, r a component of what is not rebuilt, with
-    :math:`r^2 + \lambda h_i \le \|x\|^2`; so it is at most
-    :math:`4 \|x\|^3/(3 \sqrt3 \lambda)`, and the cost in the middle of a box bounds it in the box. Only rounding is
-    left out of account.
+    under autoencoders with any encoder. Branch and bound over both angles: where a pattern x has activations
+    h, the slope of its cost in the angle of atom i is :math:`-2 h_i r`, r a component of what is not rebuilt,
+    with :math:`r^2 + \lambda h_i \le \|x\|^2`; so it is at most :math:`4 \|x\|^3/(3 \sqrt3 \lambda)`, and the
+    cost in the middle of a box bounds it in the box. Only rounding is left out of account.
 
     Parameters
     ----------
@@ -91,7 +90,10 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
     >>> found.value - found.bound < 3e-4, round(found.value, 4)
     (True, 0.0516)
     """
-    q = [arguments.number(name, one, 0.0, 1.0) for name, one in (("parent", parent), ("child", child), ("both", both))]
+    q = [
+        arguments.number(name, one, 0.0, 1.0)
+        for name, one in (("parent", parent), ("child", child), ("both", both))
+    ]
     if not 0.0 < sum(q) <= 1.0 + 1e-12:
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
     l1 = arguments.number("l1", l1, 0.0, 2.0, brackets="()")
@@ -102,7 +104,9 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
     steep = sum(share * 4.0 * (x[0] ** 2 + x[1] ** 2) ** 1.5 / (3.0**1.5 * l1) for share, x in patterns)
 
     def objective(first: FloatArray, second: FloatArray) -> FloatArray:
-        return np.asarray(sum(share * pair_costs(x, first, second, l1) for share, x in patterns if share > 0.0))
+        return np.asarray(
+            sum(share * pair_costs(x, first, second, l1) for share, x in patterns if share > 0.0)
+        )
 
     # The whole circle: an atom that points away from both features may correct what the other one overshoots.
     side = math.pi / 64.0

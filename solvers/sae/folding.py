@@ -15,7 +15,8 @@ def folded(sae: Model) -> Model:
 
     Examples
     --------
-    >>> one = Model([[1.0, 0.0]], b_in=-0.1, hidden="jumprelu", W_out=[[2.0], [0.0]], output="identity", thresholds=0.3)
+    >>> one = Model([[1.0, 0.0]], b_in=-0.1, hidden="jumprelu", W_out=[[2.0], [0.0]], output="identity",
+    ...             thresholds=0.3)
     >>> found = folded(one)
     >>> found.W_in, found.b_in, found.thresholds, found.W_out.ravel()
     (array([[2., 0.]]), array([-0.2]), array([0.6]), array([1., 0.]))

@@ -104,8 +104,8 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     Parameters
     ----------
     sae : Model
-        ``Model(W_in=encoder, b_in=…, hidden="relu" or "jumprelu", W_out=decoder, b=…, output="identity")``, the
-        encoder of shape (n_latents, d), the decoder (d, n_latents). Where a decoder bias is taken off the
+        ``Model(W_in=encoder, b_in=…, hidden="relu" or "jumprelu", W_out=decoder, b=…, output="identity")``,
+        the encoder of shape (n_latents, d), the decoder (d, n_latents). Where a decoder bias is taken off the
         input, that belongs to `b_in`.
     law : float or Features
         Of the features x.
@@ -133,7 +133,7 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     """
     phi, features = checked(sae, law, mixing)
     tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
-    d, n = phi.shape
+    n = phi.shape[1]
     plain = without_importance(features)
     whole = of_features(sae, phi)
     spread = float(np.trace(phi @ features.covariance() @ phi.T))
@@ -153,10 +153,10 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     rows, columns = linear_sum_assignment(-f1)
     match[columns] = np.where(f1[rows, columns] > 0.0, rows, -1)
     variance = 1.0 - mse / spread if spread > 0.0 else float("nan")
-    arrays = (l0, l1, fires, fires_pairs, precision, fires, np.minimum(f1, 1.0))
     return Autoencoder(
-        mse, mse_error, variance, *map(frozen, arrays), frozen(match), frozen(np.clip(cosines, -1.0, 1.0)),
-        frozen(~live), frozen(p), frozen(pairs), error,
+        mse, mse_error, variance, frozen(l0), frozen(l1), frozen(fires), frozen(fires_pairs),
+        frozen(precision), frozen(fires), frozen(np.minimum(f1, 1.0)), frozen(match),
+        frozen(np.clip(cosines, -1.0, 1.0)), frozen(~live), frozen(p), frozen(pairs), error,
     )  # fmt: skip
 
 
@@ -168,14 +168,24 @@ def checked(sae: Any, law: Any, mixing: npt.ArrayLike | None) -> tuple[FloatArra
     d = sae.n_features
     if sae.n_outputs != d:
         raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
-    phi = np.eye(d) if mixing is None else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
+    phi = (
+        np.eye(d)
+        if mixing is None
+        else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
+    )
     return phi, as_features(law, phi.shape[1])
 
 
 def without_importance(features: Features) -> Features:
     """Return a law with importance 1: the error counts coordinates of the activations."""
     return Features(
-        features.n_features, features.p, features.values, features.scale, 1.0, features.groups, features.exactly
+        features.n_features,
+        features.p,
+        features.values,
+        features.scale,
+        1.0,
+        features.groups,
+        features.exactly,
     )
 
 
@@ -193,7 +203,12 @@ def _independent(whole: Model, law: Features, phi: FloatArray, tol: float) -> Me
     n, count = law.n_features, whole.n_hidden
     loss = evaluator(law, tol=tol)(whole, target=phi)
     _, units = setting_and_units(whole, law, tol)
-    l0, l1, fires, fires_pairs = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros((count, n, n))
+    l0, l1, fires, fires_pairs = (
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros((count, n)),
+        np.zeros((count, n, n)),
+    )
     error = 0.0
     for i, unit in enumerate(units):
         found = firing(unit, pairs=True)

@@ -60,8 +60,9 @@ class Objective:
 
     .. math:: E\|\Phi x - V h - c\|^2 + \lambda_1 \sum_i \|v_i\|\, E h_i + \lambda_0 \sum_i P(h_i > 0)
 
-    with the columns v_i of the decoder V, as SAELens weights its l1 penalty (`StandardTrainingSAE`) and counts
-    L0 (`JumpReLUTrainingSAE`, without the surrogate gradient: these are derivatives of the expectation).
+    with the columns v_i of the decoder V, as SAELens weights its l1 penalty (`StandardTrainingSAE`) and
+    counts L0 (`JumpReLUTrainingSAE`, without the surrogate gradient: these are derivatives of the
+    expectation).
 
     Parameters
     ----------
@@ -91,7 +92,9 @@ class Objective:
     (0.06825, 0.057034)
     """
 
-    def __init__(self, law: Any, mixing: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9):
+    def __init__(
+        self, law: Any, mixing: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
+    ):
         self.phi = arguments.real("mixing", arguments.matrix("mixing", mixing))
         self.l1, self.l0 = arguments.number("l1", l1, 0.0), arguments.number("l0", l0, 0.0)
         self.tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
@@ -139,10 +142,10 @@ class Objective:
         K = V.T @ V
         for i, j, found, slope in means.pairs:
             share = K[i, j] if i == j else 2.0 * K[i, j]
-            for unit, side in ((i, 0), (j, 1)):
-                by_W[unit] += share * slope[side]
-                by_b[unit] += share * found[1 + side]
-                flux[unit] += share * found[3 + side]
+            for at, side in ((i, 0), (j, 1)):
+                by_W[at] += share * slope[side]
+                by_b[at] += share * found[1 + side]
+                flux[at] += share * found[3 + side]
         g0, g = 2.0 * V.T @ c + self.l1 * norms, -2.0 * V.T @ phi
         loud, l0 = np.full(n, np.nan), 0.0
         for i, unit in enumerate(units):
@@ -168,9 +171,12 @@ class Objective:
     def _independent(self, whole: Model) -> tuple[tuple[float, float, float], dict[str, FloatArray]]:
         d, n = self.phi.shape
         loss = evaluator(self.law, tol=self.tol)(whole, gradient=True, target=self.phi)
+        assert loss.gradient is not None
         by = {name: d * one for name, one in loss.gradient.items()}
         if whole.tied:  # the evaluator's derivative is that of both at once
-            raise ValueError("`sae` must not be tied for a gradient; got a decoder that is the encoder's transpose.")
+            raise ValueError(
+                "`sae` must not be tied for a gradient; got a decoder that is the encoder's transpose."
+            )
         norms, directions = self._norms(whole)
         _, units = setting_and_units(whole, self.law, self.tol)
         total = 0.0

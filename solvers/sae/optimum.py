@@ -42,8 +42,8 @@ class BestAutoencoder:
 
 
 def best_autoencoder(
-    objective: Objective, n_latents: int, *, hidden: str = "relu", decoder_bias: bool = True, starts: int = 20,
-    rng: Any = 0,
+    objective: Objective, n_latents: int, *, hidden: str = "relu", decoder_bias: bool = True, starts: int =
+    20, rng: Any = 0,
 ) -> BestAutoencoder:  # fmt: skip
     """Return the best autoencoder that L-BFGS finds from random starts.
 
@@ -106,10 +106,13 @@ def best_autoencoder(
         W = rows + noise * draw.normal(size=(k, d))
         V = W.T / np.maximum(np.linalg.norm(W, axis=1), 1e-9)
         theta = np.concatenate([
-            W.ravel(), 0.2 * draw.normal(size=k), V.ravel(), np.zeros(sizes[3]), draw.uniform(0.2, 0.6, sizes[4]),
+            W.ravel(), 0.2 * draw.normal(size=k), V.ravel(), np.zeros(sizes[3]), draw.uniform(0.2, 0.6,
+            sizes[4]),
         ])  # fmt: skip
         for _ in range(2):  # where the objective has a kink L-BFGS may stop early
-            theta = minimize(f, theta, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}).x
+            theta = minimize(
+                f, theta, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
+            ).x
         value = f(theta)[0]
         values.append(value)
         if value < best_value:
@@ -121,12 +124,12 @@ def best_autoencoder(
 
 
 def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
-    """Return what an autoencoder does with two features: "recovers", "hedges", "absorbs", "merges" or "drops".
+    """Return what an autoencoder does with two features, one of `PHASES`.
 
-    The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the features is, or
-    the only one has no part of it; *absorbs*, if the parent's latent is on less often by half where the child is
-    on; *merges*, if a latent has a cosine of at least 0.5 with both; *hedges*, if a latent that is ever on has one
-    of more than 0.02 in size with a second feature; else *recovers*.
+    The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the features
+    is, or the only one has no part of it; *absorbs*, if the parent's latent is on less often by half where
+    the child is on; *merges*, if a latent has a cosine of at least 0.5 with both; *hedges*, if a latent that
+    is ever on has one of more than 0.02 in size with a second feature; else *recovers*.
 
     Raises
     ------

@@ -43,7 +43,9 @@ def listed(features: Features) -> tuple[FloatArray, FloatArray]:
     count = prod(len(block.weights) for block in blocks)
     if n > MOST_LISTED or count > MOST_PATTERNS:
         rule = f"of independent features, or of at most {MOST_LISTED} with {MOST_PATTERNS} patterns"
-        raise ValueError(f"`law` must be {rule}; got {n} features that are not independent, {count} patterns.")
+        raise ValueError(
+            f"`law` must be {rule}; got {n} features that are not independent, {count} patterns."
+        )
     found: dict[bytes, tuple[FloatArray, float]] = {}
     for choice in product(*(range(len(block.weights)) for block in blocks)):
         row, chance = np.zeros(n), 1.0
@@ -80,7 +82,9 @@ def affordable(setting: Setting, rows: FloatArray, units: list[Unit]) -> None:
         for j in range(i, len(units)):
             most = max(most, int(np.max(rows @ np.maximum(heard[i], heard[j]), initial=0.0)))
     if most > few:
-        rule = f"have at most {few} features on that two latents read, where values are not discrete or normal"
+        rule = (
+            f"have at most {few} features on that two latents read, where values are not discrete or normal"
+        )
         raise ValueError(f"`law` must {rule}; got {most}.")
 
 
@@ -96,8 +100,8 @@ class Means:
     products : (n_latents, n_latents) ndarray of float64
         E h h'.
     pairs : list of (i, j, found, by_w)
-        Of each pair: value, derivatives by both biases, fluxes at both thresholds; and the derivatives (2, n) by
-        both rows of weights.
+        Of each pair: value, derivatives by both biases, fluxes at both thresholds; and the derivatives (2, n)
+        by both rows of weights.
     """
 
     def __init__(self, count: int, n: int):
@@ -170,8 +174,8 @@ def squared_error(
 def rate_slopes(unit: Unit, rows: FloatArray, chances: FloatArray) -> tuple[float, FloatArray, float]:
     """Return P(h > 0) over listed patterns, its derivatives by the weights (n,), and the one by the bias.
 
-    The derivative of E z 1(z > t) is E v 1(z > t) plus a flux, which is t v times the density of z at t. Shifted
-    to thresholds of one and of 0 a latent is on together, and the difference is the flux.
+    The derivative of E z 1(z > t) is E v 1(z > t) plus a flux, which is t v times the density of z at t.
+    Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
     """
     n = rows.shape[1]
     loud, nothing = np.full(n, np.nan), np.zeros(n)

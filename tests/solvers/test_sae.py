@@ -37,8 +37,8 @@ def over_values(sae, phi, scale, on, density):
     """Return the means of what counts over the values of the features that are on, by quadrature.
 
     The faces of the cube of values and the planes on which latents turn on cut it. As a function of its last
-    value the integral over the others is a polynomial, or smooth, between the places where planes meet in a point;
-    the same holds for the others in turn, so that few Gauss points between these places are exact.
+    value the integral over the others is a polynomial, or smooth, between the places where planes meet in a
+    point; the same holds for the others in turn, so that few Gauss points between these places are exact.
     """
     members, (low, high), points = np.flatnonzero(on), density[0], density[2]
     k = members.size
@@ -156,7 +156,10 @@ def test_binary_features_by_enumeration(law):
         found = measure(sae, law, phi)
         scale = np.array(SCALE)
         mse, l1, l0, fires = by_patterns(
-            sae, phi, law, lambda on: what_counts(sae, phi, (np.array(on) * scale)[:, None])[:, 0]  # noqa: B023
+            sae,
+            phi,
+            law,
+            lambda on: what_counts(sae, phi, (np.array(on) * scale)[:, None])[:, 0],  # noqa: B023
         )
         assert found.mse == pytest.approx(mse, abs=1e-12)
         assert found.l1 == pytest.approx(l1, abs=1e-12)
@@ -234,7 +237,8 @@ def test_at_its_threshold_a_latent_is_off():
 
 def test_the_true_dictionary_is_found():
     found = measure(Model(np.eye(4), hidden="relu", output="identity"), Features(4, 0.1))
-    assert found.mse < 1e-15 and found.explained_variance == pytest.approx(1.0)
+    assert found.mse < 1e-15
+    assert found.explained_variance == pytest.approx(1.0)
     assert found.match.tolist() == [0, 1, 2, 3]
     assert found.f1.diagonal() == pytest.approx(np.ones(4))
     assert found.cosines == pytest.approx(np.eye(4))
@@ -247,12 +251,16 @@ def test_a_dead_latent_and_one_without_a_decoder():
     for groups in ((), (PAIR,)):
         found = measure(sae, Features(2, 0.2, groups=groups))
         assert found.dead.tolist() == [False, True, False]
-        assert np.all(found.precision[1] == 0.0) and np.all(found.f1[1] == 0.0)
+        assert np.all(found.precision[1] == 0.0)
+        assert np.all(found.f1[1] == 0.0)
         assert np.all(found.cosines[2] == 0.0)
         assert found.match.tolist() == [0, 2]
-    nobody = Model(np.zeros((1, 2)), b_in=0.5, hidden="relu", W_out=[[1.0], [0.0]], b=[-0.5, 0.0], output="identity")
+    nobody = Model(
+        np.zeros((1, 2)), b_in=0.5, hidden="relu", W_out=[[1.0], [0.0]], b=[-0.5, 0.0], output="identity"
+    )
     found = measure(nobody, Features(2, 0.2))
-    assert found.l0 == pytest.approx([1.0]) and found.l1 == pytest.approx([0.5])
+    assert found.l0 == pytest.approx([1.0])
+    assert found.l1 == pytest.approx([0.5])
     assert found.precision == pytest.approx(np.full((1, 2), 0.2))
     assert found.mse == pytest.approx(2 * 0.2 / 3)
     assert sorted(found.match.tolist()) == [-1, 0]
@@ -260,13 +268,16 @@ def test_a_dead_latent_and_one_without_a_decoder():
 
 def test_features_that_are_always_on_have_no_variance():
     found = measure(Model([[1.0]], hidden="relu", output="identity"), Features(1, 1.0, "binary"))
-    assert np.isnan(found.explained_variance) and found.mse == pytest.approx(0.0, abs=1e-15)
+    assert np.isnan(found.explained_variance)
+    assert found.mse == pytest.approx(0.0, abs=1e-15)
     assert found.l0 == pytest.approx([1.0])
 
 
 def test_absorption_of_a_latent_that_is_silent_where_the_child_fires():
     law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
-    absorbing = Model([[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity")
+    absorbing = Model(
+        [[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity"
+    )
     found = measure(absorbing, law)
     assert found.mse == pytest.approx(0.0, abs=1e-15)
     assert found.absorbed(0, 1) == pytest.approx(1.0)
@@ -307,7 +318,7 @@ def test_many_latents_of_few_features_take_the_dictionary():
         ({"tol": 0.0}, r"`tol` must .*got 0"),
         (
             {"law": Features(13, 0.1, groups=[PAIR]), "mixing": np.ones((2, 13))},
-            r"`law` must be of independent features, or of at most 12 .*got 13 features that are not independent",
+            r"`law` must be of independent features, or of at most 12 .*got 13 features that are not",
         ),
         (
             {"law": Features(7, 0.1, groups=[PAIR]), "mixing": np.ones((2, 7))},
@@ -330,7 +341,9 @@ def test_bad_input_is_refused(change, message):
 
 def pair_law(parent, child, both, values="binary"):
     table = [[0, 0], [1, 0], [0, 1], [1, 1]]
-    return Features(2, 0.5, values, groups=[([0, 1], table, [1.0 - parent - child - both, parent, child, both])])
+    return Features(
+        2, 0.5, values, groups=[([0, 1], table, [1.0 - parent - child - both, parent, child, both])]
+    )
 
 
 @pytest.mark.parametrize(
@@ -347,7 +360,9 @@ def pair_law(parent, child, both, values="binary"):
 def test_the_gradient_of_an_objective(law, hidden):
     rng = np.random.default_rng(3)
     n = law.n_features
-    f = Objective(law, rng.normal(size=(2, n)), l1=0.2, l0=0.1 if n <= 3 else 0.0, tol=1e-12 if n <= 3 else 1e-6)
+    f = Objective(
+        law, rng.normal(size=(2, n)), l1=0.2, l0=0.1 if n <= 3 else 0.0, tol=1e-12 if n <= 3 else 1e-6
+    )
     one = autoencoder(rng, 2, 2, hidden)
     names = ["W_in", "b_in", "W_out", "b"] + ["thresholds"] * (hidden == "jumprelu")
     arrays = {name: np.array(getattr(one, name)) for name in names}

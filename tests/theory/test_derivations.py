@@ -444,7 +444,11 @@ def sae_code(draw):
 
 
 def sae_hedging(draw):
-    m11, m22, share = float(draw.uniform(0.5, 1.0)), float(draw.uniform(0.1, 0.4)), float(draw.uniform(0.1, 0.9))
+    m11, m22, share = (
+        float(draw.uniform(0.5, 1.0)),
+        float(draw.uniform(0.1, 0.4)),
+        float(draw.uniform(0.1, 0.9)),
+    )
     m12 = share * (m11 * m22) ** 0.5
     angle = theory.sae.hedging_angle([[m11, m12], [m12, m22]])
     return {"m_11": m11, "m_12": m12, "m_22": m22}, float(np.tan(2.0 * angle))

@@ -33,7 +33,9 @@ def near(f, angle, width=0.02):
     return all(f(angle) <= f(angle + shift) + 1e-13 for shift in (-width, -width / 30, width / 30, width))
 
 
-@pytest.mark.parametrize(("parent", "both", "l1"), [(0.2, 0.05, 0.2), (0.1, 0.3, 0.5), (0.2, 0.05, 1.0), (0.3, 0.1, 1.9)])
+@pytest.mark.parametrize(
+    ("parent", "both", "l1"), [(0.2, 0.05, 0.2), (0.1, 0.3, 0.5), (0.2, 0.05, 1.0), (0.3, 0.1, 1.9)]
+)
 def test_one_latent_hedges_at_the_angle(parent, both, l1):
     angle = sae.hedging_angle_l1(parent, both, l1)
     f = lambda at: objective((parent, 0.0, both), [at], l1)  # noqa: E731
@@ -48,7 +50,9 @@ def test_without_a_penalty_it_is_the_leading_eigenvector():
         parent, both = rng.uniform(0.01, 0.5, 2)
         moment = [[parent + both, both], [both, both]]
         vector = np.linalg.eigh(moment)[1][:, -1]
-        assert sae.hedging_angle(moment) == pytest.approx(math.atan2(abs(vector[1]), abs(vector[0])), abs=1e-12)
+        assert sae.hedging_angle(moment) == pytest.approx(
+            math.atan2(abs(vector[1]), abs(vector[0])), abs=1e-12
+        )
         assert sae.hedging_angle_l1(parent, both, 0.0) == pytest.approx(sae.hedging_angle(moment), abs=1e-7)
     assert sae.hedging_angle([[1.0, -0.2], [-0.2, 0.5]]) < 0.0
     assert sae.hedging_angle([[0.5, 0.0], [0.0, 1.0]]) == pytest.approx(math.pi / 2)
@@ -68,7 +72,8 @@ def test_a_pair_tilts(alone, together, l1):
     assert f(angle) == pytest.approx(value, abs=1e-12)
     assert near(f, angle, 0.01)
     true = sae.true_pair_loss(alone, alone, together, l1)
-    assert f(0.0) == pytest.approx(true, abs=1e-12) and value < true
+    assert f(0.0) == pytest.approx(true, abs=1e-12)
+    assert value < true
     assert abs(sae.tilt_slope(alone, together, l1, angle)) < 1e-12
 
 
@@ -78,7 +83,9 @@ def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
         assert angle == pytest.approx(0.5 * l1 * 0.5, rel=3 * l1)
 
 
-@pytest.mark.parametrize(("child", "both", "l1"), [(0.0, 0.05, 0.2), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)])
+@pytest.mark.parametrize(
+    ("child", "both", "l1"), [(0.0, 0.05, 0.2), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)]
+)
 def test_an_atom_for_both(child, both, l1):
     angle, value = sae.absorbing_pair(0.2, child, both, l1)
     best = objective((0.2, child, both), [0.0, angle], l1)
@@ -108,28 +115,40 @@ def test_the_bracket_of_absorption_under_an_l0_penalty():
         beta = np.sum(x[:, 0] * x[:, 1]) / np.sum(x[:, 1] ** 2)
         left = np.mean((x[:, 0] - beta * x[:, 1]) ** 2)
         # Within five standard errors of a mean of squares: 1.5 % of 400,000 samples with tails like these.
-        assert low == pytest.approx(lowest, rel=0.015) and high == pytest.approx(left, rel=0.015)
+        assert low == pytest.approx(lowest, rel=0.015)
+        assert high == pytest.approx(left, rel=0.015)
     assert sae.absorption_bracket("binary") == (0.0, 0.0)
 
 
 def test_the_code_of_one_atom():
-    assert sae.code_cost(2.0, 1.4, 0.2) == pytest.approx(code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2))
+    assert sae.code_cost(2.0, 1.4, 0.2) == pytest.approx(
+        code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2)
+    )
     assert sae.code_cost(1.0, 0.05, 0.2) == 1.0
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sae.hedging_angle([[1.0, 0.2], [0.1, 1.0]]), r"`second_moment` must be symmetric; got .*0\.1"),
+        (
+            lambda: sae.hedging_angle([[1.0, 0.2], [0.1, 1.0]]),
+            r"`second_moment` must be symmetric; got .*0\.1",
+        ),
         (lambda: sae.hedging_angle(np.eye(2)), r"`second_moment` must have two eigenvalues; got .*1"),
         (lambda: sae.hedging_angle(np.eye(3)), r"`second_moment` must have shape \(2, 2\); got \(3, 3\)"),
         (lambda: sae.hedging_angle_l1(0.0, 0.1, 0.1), r"`parent` must .*got 0"),
-        (lambda: sae.hedging_angle_l1(0.7, 0.5, 0.1), r"`parent` must leave a sum of at most 1; got 0.7, 0.5"),
+        (
+            lambda: sae.hedging_angle_l1(0.7, 0.5, 0.1),
+            r"`parent` must leave a sum of at most 1; got 0.7, 0.5",
+        ),
         (lambda: sae.hedging_angle_l1(0.2, 0.1, 2.0), r"`l1` must .*got 2"),
         (lambda: sae.tilted_pair(0.2, 0.1, -1.0), r"`l1` must .*got -1"),
         (lambda: sae.tilted_pair(0.2, 1.1, 0.1), r"`together` must .*got 1\.1"),
         (lambda: sae.absorbing_pair(0.2, 1.5, 0.1, 0.1), r"`child` must .*got 1\.5"),
-        (lambda: sae.true_pair_loss(0.9, 0.05, 0.1, 0.1), r"`parent` must leave a sum of at most 1; got 0.9, 0.05"),
+        (
+            lambda: sae.true_pair_loss(0.9, 0.05, 0.1, 0.1),
+            r"`parent` must leave a sum of at most 1; got 0.9, 0.05",
+        ),
         (lambda: sae.absorption_bracket("symmetric"), r"`values` must not be negative; got .*symmetric"),
         (lambda: sae.absorption_bracket("uniform", 0.0), r"`scale` must .*got 0"),
     ],

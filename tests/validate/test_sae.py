@@ -27,7 +27,7 @@ def state(rng, kind="standard", name="threshold"):
 
 
 def forward(arrays, x, subtracts, kind="standard"):
-    """SAELens 6.18.0 (91ca16c): process_sae_in, encode and decode of its standard and JumpReLU autoencoders."""
+    """SAELens 6.18.0 (91ca16c): process_sae_in, encode and decode, standard and JumpReLU."""
     read = x - arrays["b_dec"] if subtracts else x
     before = read @ arrays["W_enc"] + arrays["b_enc"]
     h = torch.relu(before)
@@ -55,8 +55,10 @@ def test_conventions(kind, name, subtracts):
     _, out = forward(arrays, x, subtracts, kind)
     np.testing.assert_allclose(one(x.numpy()), out.numpy(), rtol=1e-12, atol=1e-12)
     again = sp.Model.of({**arrays, "cfg": {"architecture": kind, "apply_b_dec_to_input": subtracts}})
-    assert np.array_equal(again.W_in, one.W_in) and np.array_equal(again.b_in, one.b_in)
-    # Wrong conventions give other outputs: the bias taken off or not, thresholds as their logarithms or exponentials.
+    assert np.array_equal(again.W_in, one.W_in)
+    assert np.array_equal(again.b_in, one.b_in)
+    # Wrong conventions give other outputs: the bias taken off or not, thresholds as their logarithms or
+    # exponentials.
     _, other = forward(arrays, x, not subtracts, kind)
     assert np.abs(one(x.numpy()) - other.numpy()).max() > 0.1
     if kind == "jumprelu":
@@ -95,7 +97,7 @@ def test_live_objects_and_folders(tmp_path):
     arrays = state(rng, "jumprelu")
 
     class Live(torch.nn.Module):
-        class cfg:  # noqa: N801
+        class cfg:
             apply_b_dec_to_input = False
             normalize_activations = "none"
 
@@ -129,9 +131,15 @@ def test_live_objects_and_folders(tmp_path):
         ({"W_dec": np.zeros((D, LATENTS))}, r"`W_dec` must have the shape \(7, 5\) .*got \(5, 7\)"),
         ({"cfg": {"architecture": "gated"}}, r"`architecture` must be .*got 'gated'"),
         ({"cfg": {"normalize_activations": "layer_norm"}}, r"`model` must not normalise .*got 'layer_norm'"),
-        ({"cfg": {"architecture": "jumprelu", "apply_b_dec_to_input": True}}, r"`model` must have threshold or log_threshold .*got neither"),
+        (
+            {"cfg": {"architecture": "jumprelu", "apply_b_dec_to_input": True}},
+            r"`model` must have threshold or log_threshold .*got neither",
+        ),
         ({"cfg": {}}, r"`model` must say whether b_dec is subtracted .*got a b_dec of norm"),
-        ({"scaling_factor": np.full(LATENTS, 2.0)}, r"`model` must have its `scaling_factor` folded .*got entries"),
+        (
+            {"scaling_factor": np.full(LATENTS, 2.0)},
+            r"`model` must have its `scaling_factor` folded .*got entries",
+        ),
         (
             {"threshold": np.ones(LATENTS), "log_threshold": np.ones(LATENTS)},
             r"`model` must have one of threshold and log_threshold; got both",
@@ -146,7 +154,9 @@ def test_other_architectures_are_refused(change, message):
 
 def test_the_answer():
     law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
-    absorbing = sp.Model([[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity")
+    absorbing = sp.Model(
+        [[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity"
+    )
     found = sp.sae(absorbing, law)
     assert found.absorbed(0, 1) == pytest.approx(1.0)
     assert found.l0 == pytest.approx([0.3, 0.2])

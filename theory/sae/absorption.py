@@ -45,14 +45,15 @@ def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float
 
 
 def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple[float, float]:
-    r"""Return angle and objective of the parent's atom and one at theta that stands for both features together.
+    r"""Return angle and objective of the parent's atom and one at theta that stands for both features.
 
     Binary features of orthonormal directions. The second atom is the only one on where both features are, and
-    where the child is on alone; the parent's atom could help it where :math:`1 - h \cos\theta > \mu`. If it never is (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder does
-    better**: a pattern x costs at least the least of :math:`\|x - y\|^2 + \lambda \|y\|` over all y, since the
-    penalty is at least :math:`\lambda` times the norm of what is rebuilt, and here each pattern costs just that.
-    The true dictionary costs :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)` more, for every strength, and every
-    probability.
+    where the child is on alone; the parent's atom could help it where :math:`1 - h \cos\theta > \mu`. If
+    the child never is alone (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder
+    does better**: a pattern x costs at least the least of :math:`\|x - y\|^2 + \lambda \|y\|` over all y,
+    since the penalty is at least :math:`\lambda` times the norm of what is rebuilt, and here each pattern
+    costs just that. The true dictionary costs :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)` more, for every
+    strength, and every probability.
 
     Parameters
     ----------
@@ -97,17 +98,17 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
-    r"""Return the L0 strength up to which absorption never pays, and one above which it beats perfect rebuilding.
+    r"""Return the L0 strengths up to which absorption never pays, and beyond which it beats no error.
 
-    A parent and child of orthonormal directions and values of one law, on or off as a hierarchy. Where both are
-    on, one latent leaves at least the smaller eigenvalue of their second moment, the variance
+    A parent and child of orthonormal directions and values of one law, on or off as a hierarchy. Where both
+    are on, one latent leaves at least the smaller eigenvalue of their second moment, the variance
     :math:`m_2 - m_1^2`, and saves one latent. Up to that strength the true dictionary with thresholds
     :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on there. A latent that reads the
     child, and adds the best multiple of its value for the parent, leaves :math:`m_2 - m_1^4/m_2`; above that
     strength it beats the dictionary that rebuilds both without error, if the parent's latent is silent
-    wherever the child is on, as an encoder with a large enough weight against the child is. Neither depends on the
-    probabilities. Binary values have both at 0: with an L0 penalty, absorption always pays. The page `sae`
-    has the proof.
+    wherever the child is on; encoders with a large weight against the child come close to that. Neither
+    depends on the probabilities. Binary values have both at 0: with an L0 penalty, absorption always pays.
+    The page `sae` has the proof.
 
     Parameters
     ----------

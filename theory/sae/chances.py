@@ -9,7 +9,9 @@ def checked(**chances: float) -> tuple[float, ...]:
     """Return probabilities of patterns that exclude each other, after checking them."""
     found = tuple(arguments.number(name, one, 0.0, 1.0, brackets="(]") for name, one in chances.items())
     if sum(found) > 1.0 + 1e-12:
-        raise ValueError(f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, found))}.")
+        raise ValueError(
+            f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, found))}."
+        )
     return found
 
 

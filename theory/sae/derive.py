@@ -1,23 +1,30 @@
 """SymPy derivations for sparse autoencoders on two features: angles of latents that hedge, tilt or absorb.
 
-The features' directions are orthonormal, their values binary. Probabilities are q_1 and q_2 that the parent, or
-the child, is on alone, and q_12 that both are; mu is half the l1 strength.
+The features' directions are orthonormal, their values binary. Probabilities are q_1 and q_2 that the parent,
+or the child, is on alone, and q_12 that both are; mu is half the l1 strength.
 """
 
 from typing import Any
 
 from ..derivation import Derivation, derived, once, sp
 
-__all__ = ["derive_absorbing_slope", "derive_code", "derive_hedging", "derive_hedging_quartic", "derive_tilt_slope"]
+__all__ = [
+    "derive_absorbing_slope",
+    "derive_code",
+    "derive_hedging",
+    "derive_hedging_quartic",
+    "derive_tilt_slope",
+]
 
 
 def _symbols() -> tuple[Any, ...]:
-    return sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
+    found: tuple[Any, ...] = sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
+    return found
 
 
 @once
 def derive_code() -> Derivation:
-    r"""Derive the least of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over the activation h, k = d x for a unit atom d.
+    r"""Derive the least of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over h, with k = d x for a unit atom d.
 
     It is taken at h = k - mu, if that is not negative.
 
@@ -71,8 +78,8 @@ def derive_hedging_quartic() -> Derivation:
 def derive_tilt_slope() -> Derivation:
     r"""Derive the slope in epsilon of the objective of two atoms at epsilon and 90° - epsilon.
 
-    Both features are alone with q_1, together with q_12. Alone, a feature is rebuilt by its own atom; together, by
-    both alike. At epsilon = 0 the slope is negative: the true dictionary is no minimum.
+    Both features are alone with q_1, together with q_12. Alone, a feature is rebuilt by its own atom;
+    together, by both alike. At epsilon = 0 the slope is negative: the true dictionary is no minimum.
 
     >>> found = derive_tilt_slope()
     >>> found.symbols, found.expression.subs(found.symbols[-1], 0).factor()
@@ -89,7 +96,7 @@ def derive_tilt_slope() -> Derivation:
 
 @once
 def derive_absorbing_slope() -> Derivation:
-    r"""Derive the slope in theta of the objective where one atom is the parent's and one, at theta, stands for both.
+    r"""Derive the slope in theta of the objective of the parent's atom and one for both, at theta.
 
     The second atom alone rebuilds the child, with q_2, and both features together, with q_12.
 

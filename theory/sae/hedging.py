@@ -30,9 +30,9 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
 
     For activations that are not negative, and no decoder bias, one latent leaves at least the second moment's
     trace minus its largest eigenvalue, and the leading eigenvector, as encoder and decoder, attains it:
-    :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So it hedges wherever both features are ever on together,
-    even if they are independent. With a decoder bias and a latent that is always on, the same holds for the
-    covariance, and independent features are not mixed.
+    :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So it hedges wherever both features are ever on
+    together, even if they are independent. With a decoder bias and a latent that is always on, the same holds
+    for the covariance, and independent features are not mixed.
 
     Parameters
     ----------
@@ -73,7 +73,8 @@ def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
     q1, q12 = checked(parent=parent, both=both)
     mu = 0.5 * strength(l1)
     return np.array([
-        -q12 * (mu + 1.0), -2.0 * (q1 + mu * (q1 + q12)), 6.0 * q12, 2.0 * (q1 - mu * (q1 + q12)), q12 * (mu - 1.0),
+        -q12 * (mu + 1.0), -2.0 * (q1 + mu * (q1 + q12)), 6.0 * q12, 2.0 * (q1 - mu * (q1 + q12)), q12 * (mu -
+        1.0),
     ])  # fmt: skip
 
 
@@ -82,8 +83,8 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
 
     A ReLU with a bias of its own reaches the best code of each pattern, so the objective is
     :math:`q_1 + 2 q_{12} - q_1 (\cos\theta - \mu)_+^2 - q_{12} (\cos\theta + \sin\theta - \mu)_+^2` with
-    :math:`\mu = \lambda/2`. Its slope at 0 is :math:`-2 q_{12} (1 - \mu)`: as long as the parent's latent is not
-    switched off the penalty never keeps it from hedging.
+    :math:`\mu = \lambda/2`. Its slope at 0 is :math:`-2 q_{12} (1 - \mu)`: as long as the parent's latent is
+    not switched off the penalty never keeps it from hedging.
 
     Parameters
     ----------

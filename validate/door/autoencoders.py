@@ -1,9 +1,9 @@
 """Sparse autoencoders from the names and files of SAELens: its conventions, as a `Model`.
 
-Read in SAELens 6.18.0 (commit 91ca16c): ``sae.py``, ``standard_sae.py``, ``jumprelu_sae.py``. An input a becomes
-h = ReLU(W_enc' (a - b_dec) + b_enc), without b_dec where ``apply_b_dec_to_input`` is off, and
-W_dec' h + b_dec. A JumpReLU sets h to 0 where the preactivation is at most the threshold; while it is trained
-the logarithm of the threshold is stored.
+Read in SAELens 6.18.0 (commit 91ca16c): ``sae.py``, ``standard_sae.py``, ``jumprelu_sae.py``. An input a
+becomes h = ReLU(W_enc' (a - b_dec) + b_enc), without b_dec where ``apply_b_dec_to_input`` is off, and W_dec'
+h + b_dec. A JumpReLU sets h to 0 where the preactivation is at most the threshold; while it is trained the
+logarithm of the threshold is stored.
 """
 
 import json
@@ -26,7 +26,7 @@ ARCHITECTURES = ("standard", "jumprelu")
 
 
 def looks_like_autoencoder(x: Any) -> bool:
-    """Return whether something is an autoencoder by SAELens' names: a state dict, a live object or a folder."""
+    """Return whether something is an autoencoder by SAELens' names, in a mapping, an object or a folder."""
     if isinstance(x, str | Path):
         path = Path(x)
         return (path / WEIGHTS).is_file() if path.is_dir() else path.name == WEIGHTS
@@ -69,9 +69,9 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     Parameters
     ----------
     x : mapping, torch.nn.Module or path
-        Arrays or tensors ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``; of a JumpReLU
-        also ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or the file
-        ``cfg.json`` next to ``sae_weights.safetensors``.
+        Arrays or tensors ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``; of a
+        JumpReLU also ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or
+        the file ``cfg.json`` next to ``sae_weights.safetensors``.
     apply_b_dec_to_input : bool, optional
         Whether `b_dec` is subtracted from the input; by default what the settings say.
 
@@ -82,13 +82,14 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     Raises
     ------
     ValueError
-        If arrays are missing or have other shapes, settings or entries are of another architecture, activations
-        are normalised, or nothing says whether a `b_dec` that is not 0 is subtracted from the input.
+        If arrays are missing or have other shapes, settings or entries are of another architecture,
+        activations are normalised, or nothing says whether a `b_dec` that is not 0 is subtracted from the
+        input.
 
     Examples
     --------
-    >>> one = autoencoder_of({"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]},
-    ...                      apply_b_dec_to_input=True)
+    >>> arrays = {"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]}
+    >>> one = autoencoder_of(arrays, apply_b_dec_to_input=True)
     >>> one.b_in, one([1.6, 9.0])
     (array([-0.6]), array([1.5, 0.2]))
     """
@@ -112,17 +113,24 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
         rule = f"the shape {W_enc.shape[::-1]} of W_enc's transpose"
         raise ValueError(f"`W_dec` must have {rule}; got {W_dec.shape}.")
     d, latents = W_enc.shape
-    b_enc, b_dec = arguments.each("b_enc", arrays["b_enc"], latents), arguments.each("b_dec", arrays["b_dec"], d)
+    b_enc, b_dec = (
+        arguments.each("b_enc", arrays["b_enc"], latents),
+        arguments.each("b_dec", arrays["b_dec"], d),
+    )
     taken = settings.get("apply_b_dec_to_input") if apply_b_dec_to_input is None else apply_b_dec_to_input
     if taken is None and np.any(b_dec):
-        rule = "say whether b_dec is subtracted from the input: apply_b_dec_to_input, in cfg or as an argument"
+        rule = (
+            "say whether b_dec is subtracted from the input: apply_b_dec_to_input, in cfg or as an argument"
+        )
         raise ValueError(f"`model` must {rule}; got a b_dec of norm {np.linalg.norm(b_dec):.3g}.")
     if "scaling_factor" in arrays and np.any(arrays["scaling_factor"] != 1.0):
-        raise ValueError("`model` must have its `scaling_factor` folded into W_dec; got entries other than 1.")
+        raise ValueError(
+            "`model` must have its `scaling_factor` folded into W_dec; got entries other than 1."
+        )
     thresholds = _thresholds(arrays, kind, latents)
     return Model(
-        W_enc.T, b_in=b_enc - W_enc.T @ b_dec if taken else b_enc, hidden="relu" if thresholds is None else "jumprelu",
-        W_out=W_dec.T, b=b_dec, output="identity", thresholds=thresholds,
+        W_enc.T, b_in=b_enc - W_enc.T @ b_dec if taken else b_enc, hidden="relu" if thresholds is None else
+        "jumprelu", W_out=W_dec.T, b=b_dec, output="identity", thresholds=thresholds,
     )  # fmt: skip
 
 

@@ -35,7 +35,8 @@ def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float
     Parameters
     ----------
     model : Model, mapping, torch.nn.Module or path
-        The autoencoder. Arrays, a live object or a folder with SAELens' names are as `autoencoder_of` reads them.
+        The autoencoder. Arrays, a live object or a folder with SAELens' names are as `autoencoder_of` reads
+        them.
     law : Features or float
         Law of the features x.
     mixing : (d, n_features) array_like, optional
@@ -59,12 +60,14 @@ def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float
     latents, n = found.f1.shape
     matched = found.match >= 0
     best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
+    mse = found.mse if found.mse > found.mse_error else 0.0
+    worst = int(best.argmin())
     lines = (
-        f"mean squared error     {found.mse if found.mse > found.mse_error else 0.0:.6g}, off by about {found.mse_error:.1g}",
+        f"mean squared error     {mse:.6g}, off by about {found.mse_error:.1g}",
         f"explained variance     {100 * found.explained_variance:.4g} %",
         f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}",
         f"features on            {found.p.sum():.4g} of {n}",
-        f"F1 of matched latents  mean {best.mean():.4g}, worst {best.min():.4g} (feature {int(best.argmin())})",
+        f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})",
     )
     data = xr.Dataset(
         {

@@ -1,4 +1,4 @@
-"""How often a hidden neuron is on, given which features are: for one feature, for pairs, for every pattern."""
+"""How often a hidden neuron is on, given which features are: one feature, pairs, or every pattern."""
 
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ def _row_by_row(
 
 
 def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
-    """Return the probability that a neuron is on, h > 0, in each pattern (r, n) of features, few of them heard.
+    """Return the probability that a neuron is on, h > 0, in each pattern (r, n) of few features heard.
 
     At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
     shifted to one.
@@ -69,11 +69,11 @@ def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
 def firing(unit: Unit, pairs: bool = False) -> Firing:
     """Return how often a neuron is on; with `pairs` also given that two features are.
 
-    Few features are taken pattern by pattern. Of more, patterns in which at most one feature, or the pair alone,
-    is heard are exact; for the others the transforms of the features are summed over a lattice of frequencies.
-    Features must be independent.
+    Few features are taken pattern by pattern. Of more, patterns in which at most one feature, or the pair
+    alone, is heard are exact; for the others the transforms of the features are summed over a lattice of
+    frequencies. Features must be independent.
     """
-    setting, heard, p = unit.setting, unit.heard, unit.p
+    setting, heard = unit.setting, unit.heard
     few = FEW[setting.table.degree >= 0]
     if heard.size <= few or (setting.law.values.discrete and heard.size <= MOST_DISCRETE):
         active, given, given_pairs = _by_all_patterns(unit)
