@@ -244,6 +244,10 @@ SINGLE = (
     "bit, on another 3300 steps amplify that along flat directions; the limit was chosen when the "
     "differences of two processors had been seen, 7e-5 at most"
 )
+PAIRS = (
+    "processors round products differently, and training amplifies it; the limit was chosen when the "
+    "differences of two had been seen, 7e-6 at most"
+)
 EARLY = (
     "processors round products of single precision differently; the limit was chosen when the differences of "
     "two had been seen, 8e-8 at most"
@@ -266,7 +270,7 @@ def _pair(
     p: float, ratio: float, size: int, first: int, strength: float = 0.5, kind: str = "exclusive"
 ) -> Part:
     settings = {"cases": [[kind, strength, p, ratio]], "sizes": [size], "seeds": [first, first + 1]}
-    return Part(settings, (), 1e-12, SUMS)
+    return Part(settings, (), 1e-5, PAIRS)
 
 
 def _early(**settings: Any) -> Part:
@@ -330,7 +334,7 @@ _PARTS = {
     "unequal_weak*": _width(10),
     "unequal_descended": Part({"alpha": [0], "n_hidden": [1]}, (), 1e-6, SUMS),
     "unequal_tables": Part(tolerance=1e-6, reason=SUMS),  # seeds are trained on the same samples
-    "unequal_polished": Part({"cases": [["exclusive", 0.5, 0.1, 0.25]], "seeds": [0]}, (), 1e-6, EXACT),
+    "unequal_polished": Part({"cases": [["exclusive", 0.5, 0.1, 0.25]], "seeds": [0]}, (), 1e-5, PAIRS),
     "unequal_blocks": _block(0.1, 0.25),
     "unequal_blocks_half": _block(0.1, 0.5),
     "unequal_blocks_often": _block(0.4, 0.125),

@@ -82,6 +82,7 @@ BASE = {
     "check": {"file": ["certificate.json"]},
     "best": {"--n-features": ["3"], "--p": ["0.1"], "--n-hidden": ["2"]},
     "loss": {"file": ["model.npz"], "--p": ["0.1"]},
+    "sae": {"file": ["sae.npz"], "--p": ["0.1"]},
     "phases": {"--grid": ["sparsity=[0.5]", "importance=[1]"]},
     "plot": {"file": ["model.npz"], "--out": ["x.png"]},
     "explore": {"file": ["x.html"]},
@@ -184,6 +185,8 @@ def stand_ins(monkeypatch, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     certificates.certify([[1]], [0], 0.5, path=tmp_path / "certificate.json")
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
+    latents = {"W_enc": np.ones((2, 3)), "W_dec": np.ones((3, 2)), "b_enc": np.zeros(3), "b_dec": np.zeros(2)}
+    np.savez(tmp_path / "sae.npz", **latents)
 
 
 def parsers():

@@ -100,7 +100,8 @@ def make_parser() -> argparse.ArgumentParser:
         return command
 
     for module in (
-        door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep, interface,
+        door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep,
+        interface,
     ):  # fmt: skip
         module.add(add)
     return parser

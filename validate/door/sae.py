@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from ...solvers.sae import measure
 from ...theory.models import Model
 from .answer import Answer
-from .entry import entry
 from .autoencoders import autoencoder_of
+from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
 

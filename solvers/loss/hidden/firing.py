@@ -95,7 +95,7 @@ def firing(unit: Unit, pairs: bool = False) -> Firing:
 def _by_all_patterns(unit: Unit) -> tuple[float, FloatArray, FloatArray]:
     """Return how often a neuron is on, given features heard, and given pairs of them."""
     p, heard = unit.p, unit.heard
-    patterns, chances = _all_patterns(p)
+    patterns, chances = _all_patterns(unit.setting, p)
     whole = np.zeros((len(patterns), unit.setting.law.n))
     whole[:, heard] = patterns
     on = on_in_patterns(unit, whole)
