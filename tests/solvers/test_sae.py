@@ -322,7 +322,7 @@ def test_many_latents_of_few_features_take_the_dictionary():
         ),
         (
             {"law": Features(7, 0.1, groups=[PAIR]), "mixing": np.ones((2, 7))},
-            r"`law` must have at most 5 features on that two latents read, .*got 7",
+            r"`law` must have at most 5 features on at once .*got 7",
         ),
     ],
 )
