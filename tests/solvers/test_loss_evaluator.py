@@ -151,7 +151,7 @@ MODEL = Model(np.eye(3), b=-0.1)
         (
             {},
             Model(np.eye(3), hidden="relu"),
-            r"`model` must have linear hidden neurons .*got Model\(3 features",
+            r"`model` must have a linear output .*got Model\(3 features",
         ),
         ({}, Model(np.eye(3), output="jumprelu", thresholds=1.0), r"`model` must have .*\(jumprelu\)"),
         ({}, Model(np.eye(3), W_out=np.ones((2, 3))), r"`model` must have .*2 outputs"),

@@ -1,6 +1,7 @@
 """Reference training of the autoencoder ReLU(W_out W_in x + b), many models at once, on CPU or CUDA."""
 
 from .exact import exact_loss
+from .network import network_loss
 from .points import grid, models_at
 from .run import run_grid, train
 from .schedule import falling, learning_rates
@@ -8,6 +9,6 @@ from .speed import measure
 from .weights import DROPPED, weight_statistics
 
 __all__ = [
-    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "measure", "models_at", "run_grid", "train",
-    "weight_statistics",
+    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "measure", "models_at", "network_loss",
+    "run_grid", "train", "weight_statistics",
 ]  # fmt: skip

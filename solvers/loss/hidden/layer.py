@@ -27,6 +27,8 @@ GROWTH = 9.0  # terms may outgrow the sum by e^9
 UNIT = 2.0**-53
 FIRST = 16  # frequencies to begin with
 MOST = 4096  # of a neuron by itself
+TWOS = 200  # of up to so many features patterns of two are exact too
+RAREST = 1e-30  # if the pattern without any has at least this probability
 KEPT = 512  # transforms of so many frequencies are kept
 SAFE = 2.0  # changes may fall as slowly as by half
 _FALL = 16.0  # changes are not believed to fall faster than that when frequencies double
@@ -92,6 +94,11 @@ class Setting:
             law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol,
             most, patterns,
         )  # fmt: skip
+
+    @property
+    def precision(self) -> float:
+        """Error of exact integrals in units of the neurons' sizes; of smooth densities by Gauss points."""
+        return 2.0**-42 if self.table.degree < 0 else 2.0**-46
 
     def exact(self, heard: int, targets: bool) -> bool:
         """Whether means over so many features are exact integrals, not sums over frequencies."""
@@ -262,10 +269,10 @@ class Means:
     method: str
 
 
-def _rounding(rms: float, found: FloatArray, by_w: FloatArray) -> float:
+def _rounding(setting: Setting, rms: float, found: FloatArray, by_w: FloatArray) -> float:
     """Return what derivatives from exact integrals are off by."""
     size = np.abs(found[1:]).sum() + np.abs(by_w).max(initial=0.0)
-    return float(2.0**-46 * (4.0 * rms + size))
+    return setting.precision * float(4.0 * rms + size)
 
 
 def _patterns(
@@ -322,8 +329,8 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
         method = "lattice of pairs"
         found, by, error, slope_error = _by_lattice(setting, one, two, either, (w, b, t), slopes)
     by_w[:, either] = by
-    error += 2.0**-46 * scale
-    slope_error += _rounding(one.rms + two.rms, found, by)
+    error += setting.precision * scale
+    slope_error += _rounding(setting, one.rms + two.rms, found, by)
     rest = np.setdiff1d(np.arange(n), either)
     by_w[:, rest] = found[1:3, None] * law.mean[rest]
     return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method)
@@ -363,7 +370,7 @@ def _by_lattice(
     b0, b1 = _none_and_one(p[alone2])
     c0, c1 = _none_and_one(p[both])
 
-    # Patterns in which at most one feature of each kind is on, but three: exact.
+    # Patterns in which at most one feature of each kind is on, but three: exact. So are two that both hear.
     def pairs(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
         return np.repeat(x, y.size), np.tile(y, x.size)
 
@@ -372,6 +379,10 @@ def _by_lattice(
     on += [_sets(n, *pairs(alone1, alone2)), _sets(n, *pairs(both, alone2)), _sets(n, *pairs(both, alone1))]
     chances = [np.array([a0 * b0 * c0]), a1 * b0 * c0, a0 * b1 * c0, a0 * b0 * c1]
     chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
+    twos = alone1.size + alone2.size == 0 and setting.table.degree >= 0 and n <= TWOS and c0 > RAREST
+    if twos:
+        i, j = np.triu_indices(n, 1)
+        on, chances = [*on, _sets(n, i, j)], [*chances, c1[i] * c1[j] / c0]
     quiet = np.full(n, np.nan)
     found, by_w = _patterns(setting, units, np.concatenate(on), np.concatenate(chances), True, quiet)
     error = slope_error = 0.0
@@ -392,7 +403,7 @@ def _by_lattice(
     # Both hear two or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
         part = _by_plane(
-            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), slopes
+            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), twos, slopes
         )
         found += part[0]
         by_w += part[1]
@@ -402,7 +413,7 @@ def _by_lattice(
 
 def _by_plane(
     setting: Setting, one: Unit, two: Unit, either: IntArray, w: FloatArray, p: FloatArray,
-    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], slopes: bool,
+    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], twos: bool, slopes: bool,
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
     alone1, alone2, both = kinds
     a0, a1, b0, b1, c0, c1 = chances
@@ -423,7 +434,7 @@ def _by_plane(
         axis1 = axis(one, places[0], p[alone1], a1, a0, count)
         axis2 = axis(two, places[1], p[alone2], b1, b0, count)
         add_block(
-            parts.transform, parts.sides == 1, axis1, axis2, shared_w, shared_p, c0, c1, slopes, found,
+            parts.transform, parts.sides, axis1, axis2, shared_w, shared_p, c0, c1, twos, slopes, found,
             by_shared, along,
         )  # fmt: skip
         last, change = now, np.abs(found - before)[:5]
@@ -627,8 +638,8 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     found, by = with_linear(g[heard], start)
     plain, _ = with_linear(np.zeros(heard.size), 1.0)
     mean, rate, targets, slopes = found[2], plain[1], by[1].copy(), by[0].copy()
-    by_b, flux, error = found[1], found[3], 2.0**-46 * unit.rms
-    slope_error = _rounding(unit.rms + 1.0, plain, by)
+    by_b, flux, error = found[1], found[3], setting.precision * unit.rms
+    slope_error = _rounding(setting, unit.rms + 1.0, plain, by)
     active = plain[1] - plain[3]
     if not exact:
         count, before, step = 32, np.full(3, np.inf), np.full(3, np.inf)

@@ -42,15 +42,19 @@ class Axis(NamedTuple):
 @shared
 def _shared_transforms(
     transform: tuple[int, float],
-    uniform: bool,
+    sides: int,
     z: complex,
     growth: complex,
 ) -> tuple[complex, complex]:
-    """Return E e^{zv} and E v e^{zv}; of uniform values from `growth` = e^z."""
-    if uniform and abs(z.real) + abs(z.imag) > 0.5:
+    """Return E e^{zv} and E v e^{zv}; of values uniform on [0, 1] or [-1, 1] from `growth` = e^z."""
+    if sides > 0 and abs(z.real) + abs(z.imag) > 0.5:
         inverse = 1.0 / z
-        value = (growth - 1.0) * inverse
-        return value, (growth - value) * inverse
+        if sides == 1:
+            value = (growth - 1.0) * inverse
+            return value, (growth - value) * inverse
+        back = 1.0 / growth
+        value = 0.5 * (growth - back) * inverse
+        return value, (0.5 * (growth + back) - value) * inverse
     value, slope, _ = transforms(transform, z)
     return value, slope
 
@@ -79,16 +83,43 @@ def _add_along(along: ComplexArray, at: int, s: complex, t: complex, x: complex,
     along[3, at] += t * y
 
 
+@shared
+def _over_features(
+    transform: tuple[int, float],
+    sides: int,
+    s: complex,
+    t: complex,
+    w: FloatArray,
+    p: FloatArray,
+    lone: FloatArray,
+    factor: ComplexArray,
+    other: ComplexArray,
+    phi: ComplexArray,
+    slope: ComplexArray,
+) -> tuple[complex, complex, complex]:
+    """Return the product over features, its part where one is on, and the sum of squares of its terms."""
+    both, alone, squares = 1.0 + 0j, 0j, 0j
+    for c in range(p.size):
+        growth = factor[c] * other[c] if sides > 0 else 0j
+        phi[c], slope[c] = _shared_transforms(transform, sides, s * w[0, c] + t * w[1, c], growth)
+        both *= 1.0 - p[c] + p[c] * phi[c]
+        part = lone[c] * phi[c]
+        alone += part
+        squares += part * part
+    return both, alone, squares
+
+
 @kernel
 def add_block(
     transform: tuple[int, float],
-    uniform: bool,
+    sides: int,
     one: Axis,
     two: Axis,
     w: FloatArray,
     p: FloatArray,
     none: float,
     lone: FloatArray,
+    twos: bool,
     slopes: bool,
     found: FloatArray,
     by_w: FloatArray,
@@ -97,7 +128,8 @@ def add_block(
     """Add all frequencies of both neurons.
 
     w (2, n) and p (n,) are weights and probabilities of the features that both hear, `none` and `lone` (n,)
-    the probabilities that none or one alone of them is on. To `found` are added the value, the derivatives by
+    the probabilities that none or one alone of them is on. With `twos` patterns of two are left out as well,
+    where no feature is heard by one neuron alone. To `found` are added the value, the derivatives by
     the biases, minus those by the thresholds, and the sum of absolute terms; to `by_w` the derivatives by the
     weights. In `along` (2, 4, N) are the sums over the other neuron's frequencies that derivatives by the
     other features need, times s of neuron 1 or 2.
@@ -105,7 +137,7 @@ def add_block(
     n, many = p.size, one.s.size
     e2 = np.empty((n, 2 * many - 1), np.complex128)
     phi, slope, factor = np.empty(n, np.complex128), np.empty(n, np.complex128), np.empty(n, np.complex128)
-    if uniform:
+    if sides > 0:
         for l in range(1 - many, many):
             t, _, _, _ = _at(two, l)
             for c in range(n):
@@ -114,19 +146,18 @@ def add_block(
         s, weight1, whole1, one1 = _at(one, k)
         share = 1.0 if k == 0 else 2.0
         for c in range(n):
-            factor[c] = np.exp(s * w[0, c]) if uniform else 0j
+            factor[c] = np.exp(s * w[0, c]) if sides > 0 else 0j
         for l in range(1 - many, many):
             t, weight2, whole2, one2 = _at(two, l)
-            both, alone = 1.0 + 0j, 0j
-            for c in range(n):
-                growth = factor[c] * e2[c, l + many - 1] if uniform else 0j
-                phi[c], slope[c] = _shared_transforms(transform, uniform, s * w[0, c] + t * w[1, c], growth)
-                both *= 1.0 - p[c] + p[c] * phi[c]
-                alone += lone[c] * phi[c]
+            both, alone, squares = _over_features(
+                transform, sides, s, t, w, p, lone, factor, e2[:, l + many - 1], phi, slope
+            )
             first = one.none * (none + alone) + one1 * none  # at most one that neuron 1 hears
             second = two.none * (none + alone) + one2 * none
             rest = whole1 * whole2 * both - first * whole2 - second * whole1
             rest += none * (one.none + one1) * (two.none + one2) + one.none * two.none * alone
+            if twos:
+                rest -= (alone * alone - squares) / (2.0 * none)
             weight = share * weight1 * weight2
             term = weight * rest
             found[0] += term.real
@@ -141,9 +172,10 @@ def add_block(
             other = one.none * whole2 + two.none * whole1 - one.none * two.none
             for c in range(n):
                 f = 1.0 - p[c] + p[c] * phi[c]
-                if f == 0.0:
-                    f = 1e-200 + 0j
-                term = weight * slope[c] * (p[c] * product / f - lone[c] * other)
+                left = p[c] * product / (f if f != 0.0 else 1e-200 + 0j) - lone[c] * other
+                if twos:
+                    left -= lone[c] * (alone - lone[c] * phi[c]) / none
+                term = weight * slope[c] * left
                 by_w[0, c] += (s * term).real
                 by_w[1, c] += (t * term).real
             # By features that neuron 1 alone hears: whole1 -> its part without the feature, one1 -> none.

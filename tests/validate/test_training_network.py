@@ -1,0 +1,69 @@
+"""The loss of networks for PyTorch is that of the evaluator, and its gradient that of the differences."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers.loss import evaluator
+from superposition.theory.features import Features
+from superposition.theory.models import Model
+from superposition.validate.training import network_loss
+
+torch = pytest.importorskip("torch")
+LAW = Features(3, 0.2, "symmetric", [1.0, 2.0, 0.5])
+
+
+def _tensors(seed, jumps=False):
+    rng = np.random.default_rng(seed)
+    shapes = [(2, 3), (2,), (3, 2), (3,)]
+    made = [torch.tensor(rng.normal(size=shape), requires_grad=True) for shape in shapes]
+    return made + ([torch.tensor([0.1, 0.3], dtype=torch.float64, requires_grad=True)] if jumps else [])
+
+
+@pytest.mark.parametrize("jumps", [False, True])
+@pytest.mark.parametrize("target", ["identity", "abs", (np.ones((3, 3)), "relu")])
+def test_value_and_gradient_are_those_of_the_evaluator(jumps, target):
+    tensors = _tensors(1, jumps)
+    thresholds = tensors[4] if jumps else None
+    loss = network_loss(*tensors[:4], LAW, target=target, thresholds=thresholds)
+    (3.0 * loss).backward()
+    arrays = [one.detach().numpy() for one in tensors]
+    kind = "jumprelu" if jumps else "relu"
+    model = Model(arrays[0], arrays[1], kind, arrays[2], arrays[3], "identity", *arrays[4:])
+    found = evaluator(LAW, tol=1e-7)(model, gradient=True, target=target)
+    assert loss.item() == found.loss
+    for tensor, name in zip(tensors, ("W_in", "b_in", "W_out", "b", "thresholds"), strict=False):
+        np.testing.assert_allclose(tensor.grad.numpy(), 3.0 * found.gradient[name], rtol=1e-14)
+
+
+def test_a_tied_matrix_gets_the_sum_of_its_two_gradients():
+    W, b_in, _, b = _tensors(2)
+    network_loss(W, b_in, W.T, b, LAW).backward()
+    arrays = [one.detach().numpy() for one in (W, b_in, b)]
+    model = Model(arrays[0], arrays[1], "relu", b=arrays[2], output="identity")
+    found = evaluator(LAW)(model, gradient=True)
+    np.testing.assert_allclose(W.grad.numpy(), found.gradient["W_in"], rtol=1e-12)
+
+
+def test_descent_by_pytorch_lowers_the_loss_in_single_precision():
+    tensors = [one.detach().float().requires_grad_() for one in _tensors(3)]
+    adam = torch.optim.Adam(tensors, 0.05)
+    losses = []
+    for _ in range(40):
+        adam.zero_grad()
+        losses.append(network_loss(*tensors, LAW, target="relu"))
+        losses[-1].backward()
+        adam.step()
+    assert losses[-1].item() < 0.3 * losses[0].item()
+    assert tensors[0].grad.dtype == torch.float32
+
+
+def test_bad_input_is_refused_by_name():
+    W, b_in, V, b = _tensors(4)
+    with pytest.raises(ValueError, match=r"`b_in` must be a tensor of real numbers; got 3"):
+        network_loss(W, 3, V, b, LAW)
+    with pytest.raises(ValueError, match=r"`W_in` must have shape \(n_hidden, n_features\); got \(2,\)"):
+        network_loss(b_in, b_in, V, b, LAW)
+    with pytest.raises(ValueError, match=r"`tol` must lie in \(0, 1\); got 2"):
+        network_loss(W, b_in, V, b, LAW, tol=2.0)
+    with pytest.raises(RuntimeError, match="network_loss has no second derivative"):
+        torch.autograd.grad(network_loss(W, b_in, V, b, LAW), W, create_graph=True)

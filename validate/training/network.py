@@ -1,0 +1,116 @@
+"""The exact loss of networks with a hidden layer that bends, for PyTorch."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...solvers.loss import evaluator
+from ...theory import arguments
+from ...theory.features import as_features
+from ...theory.models import Model
+from ..annotations import as_annotated
+from .engine import load_torch
+
+__all__ = ["network_loss"]
+
+_ORDER = ("W_in", "b_in", "W_out", "b", "thresholds")
+
+
+@cache
+def _function() -> Any:
+    """Return the loss of a network as a function that autograd knows; torch is loaded at first use."""
+    torch = load_torch()
+
+    class NetworkLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, f: Any, target: Any, *tensors: Any) -> Any:
+            W_in, b_in, W_out, b, *more = (one.detach().numpy() for one in tensors)
+            if np.array_equal(
+                W_out, W_in.T
+            ):  # a model that is tied has one derivative for both; autograd sums
+                W_out = W_out.copy()
+                W_out[0, 0] = np.nextafter(W_out[0, 0], np.inf)
+            model = Model(W_in, b_in, "jumprelu" if more else "relu", W_out, b, "identity", *more)
+            found = f(model, gradient=True, target=target)
+            by = [found.gradient[name] for name in _ORDER[: len(tensors)]]
+            ctx.save_for_backward(*(torch.from_numpy(np.array(one)) for one in by))
+            return torch.tensor(found.loss, dtype=torch.float64)
+
+        @staticmethod
+        def backward(ctx: Any, by_loss: Any) -> Any:
+            if torch.is_grad_enabled():  # torch would take the gradient for a constant
+                raise RuntimeError("network_loss has no second derivative; create_graph must be False")
+            return None, None, *(by_loss * one for one in ctx.saved_tensors)
+
+    return NetworkLoss
+
+
+@as_annotated
+def network_loss(
+    W_in: Any,
+    b_in: Any,
+    W_out: Any,
+    b: Any,
+    law: Any,
+    *,
+    target: Any = "identity",
+    thresholds: Any = None,
+    tol: float = 1e-7,
+) -> Any:
+    r"""Exact expected loss of W_out f(W_in x + b_in) + b, differentiable by PyTorch.
+
+    The activation f is ReLU, or JumpReLU where `thresholds` are given. Loss and gradient come from one
+    evaluation of `superposition.solvers.loss.evaluator`, in float64 on the CPU whatever the tensors are.
+
+    Parameters
+    ----------
+    W_in : (n_hidden, n_features) tensor
+    b_in : (n_hidden,) tensor
+    W_out : (n_outputs, n_hidden) tensor
+        Of a tied model the transpose of `W_in`.
+    b : (n_outputs,) tensor
+    law : float or Features
+        Law of the data.
+    target : {"identity", "relu", "abs"}, array_like or (array_like, str), optional
+        What the outputs are to be, as for `superposition.solvers.loss.evaluator`.
+    thresholds : (n_hidden,) tensor, optional
+    tol : float, optional
+        Error of the loss to aim at, in units of the neurons' sizes.
+
+    Returns
+    -------
+    () tensor of float64
+        Mean over the outputs of importance times expected squared error. There is no second derivative.
+
+    Raises
+    ------
+    ValueError
+        As `superposition.solvers.loss.evaluator` does.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from superposition.theory.features import Features
+    >>> W = torch.eye(2, requires_grad=True)
+    >>> law = Features(2, 0.1, "symmetric")
+    >>> loss = network_loss(W, torch.zeros(2), 0.5 * torch.eye(2), torch.zeros(2), law, target="relu")
+    >>> loss.backward()
+    >>> round(loss.item(), 9), W.grad.numpy().round(6).tolist()      # E relu(x)^2/4, p/6 is E relu(x)^2
+    (0.004166667, [[-0.004167, -0.0], [-0.0, -0.004167]])
+    """
+    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+    torch = load_torch()
+    named = {"W_in": W_in, "b_in": b_in, "W_out": W_out, "b": b, "thresholds": thresholds}
+    if thresholds is None:
+        del named["thresholds"]
+    for name, tensor in named.items():
+        if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
+            raise ValueError(f"`{name}` must be a tensor of real numbers; got {arguments.shown(tensor)}.")
+    if W_in.ndim != 2 or not W_in.numel():
+        raise ValueError(f"`W_in` must have shape (n_hidden, n_features); got {tuple(W_in.shape)}.")
+    features = as_features(law, W_in.shape[1])
+    # Casts are torch's own: it leads the gradient back to the tensors as they are.
+    tensors = [tensor.cpu().double() for tensor in named.values()]
+    found = _function().apply(evaluator(features, tol=tol), target, *tensors)
+    return found.to(W_in.device)
