@@ -1,6 +1,6 @@
 """Sparse autoencoders on known features: errors, sparsity, what latents detect, and optima, exactly."""
 
-from .circle import PairFloor, best_pair, pair_costs
+from .circle import PairFloor, best_pair
 from .folding import folded
 from .measure import Autoencoder, measure
 from .objective import Objective, ObjectiveValue
@@ -8,5 +8,5 @@ from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
     "PHASES", "Autoencoder", "BestAutoencoder", "Objective", "ObjectiveValue", "PairFloor",
-    "best_autoencoder", "best_pair", "folded", "measure", "pair_costs", "phase",
+    "best_autoencoder", "best_pair", "folded", "measure", "phase",
 ]  # fmt: skip

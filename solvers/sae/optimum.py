@@ -18,7 +18,7 @@ PHASES = ("recovers", "hedges", "absorbs", "merges", "drops")
 DETECTED = 0.5  # recall of a feature's best latent, below which the feature is dropped
 MIXED = 0.02  # cosine with a second feature that counts as mixing
 EVEN = 0.5  # cosine with both features from which on they are merged
-ABSORBED = 0.5  # how much less often the parent's latent is on where the child is
+ABSORBED = 0.5  # how much less often a feature's latent is on where the other feature is
 
 
 @result
@@ -75,6 +75,8 @@ def best_autoencoder(
     >>> round(best.value, 6)  # 0.5 (0.2 - 0.2²/4)
     0.095
     """
+    if not isinstance(objective, Objective):
+        raise ValueError(f"`objective` must be an Objective; got {arguments.shown(objective)}.")
     k = arguments.integer("n_latents", n_latents, 1)
     arguments.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = arguments.integer("starts", starts, 1)
@@ -127,15 +129,35 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     """Return what an autoencoder does with two features, one of `PHASES`.
 
     The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the features
-    is, or the only one has no part of it; *absorbs*, if the parent's latent is on less often by half where
-    the child is on; *merges*, if a latent has a cosine of at least 0.5 with both; *hedges*, if a latent that
-    is ever on has one of more than 0.02 in size with a second feature; else *recovers*.
+    is, or the only one has no part of it; *absorbs*, if the latent of one feature alone is on less often by
+    half where the other is on, too; *merges*, if a latent has a cosine of at least 0.5 with both; *hedges*,
+    if a latent that is ever on has one of more than 0.02 in size with a second feature; else *recovers*.
+
+    Parameters
+    ----------
+    found : Autoencoder
+        From `measure`.
+    parent, child : int, optional
+        The two features.
+
+    Returns
+    -------
+    str
 
     Raises
     ------
     ValueError
-        If a feature is not there.
+        If it is no measured autoencoder, or a feature is not there.
+
+    Examples
+    --------
+    >>> from superposition.solvers.sae import measure
+    >>> merged = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
+    >>> phase(measure(merged, 0.1))
+    'merges'
     """
+    if not isinstance(found, Autoencoder):
+        raise ValueError(f"`found` must be an Autoencoder, from measure; got {arguments.shown(found)}.")
     n = found.p.size
     two = [arguments.integer("parent", parent, 0, n - 1), arguments.integer("child", child, 0, n - 1)]
     live = ~found.dead
@@ -144,11 +166,17 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     kept = (recall >= DETECTED) & (parts > MIXED)
     if not kept.any(axis=0).all():
         return "drops"
-    # Latents that are on without the child; of these the one that is most the parent's.
-    without = found.fires_without(two[0], two[1])[live]
-    own = int(np.argmax(np.where(without >= DETECTED, found.cosines[live][:, two[0]], -np.inf)))
-    if live.sum() > 1 and without[own] - found.fires_pairs[live][own, two[0], two[1]] >= ABSORBED:
+    if any(_absorbed(found, live, one, other) for one, other in (two, two[::-1])):
         return "absorbs"
     if np.any(parts.min(axis=1) >= EVEN):
         return "merges"
     return "hedges" if np.any(parts.min(axis=1) > MIXED) else "recovers"
+
+
+def _absorbed(found: Autoencoder, live: Any, one: int, other: int) -> bool:
+    """Return whether the latent that stands for one feature alone is silent where another is on, too."""
+    without = found.fires_without(one, other)[live]
+    if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb
+        return False
+    own = int(np.argmax(np.where(without >= DETECTED, found.cosines[live][:, one], -np.inf)))
+    return bool(without[own] - found.fires_pairs[live][own, one, other] >= ABSORBED)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, pair_costs, phase
+from superposition.solvers.sae import Objective, best_autoencoder, best_pair, folded, measure, phase
+from superposition.solvers.sae.circle import pair_costs
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.models import Model
@@ -475,6 +476,9 @@ def test_names_of_phases():
             lambda: Objective(0.1, np.eye(4))(Model(np.eye(4), hidden="relu", output="identity")),
             r"`sae` must not be tied .*got a decoder that is",
         ),
+        (lambda: folded(Model(np.eye(2))), r"`sae` must be a Model with hidden='relu' .*got Model"),
+        (lambda: phase("relu"), r"`found` must be an Autoencoder, from measure; got 'relu'"),
+        (lambda: best_autoencoder(0.1, 1), r"`objective` must be an Objective; got 0\.1"),
         (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 0), r"`n_latents` must .*got 0"),
         (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, starts=0), r"`starts` must .*got 0"),
         (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, hidden="abs"), r"`hidden` must .*got 'abs'"),

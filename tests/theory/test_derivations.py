@@ -440,7 +440,7 @@ def _sae(draw):
 
 def sae_code(draw):
     k, mu = float(draw.uniform(0.5, 2.0)), float(draw.uniform(0.0, 0.4))
-    return {"X": 4.0, "k": k, "mu": mu}, theory.sae.code_cost(4.0, k, 2.0 * mu)
+    return {"X": 4.0, "k": k, "mu": mu}, theory.sae.hedging.code_cost(4.0, k, 2.0 * mu)
 
 
 def sae_hedging(draw):
@@ -456,12 +456,12 @@ def sae_hedging(draw):
 
 def sae_hedging_quartic(draw):
     (q1, q12, _), mu, _ = _sae(draw)
-    return {"q_1": q1, "q_12": q12, "mu": mu}, theory.sae.hedging_quartic(q1, q12, 2.0 * mu)
+    return {"q_1": q1, "q_12": q12, "mu": mu}, theory.sae.hedging.hedging_quartic(q1, q12, 2.0 * mu)
 
 
 def sae_tilt_slope(draw):
     (q1, q12, _), mu, angle = _sae(draw)
-    found = theory.sae.tilt_slope(q1, q12, 2.0 * mu, angle)
+    found = theory.sae.tilt.tilt_slope(q1, q12, 2.0 * mu, angle)
     # Its two terms may cancel.
     return {"q_1": q1, "q_12": q12, "mu": mu, "theta": angle}, found if abs(found) > 1e-3 else None
 
@@ -469,7 +469,7 @@ def sae_tilt_slope(draw):
 def sae_absorbing_slope(draw):
     (q2, q12, _), mu, angle = _sae(draw)
     mu = min(mu, 0.7)  # beyond, the child alone may be dropped
-    found = theory.sae.absorbing_slope(q2, q12, 2.0 * mu, 0.8 + angle)
+    found = theory.sae.absorption.absorbing_slope(q2, q12, 2.0 * mu, 0.8 + angle)
     return {"q_2": q2, "q_12": q12, "mu": mu, "theta": 0.8 + angle}, found if abs(found) > 1e-3 else None
 
 

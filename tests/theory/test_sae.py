@@ -74,7 +74,7 @@ def test_a_pair_tilts(alone, together, l1):
     true = sae.true_pair_loss(alone, alone, together, l1)
     assert f(0.0) == pytest.approx(true, abs=1e-12)
     assert value < true
-    assert abs(sae.tilt_slope(alone, together, l1, angle)) < 1e-12
+    assert abs(sae.tilt.tilt_slope(alone, together, l1, angle)) < 1e-12
 
 
 def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
@@ -92,7 +92,7 @@ def test_an_atom_for_both(child, both, l1):
     # Where the second atom alone leaves more of the parent than half the strength, the first one helps.
     alone = 1.0 - (math.cos(angle) + math.sin(angle) - 0.5 * l1) * math.cos(angle) <= 0.5 * l1
     assert value == pytest.approx(best, abs=1e-12) if alone else value > best
-    assert abs(sae.absorbing_slope(child, both, l1, angle)) < 1e-12
+    assert abs(sae.absorption.absorbing_slope(child, both, l1, angle)) < 1e-12
     if child and alone:
         assert near(lambda at: objective((0.2, child, both), [0.0, at], l1), angle, 0.005)
     if not child:
@@ -121,10 +121,10 @@ def test_the_bracket_of_absorption_under_an_l0_penalty():
 
 
 def test_the_code_of_one_atom():
-    assert sae.code_cost(2.0, 1.4, 0.2) == pytest.approx(
+    assert sae.hedging.code_cost(2.0, 1.4, 0.2) == pytest.approx(
         code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2)
     )
-    assert sae.code_cost(1.0, 0.05, 0.2) == 1.0
+    assert sae.hedging.code_cost(1.0, 0.05, 0.2) == 1.0
 
 
 @pytest.mark.parametrize(

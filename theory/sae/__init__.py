@@ -4,11 +4,11 @@ The derivations are in the module `derive`, which imports SymPy when it is asked
 """
 
 from . import derive
-from .absorption import absorbing_pair, absorbing_slope, absorption_bracket, true_pair_loss
-from .hedging import code_cost, hedging_angle, hedging_angle_l1, hedging_quartic
-from .tilt import tilt_slope, tilted_pair
+from .absorption import absorbing_pair, absorption_bracket, true_pair_loss
+from .hedging import hedging_angle, hedging_angle_l1
+from .tilt import tilted_pair
 
 __all__ = [
-    "absorbing_pair", "absorbing_slope", "absorption_bracket", "code_cost", "derive", "hedging_angle",
-    "hedging_angle_l1", "hedging_quartic", "tilt_slope", "tilted_pair", "true_pair_loss",
+    "absorbing_pair", "absorption_bracket", "derive", "hedging_angle", "hedging_angle_l1", "tilted_pair",
+    "true_pair_loss",
 ]  # fmt: skip

@@ -25,6 +25,16 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
     l1 : float
         Strength, in [0, 2).
 
+    Returns
+    -------
+    float
+        Squared error and l1 penalty.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
     Examples
     --------
     >>> true_pair_loss(0.2, 0.0, 0.05, 0.2)
