@@ -7,6 +7,7 @@ logarithm of the threshold is stored.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,7 @@ ARCHITECTURES = ("standard", "jumprelu")
 def looks_like_autoencoder(x: Any) -> bool:
     """Return whether something is an autoencoder by SAELens' names, in a mapping, an object or a folder."""
     if isinstance(x, str | Path):
-        path = Path(x)
-        return (path / WEIGHTS).is_file() if path.is_dir() else path.name == WEIGHTS
+        return os.path.isfile(Path(x) / WEIGHTS) if os.path.isdir(x) else Path(x).name == WEIGHTS
     names = x if isinstance(x, Mapping) else getattr(x, "_parameters", {})
     return all(name in names for name in ("W_enc", "W_dec"))
 
@@ -49,10 +49,10 @@ def _read(x: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
     from ..audit.read import state_of
 
     if isinstance(x, str | Path):
-        path = Path(x) / WEIGHTS if Path(x).is_dir() else Path(x)
+        path = Path(x) / WEIGHTS if os.path.isdir(x) else Path(x)  # of a name that is too long it says no
         beside = path.parent / CONFIGURATION
         cfg: Any = {}
-        if beside.is_file():
+        if os.path.isfile(beside):
             try:
                 cfg = json.loads(beside.read_text())
             except ValueError as error:
