@@ -265,7 +265,8 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         below = int((at < 1 - 1e-9).sum())
         near = int((np.abs(at - 1) <= NEAR).sum())
         floor = float(ds["floor"][i] / ds["naive"][i])
-        rows.append([i + 1, str(name), at.size, near, below, f"{at.min():.3f}", f"{np.median(at):.3f}", f"{floor:.3f}"])
+        losses = [f"{one:.3f}" for one in (at.min(), np.median(at), floor)]
+        rows.append([i + 1, str(name), at.size, near, below, *losses])
     under = int((ds["loss"] < ds["floor"] - ds["error"]).sum())
     text = (
         "All weights and biases, trained by the exact gradient with L-BFGS from random weights. Places and "
@@ -279,7 +280,7 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         "never on: long first steps kill them. Gradients at the ends are at most "
         f"{span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
     )
-    columns = ("place", "network", "seeds", "at the naive loss", "below it", "least / naive", "median", "floor")
+    columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "floor")
     caption = "Each dot is a seed."
     return Shown(
         text,
@@ -302,8 +303,9 @@ SECTION = Section(
         ),
         "fans": Experiment(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
         "mixing": Experiment(run_mixing, full={"seeds": range(20)}),
-        "trained": Experiment(run_trained, quick={"seeds": range(4)}, "
-        "full={"seeds": range(20)}, seconds=40.0),
+        "trained": Experiment(
+            run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0
+        ),
         "powers": Experiment(
             run_powers, quick={"starts": 0}, full={"starts": 8, "powers": (2, 4, 6)}, seconds=20.0
         ),
