@@ -275,9 +275,9 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         "and below it at the second and third; one below it at the fourth. Found: "
         f"{under} below the floor; {rows[0][3]} of {rows[0][2]} at the naive loss at the first place; "
         "below it "
-        f"{', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Many runs end with "
-        "neurons that are "
-        "never on: long first steps kill them. Gradients at the ends are at most "
+        f"{', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs with a neuron that no "
+        f"input turns on: {', '.join(str(int(one)) for one in (ds['dead'] > 0).sum('seed'))}. Gradients "
+        "at the ends are at most "
         f"{span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
     )
     columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "floor")
