@@ -11,6 +11,11 @@ TINY = {
     "fans": {"p": [1e-3, 0.1], "sizes": [(3, 3)], "eps": [0.2, 0.05]},
     "mixing": {"sigma": [0.0, 0.03], "n_features": 30, "n_hidden": 15, "seeds": range(2)},
     "powers": {"p": [0.1], "starts": 0},
+    "trained": {
+        "places": [("relu", True, 2, 1, 0.5), ("abs", True, 2, 1, 0.1)],
+        "seeds": range(2),
+        "steps": 50,
+    },
 }
 
 

@@ -294,8 +294,8 @@ def run_trained(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (place, seed), ``error``, ``gradient``, and by place ``floor`` and ``naive``, per
-        feature over p.
+        ``loss`` (place, seed), ``error``, ``gradient``, ``dead`` (neurons that no input turns on), and by
+        place ``floor`` and ``naive``, per feature over p.
 
     Examples
     --------
@@ -332,12 +332,13 @@ def run_trained(
         )
         options = {"maxiter": steps, "maxfun": 4 * steps, "ftol": 1e-15, "gtol": 1e-9}
         end = minimize(value, z, jac=True, method="L-BFGS-B", options=options)
-        found = network_loss(model(end.x), law, target)
+        found = network_loss(made := model(end.x), law, target)
         rows.append(
             {
                 "loss": found.loss / p,
                 "error": found.error_estimate / p,
                 "gradient": float(np.abs(end.jac).max()),
+                "dead": int((made.b_in + np.abs(made.W_in).sum(axis=1) <= 0).sum()),
             }
         )
     for target, bias, F, n, p in places:
