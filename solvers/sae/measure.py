@@ -18,6 +18,8 @@ from .patterns import listed, means_by_patterns, second_moments, setting_and_uni
 
 __all__ = ["Autoencoder", "measure"]
 
+# Error to aim at for probabilities.
+FIRING = 1e-6
 # A latent that is on less often than that is dead.
 DEAD = 1e-12
 
@@ -98,7 +100,7 @@ class Autoencoder:
         return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
 
 
-def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-7) -> Autoencoder:
+def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-3) -> Autoencoder:
     r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
 
     Parameters
@@ -112,7 +114,9 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     mixing : (d, n_features) array_like of float, optional
         The dictionary: column j is the direction of feature j. By default the identity.
     tol : float, optional
-        Error to aim at, in units of the latents' sizes.
+        Error to aim at for the squared error of more than a few features, in units of the latents' sizes:
+        what a pair of latents may be off by. Seconds a pair at 1e-3, ten times that at 1e-4. Probabilities
+        aim at `FIRING`, whatever it is; few features are exact.
 
     Returns
     -------
@@ -202,7 +206,7 @@ def _independent(whole: Model, law: Features, phi: FloatArray, tol: float) -> Me
     """Return error, how often latents are on, their means, and how often given features and pairs."""
     n, count = law.n_features, whole.n_hidden
     loss = evaluator(law, tol=tol)(whole, target=phi)
-    _, units = setting_and_units(whole, law, tol)
+    _, units = setting_and_units(whole, law, min(tol, FIRING))
     l0, l1, fires, fires_pairs = (
         np.zeros(count),
         np.zeros(count),

@@ -10,11 +10,10 @@ from ...theory.arguments import FloatArray
 from ...theory.features import as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
-from ..loss.hidden.layer import FEW, unit_means
+from ..loss.hidden.layer import unit_means
 from ..loss.networks import evaluator
 from .measure import checked, of_features, without_importance
 from .patterns import (
-    affordable,
     alone,
     listed,
     means_by_patterns,
@@ -129,9 +128,6 @@ class Objective:
     def _by_patterns(self, whole: Model) -> tuple[tuple[float, float, float], dict[str, FloatArray]]:
         rows, chances = self._rows
         setting, units = setting_and_units(whole, self.law, self.tol)
-        few = FEW[setting.table.degree >= 0]
-        if rows.shape[1] > few:
-            affordable(setting, rows, units)
         phi, V, c = self.phi * self.law.scale, whole.W_out, whole.b
         means = means_by_patterns(setting, units, rows, chances, slopes=True)
         moments = second_moments(setting, rows, chances)

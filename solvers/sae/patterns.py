@@ -71,12 +71,15 @@ def setting_and_units(whole: Model, law: Features, tol: float) -> tuple[Setting,
     return setting, units
 
 
-def affordable(setting: Setting, rows: FloatArray, units: list[Unit]) -> None:
-    """Refuse patterns in which a pair of latents hears more features than can be integrated."""
+def affordable(setting: Setting, rows: FloatArray, units: list[Unit], slopes: bool = False) -> None:
+    """Refuse patterns in which a pair of latents reads more features than can be integrated.
+
+    With `slopes` a feature counts whether it is read or not.
+    """
     values = setting.law.values
     if values.discrete or values == "normal":
         return
-    heard = np.array([np.any(rows * (unit.w != 0.0) > 0.0, axis=0) for unit in units])
+    heard = np.array([np.full(rows.shape[1], True) if slopes else unit.w != 0.0 for unit in units])
     most, few = 0, FEW[setting.table.degree >= 0]
     for i in range(len(units)):
         for j in range(i, len(units)):
@@ -127,8 +130,7 @@ def means_by_patterns(
 
     Without `slopes` the features that a latent, or a pair, does not read are left out of the integrals.
     """
-    if not slopes:
-        affordable(setting, rows, units)
+    affordable(setting, rows, units, slopes)
     count, n = len(units), rows.shape[1]
     found = Means(count, n)
     for i, unit in enumerate(units):

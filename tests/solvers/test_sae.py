@@ -190,7 +190,7 @@ def test_samples_agree(name):
         sae = autoencoder(rng, d, k, rng.choice(["relu", "jumprelu"]))
         if name == "groups":  # latents of two read features 0 to 3: few enough on for exact integrals
             phi[:, 4] = 0.0
-        found = measure(sae, law, phi, tol=1e-3)
+        found = measure(sae, law, phi)
         x = law.sample(SAMPLES, rng)
         what = what_counts(sae, phi, x.T)
         for value, error, sample in [(found.mse, found.mse_error, what[0])] + [
@@ -471,6 +471,12 @@ def test_names_of_phases():
         (lambda: Objective(0.1, np.eye(2), l1=-0.1), r"`l1` must .*got -0\.1"),
         (lambda: Objective(0.1, np.eye(2), tol=1.0), r"`tol` must .*got 1"),
         (lambda: Objective(0.1, np.eye(4), l0=0.1), r"`l0` must be 0 for more than 3 independent .*got 0\.1"),
+        (
+            lambda: Objective(Features(6, 0.2, groups=[PAIR]), np.ones((1, 6)))(
+                Model([[1.0]], hidden="relu", output="identity")
+            ),
+            r"`law` must have at most 5 features on that two latents read, .*got 6",
+        ),
         (lambda: Objective(0.1, np.eye(2))(Model(np.eye(2))), r"`sae` must be a Model with .*got Model"),
         (
             lambda: Objective(0.1, np.eye(4))(Model(np.eye(4), hidden="relu", output="identity")),

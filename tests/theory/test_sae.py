@@ -84,7 +84,8 @@ def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
 
 
 @pytest.mark.parametrize(
-    ("child", "both", "l1"), [(0.0, 0.05, 0.2), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)]
+    ("child", "both", "l1"),
+    [(0.0, 0.05, 0.2), (0.0, 0.1, 1.9), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)],
 )
 def test_an_atom_for_both(child, both, l1):
     angle, value = sae.absorbing_pair(0.2, child, both, l1)
@@ -97,8 +98,7 @@ def test_an_atom_for_both(child, both, l1):
         assert near(lambda at: objective((0.2, child, both), [0.0, at], l1), angle, 0.005)
     if not child:
         gain = both * 0.5 * l1 * (4.0 - 2.0 * math.sqrt(2.0) - 0.5 * l1)
-        if l1 <= 1.0:
-            assert sae.true_pair_loss(0.2, 0.0, both, l1) - value == pytest.approx(gain, abs=1e-14)
+        assert sae.true_pair_loss(0.2, 0.0, both, l1) - value == pytest.approx(gain, abs=1e-14)
         # No larger dictionary does better.
         rng = np.random.default_rng(1)
         for _ in range(20):

@@ -23,7 +23,7 @@ _SOURCES = (
 
 
 @entry
-def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-7) -> Answer:
+def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-3) -> Answer:
     r"""Return what a sparse autoencoder does with activations of known features, without sampling.
 
     >>> import numpy as np
@@ -42,7 +42,7 @@ def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float
     mixing : (d, n_features) array_like, optional
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
     tol : float, optional
-        Error to aim at, in units of the latents' sizes.
+        Error to aim at for the squared error of many features; few are exact. As `solvers.sae.measure`.
 
     Returns
     -------
