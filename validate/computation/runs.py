@@ -330,7 +330,7 @@ def run_trained(
         z = np.concatenate(
             [w * rng.uniform(-1, 1, size).ravel() for w, size in zip(wide, sizes, strict=True)]
         )
-        options = {"maxiter": steps, "maxfun": 4 * steps, "ftol": 1e-15, "gtol": 1e-9}
+        options: Any = {"maxiter": steps, "maxfun": 4 * steps, "ftol": 1e-15, "gtol": 1e-9}
         end = minimize(value, z, jac=True, method="L-BFGS-B", options=options)
         found = network_loss(made := model(end.x), law, target)
         rows.append(
