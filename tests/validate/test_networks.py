@@ -102,8 +102,8 @@ def test_linear_hidden_layers_multiply():
     assert model.hidden == "identity"
 
 
-def test_arrays_that_may_be_a_sparse_autoencoder_must_be_named():
-    with pytest.raises(ValueError, match="it is a sparse autoencoder: it has 'b_enc'"):
+def test_arrays_of_a_sparse_autoencoder_must_say_what_b_dec_does():
+    with pytest.raises(ValueError, match="`model` must say whether b_dec is subtracted"):
         door.model_of(STATES["SAELens, transcoder"][0])
 
 

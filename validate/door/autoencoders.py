@@ -31,7 +31,10 @@ def looks_like_autoencoder(x: Any) -> bool:
     if isinstance(x, str | Path):
         return os.path.isfile(Path(x) / WEIGHTS) if os.path.isdir(x) else Path(x).name == WEIGHTS
     names = x if isinstance(x, Mapping) else getattr(x, "_parameters", {})
-    return all(name in names for name in ("W_enc", "W_dec"))
+    if not all(name in names for name in ("W_enc", "W_dec")):
+        return False
+    first, last = (tuple(names[name].shape) for name in ("W_enc", "W_dec"))
+    return first == last[::-1]  # a transcoder may have other outputs than inputs
 
 
 def _settings(cfg: Any) -> dict[str, Any]:
