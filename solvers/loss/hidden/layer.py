@@ -30,8 +30,8 @@ MOST = 4096  # of a neuron by itself
 TWOS = 200  # of up to so many features patterns of two are exact too
 RAREST = 1e-30  # if the pattern without any has at least this probability
 KEPT = 512  # transforms of so many frequencies are kept
-SAFE = 2.0  # changes may fall as slowly as by half
-_FALL = 16.0  # changes are not believed to fall faster than that when frequencies double
+SAFE = 4.0  # changes may fall slowly, or be small by chance
+_FALL = 8.0  # changes are not believed to fall faster than that when frequencies double
 # Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then
 # of a neuron with targets, where a target with a kink counts as a density that is none. The last is that of
 # laws of atoms alone, and of normal ones, where the two sums of any pattern are two normal variables.

@@ -97,16 +97,16 @@ def _over_features(
     phi: ComplexArray,
     slope: ComplexArray,
 ) -> tuple[complex, complex, complex]:
-    """Return the product over features, its part where one is on, and the sum of squares of its terms."""
-    both, alone, squares = 1.0 + 0j, 0j, 0j
+    """Return the product over features, its part where one is on, and the products of two such parts."""
+    both, alone, pairs = 1.0 + 0j, 0j, 0j
     for c in range(p.size):
         growth = factor[c] * other[c] if sides > 0 else 0j
         phi[c], slope[c] = _shared_transforms(transform, sides, s * w[0, c] + t * w[1, c], growth)
         both *= 1.0 - p[c] + p[c] * phi[c]
         part = lone[c] * phi[c]
+        pairs += part * alone  # not from squares, of which one feature's may be all but equal to the sum's
         alone += part
-        squares += part * part
-    return both, alone, squares
+    return both, alone, pairs
 
 
 @kernel
@@ -149,7 +149,7 @@ def add_block(
             factor[c] = np.exp(s * w[0, c]) if sides > 0 else 0j
         for l in range(1 - many, many):
             t, weight2, whole2, one2 = _at(two, l)
-            both, alone, squares = _over_features(
+            both, alone, pairs = _over_features(
                 transform, sides, s, t, w, p, lone, factor, e2[:, l + many - 1], phi, slope
             )
             first = one.none * (none + alone) + one1 * none  # at most one that neuron 1 hears
@@ -157,11 +157,11 @@ def add_block(
             rest = whole1 * whole2 * both - first * whole2 - second * whole1
             rest += none * (one.none + one1) * (two.none + one2) + one.none * two.none * alone
             if twos:
-                rest -= (alone * alone - squares) / (2.0 * none)
+                rest -= pairs / none
             weight = share * weight1 * weight2
             term = weight * rest
             found[0] += term.real
-            found[5] += abs(term.real) + abs(term.imag)
+            found[5] += abs(weight) * (abs(rest) + abs(whole1 * whole2 * both))  # what rounds
             if not slopes:
                 continue
             found[1] += (s * term).real
