@@ -84,7 +84,8 @@ def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
 
 
 @pytest.mark.parametrize(
-    ("child", "both", "l1"), [(0.0, 0.05, 0.2), (0.0, 0.1, 1.9), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)]
+    ("child", "both", "l1"),
+    [(0.0, 0.05, 0.2), (0.0, 0.1, 1.9), (0.05, 0.1, 0.2), (0.1, 0.5, 0.5), (0.02, 0.2, 1.5)],
 )
 def test_an_atom_for_both(child, both, l1):
     angle, value = sae.absorbing_pair(0.2, child, both, l1)
