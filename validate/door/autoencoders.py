@@ -8,6 +8,7 @@ logarithm of the threshold is stored.
 
 import json
 from collections.abc import Mapping
+from os.path import isdir, isfile  # False for names that no file can have, where `Path` raises
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def looks_like_autoencoder(x: Any) -> bool:
     """Return whether something is an autoencoder by SAELens' names, in a mapping, an object or a folder."""
     if isinstance(x, str | Path):
         path = Path(x)
-        return (path / WEIGHTS).is_file() if path.is_dir() else path.name == WEIGHTS
+        return isfile(path / WEIGHTS) if isdir(path) else path.name == WEIGHTS
     names = x if isinstance(x, Mapping) else getattr(x, "_parameters", {})
     return all(name in names for name in ("W_enc", "W_dec"))
 
@@ -49,13 +50,13 @@ def _read(x: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
     from ..audit.read import state_of
 
     if isinstance(x, str | Path):
-        path = Path(x) / WEIGHTS if Path(x).is_dir() else Path(x)
+        path = Path(x) / WEIGHTS if isdir(x) else Path(x)
         beside = path.parent / CONFIGURATION
         cfg: Any = {}
-        if beside.is_file():
+        if isfile(beside):
             try:
                 cfg = json.loads(beside.read_text())
-            except ValueError as error:
+            except (OSError, ValueError) as error:
                 raise ValueError(f"`model` must have a readable {CONFIGURATION}; got {beside}.") from error
         return state_of(path), _settings(cfg)
     if isinstance(x, Mapping):
