@@ -1,6 +1,7 @@
 """What every section of the report has to do, at sizes of a test."""
 
 import functools
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,6 +10,14 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.validate import claims, drawing, experiment, laboratory
 from superposition.validate.report import full_names
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed():
+    """Close what a test has drawn: Matplotlib warns of more than twenty open figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def _with_data(panel, dataset, ax):

@@ -106,6 +106,7 @@ SLOW = {
     "loss",
     "phases",
     "plot",
+    "sae",
     "explore",
     "predict law",
     "predict sparsification",
@@ -120,7 +121,7 @@ INSTEAD = {
     ("best", "--law"): "--n-features",
     **{
         (command, option): "--p"
-        for command in ("audit", "best", "loss", "predict law")
+        for command in ("audit", "best", "loss", "predict law", "sae")
         for option in ("--p-feature", "--sparsity", "--alpha")
     },
 }
@@ -185,8 +186,7 @@ def stand_ins(monkeypatch, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     certificates.certify([[1]], [0], 0.5, path=tmp_path / "certificate.json")
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
-    latents = {"W_enc": np.ones((2, 3)), "W_dec": np.ones((3, 2)), "b_enc": np.zeros(3), "b_dec": np.zeros(2)}
-    np.savez(tmp_path / "sae.npz", **latents)
+    np.savez(tmp_path / "sae.npz", W_enc=np.eye(2), W_dec=np.eye(2), b_enc=np.zeros(2), b_dec=np.zeros(2))
 
 
 def parsers():

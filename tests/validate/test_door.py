@@ -97,7 +97,7 @@ def test_a_module_of_two_layers_is_taken_for_what_it_computes():
         np.testing.assert_allclose(made.bias, shift, rtol=1e-6)
         found = sp.audit(nn.Sequential(*layers, nn.ReLU()), 0.1, seconds=0, steps=0)
         assert found.loss == pytest.approx(sp.loss((M, made.bias), 0.1).loss, rel=1e-9)
-        with pytest.raises(ValueError, match=r"`model` must compute ReLU\(W_out W_in x \+ b\)"):
+        with pytest.raises(ValueError, match="`model` must compute"):
             sp.Model.of(nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU()))
     with pytest.raises(ValueError, match="`model` must have a known layout"):
         sp.Model.of(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3), nn.Linear(3, 5)))

@@ -36,13 +36,14 @@ FILLED = {
     ("best", "--plot"): "best --n-features 3 --p 0.1 --n-hidden 2 --starts 2 --plot {}/b.png",
     ("loss", "--plot"): "loss {}/model.npz --p 0.1 --plot {}/l.png",
     ("phases", "--plot"): "phases --grid sparsity=[0.5,0.9] importance=[0.5,1] --plot {}/p.png",
+    ("sae", "--plot"): "sae {}/sae.npz --p 0.1 --plot {}/f.png",
     ("plot", "--out"): "plot {}/model.npz --out {}/m.png",
     ("audit", "--html"): "audit {}/model.npz --p 0.1 --starts 2 --html {}/a.html",
     ("interface", "--out"): "interface --out {}/llms.txt",
     ("train", "--out"): TRAIN,
     ("train", "--checkpoint"): TRAIN + " --checkpoint {}/t.npz",
 }
-INPUTS = [("reference", "--store")]  # the file that it names is read
+INPUTS = [("reference", "--store"), ("sae", "--mixing")]  # the file that it names is read
 LONG = [("gallery", "--out")]  # half a minute and more
 ENDLESS = [("atlas", "--make")]  # an hour: what a stopped one ends at is seen in its own tests
 NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superposition-part", "{}.npz", "{}"]
@@ -79,7 +80,10 @@ def planted(folder, seed, names=NAMES):
 
 def modelled(folder):
     np.savez(folder / "model.npz", W_out=np.eye(2), W_in=np.eye(2), b=np.zeros(2))
-    return {folder / "model.npz": (folder / "model.npz").read_bytes()}
+    zero = np.zeros(2)
+    np.savez(folder / "sae.npz", W_enc=np.eye(2), W_dec=np.eye(2), b_enc=zero, b_dec=zero)
+    made = [folder / f"{name}.npz" for name in ("model", "sae")]
+    return {path: path.read_bytes() for path in made}
 
 
 def seen(folder):
@@ -198,7 +202,7 @@ def test_twenty_kills_lose_nothing(key, tmp_path, runner):
     assert own
     planted(tmp_path, 2, INSIDE)
     before = {path: content for path, content in seen(tmp_path).items() if path not in own}
-    assert len(before) == 21
+    assert len(before) == 22
     rng, kills, k = np.random.default_rng(3), 0, 0
     while kills < 20:
         if k % 2 or kills < k // 2:  # or nothing is left to do

@@ -7,8 +7,8 @@ logarithm of the threshold is stored.
 """
 
 import json
-import os
 from collections.abc import Mapping
+from os.path import isdir, isfile  # False for names that no file can have, where `Path` raises
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ ARCHITECTURES = ("standard", "jumprelu")
 def looks_like_autoencoder(x: Any) -> bool:
     """Return whether something is an autoencoder by SAELens' names, in a mapping, an object or a folder."""
     if isinstance(x, str | Path):
-        return os.path.isfile(Path(x) / WEIGHTS) if os.path.isdir(x) else Path(x).name == WEIGHTS
+        path = Path(x)
+        return isfile(path / WEIGHTS) if isdir(path) else path.name == WEIGHTS
     names = x if isinstance(x, Mapping) else getattr(x, "_parameters", {})
     if not all(name in names for name in ("W_enc", "W_dec")):
         return False
@@ -52,13 +53,13 @@ def _read(x: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
     from ..audit.read import state_of
 
     if isinstance(x, str | Path):
-        path = Path(x) / WEIGHTS if os.path.isdir(x) else Path(x)  # of a name that is too long it says no
+        path = Path(x) / WEIGHTS if isdir(x) else Path(x)
         beside = path.parent / CONFIGURATION
         cfg: Any = {}
-        if os.path.isfile(beside):
+        if isfile(beside):
             try:
                 cfg = json.loads(beside.read_text())
-            except ValueError as error:
+            except (OSError, ValueError) as error:
                 raise ValueError(f"`model` must have a readable {CONFIGURATION}; got {beside}.") from error
         return state_of(path), _settings(cfg)
     if isinstance(x, Mapping):
