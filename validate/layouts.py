@@ -13,7 +13,7 @@ import numpy as np
 from ..theory import arguments
 from ..theory.arguments import FloatArray, shown
 
-__all__ = ["LAYOUTS", "Layout", "Weights", "named", "recognise"]
+__all__ = ["LAYOUTS", "Layout", "Weights", "recognise"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from ..theory.arguments import FloatArray
 from ..theory.models import Model
 
-__all__ = ["NETWORKS", "Network", "recognised"]
+__all__ = ["NETWORKS", "Network"]
 
 Arrays = Mapping[str, FloatArray]
 

@@ -149,10 +149,12 @@ def _of_heard(
         more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, parts)
         whole += alone[j] * np.array(more)
         by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
-    c, h, _, _ = lattice(parts, m, a, b, own, independent(p), np.inf, 1.0)
     loss = whole[0] + own * values.moment(2) * (1.0 - none - alone.sum())
     by_ba, corner = whole[1:3].copy(), np.array([[whole[3], whole[4]], [whole[4], whole[5]]])
     sides, block = second[1:].copy(), np.diag(second[0])
+    if m.size < 2:  # all patterns are known, and there is no mass whose period could be chosen
+        return float(loss), by_ba, by_m, corner, sides, block
+    c, h, _, _ = lattice(parts, m, a, b, own, independent(p), np.inf, 1.0)
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)

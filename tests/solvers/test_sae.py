@@ -475,7 +475,7 @@ def test_names_of_phases():
             lambda: Objective(Features(6, 0.2, groups=[PAIR]), np.ones((1, 6)))(
                 Model([[1.0]], hidden="relu", output="identity")
             ),
-            r"`law` must have at most 5 features on that two latents read, .*got 6",
+            r"`law` must have at most 5 features on at once .*got 6",
         ),
         (lambda: Objective(0.1, np.eye(2))(Model(np.eye(2))), r"`sae` must be a Model with .*got Model"),
         (

@@ -2,7 +2,7 @@
 
 from ..layouts import LAYOUTS, Layout, Weights, recognise
 from .models import audit, read
-from .networks import NetworkAudit, audit_network, naive_loss, read_network
+from .networks import NetworkAudit, audit_network, naive_loss
 from .read import state_of
 from .results import COLUMNS, VERDICTS, Audit, Audited
 
@@ -19,7 +19,6 @@ __all__ = [
     "audit_network",
     "naive_loss",
     "read",
-    "read_network",
     "recognise",
     "state_of",
 ]

@@ -53,7 +53,8 @@ def _audit(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from .. import files
-    from ..audit import COLUMNS, audit, read_network, recognise, state_of
+    from ..audit import COLUMNS, audit, recognise, state_of
+    from ..audit.networks import read_network
     from ..door.advice import advice
     from ..tasks import Clock, Task
 

@@ -34,7 +34,7 @@ def looks_like_autoencoder(x: Any) -> bool:
     names = x if isinstance(x, Mapping) else getattr(x, "_parameters", {})
     if not all(name in names for name in ("W_enc", "W_dec")):
         return False
-    first, last = (tuple(names[name].shape) for name in ("W_enc", "W_dec"))
+    first, last = (np.shape(names[name]) for name in ("W_enc", "W_dec"))
     return first == last[::-1]  # a transcoder may have other outputs than inputs
 
 

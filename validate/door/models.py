@@ -111,12 +111,13 @@ def read_models(
         made = Model(_encoder(x, law))
         return f"one matrix: {made}", [made]
     from .. import audit
+    from ..audit.networks import read_network
 
     if layout is None and keys is None and hasattr(x, "state_dict"):
         layers = _of_layers(x)
         if layers is not None:
             return f"two linear layers and a ReLU: {layers}", [layers]
-    network = audit.read_network(x, layout, keys)
+    network = read_network(x, layout, keys)
     if network is not None:
         name, models = network
         return f"{name}: {models[0]}{f', {len(models)} instances' if len(models) > 1 else ''}", models

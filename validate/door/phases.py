@@ -105,7 +105,7 @@ def phases(
         "p": on,
         "importance": importance,
     }
-    values = named("values", values)
+    values, starts = named("values", values), arguments.integer("starts", starts, 1)
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
     if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
         data, certainty = _pair(axes, ticks, fixed)
@@ -113,7 +113,7 @@ def phases(
         settings = {
             "values": values,
             "tied": tied,
-            "starts": arguments.integer("starts", starts, 1),
+            "starts": starts,
             "rng": rng,
         }
         data, certainty = _searched(axes, ticks, fixed, settings, progress)
