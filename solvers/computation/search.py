@@ -21,7 +21,7 @@ from ...theory.computation.rare import bent
 from ...theory.features import Features
 from ...theory.models import Model
 from ..loss.evaluator import Loss
-from ..loss.hidden.network import hidden_means
+from ..loss.hidden.network import hidden_means, means_with_targets
 from ..loss.networks import Networks
 from ..results import Status, frozen, result
 
@@ -97,7 +97,7 @@ class Aim:
         found = hidden_means(model, self.evaluate.law(F), self.target, self.tol)
         by_targets = found.by_targets
         if self.mixing is not None:
-            also = hidden_means(model, self.evaluate.law(F), "identity", self.tol).by_targets
+            also = means_with_targets(model, self.evaluate.law(F), "identity", self.tol)
             by_targets = by_targets + also @ self.mixing.T
         H, T = found.products, by_targets
         if self.bias:

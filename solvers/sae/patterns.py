@@ -9,6 +9,7 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.models import Model
 from ..loss.hidden.layer import FEW, Setting, Unit, _patterns
+from ..loss.hidden.network import units_of
 from ..loss.methods.outputs import Law
 
 __all__ = [
@@ -63,12 +64,7 @@ def listed(features: Features) -> tuple[FloatArray, FloatArray]:
 def setting_and_units(whole: Model, law: Features, tol: float) -> tuple[Setting, list[Unit]]:
     """Return the setting of a law and the latents of a model of its features."""
     setting = Setting.of(Law(law), "identity", tol, 1.0)
-    thresholds = np.zeros(whole.n_hidden) if whole.thresholds is None else whole.thresholds
-    weights = whole.W_in * law.scale
-    units = [
-        Unit(setting, weights[i], float(whole.b_in[i]), float(thresholds[i])) for i in range(whole.n_hidden)
-    ]
-    return setting, units
+    return setting, units_of(whole, setting)
 
 
 def affordable(setting: Setting, rows: FloatArray, units: list[Unit], slopes: bool = False) -> None:

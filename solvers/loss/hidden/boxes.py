@@ -195,6 +195,16 @@ def _none_on(b: FloatArray, t: FloatArray, bends: bool, found: FloatArray) -> No
     found[2] += on2 * z1
 
 
+@shared
+def _gathered(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray) -> None:
+    """Add what `_leaf` wrote, fluxes to the derivatives too."""
+    found[0] += share * out[0]
+    for unit in range(2):
+        found[1 + unit] += share * (out[1 + unit] + out[5 + unit])
+        found[3 + unit] += share * out[5 + unit]
+        by_w[unit, 0] += share * (out[3 + unit] + out[7 + unit])
+
+
 @kernel
 def pair_on(
     table: Table,
@@ -225,13 +235,7 @@ def pair_on(
     if k == 1:
         one, two = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
         _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
-        found[0] += out[0]
-        found[1] += out[1] + out[5]
-        found[2] += out[2] + out[6]
-        found[3] += out[5]
-        found[4] += out[6]
-        by_w[0, 0] += out[3] + out[7]
-        by_w[1, 0] += out[4] + out[8]
+        _gathered(out, 1.0, found, by_w)
         return
     size = table.panels.size + 2
     most = counts.max()
@@ -283,13 +287,7 @@ def pair_on(
         one, two = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
         _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
         share = weight[1]
-        found[0] += share * out[0]
-        found[1] += share * (out[1] + out[5])
-        found[2] += share * (out[2] + out[6])
-        found[3] += share * out[5]
-        found[4] += share * out[6]
-        by_w[0, 0] += share * (out[3] + out[7])
-        by_w[1, 0] += share * (out[4] + out[8])
+        _gathered(out, share, found, by_w)
         for m in range(1, k):
             by_w[0, m] += share * value[m] * (out[1] + out[5])
             by_w[1, m] += share * value[m] * (out[2] + out[6])

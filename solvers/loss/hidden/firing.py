@@ -7,13 +7,10 @@ import numpy as np
 from ....theory.arguments import FloatArray
 from ....theory.kernels import kernel
 from .boxes import by_patterns
-from .layer import _FALL, FEW, MOST, Unit, _all_patterns, _none_and_one
+from .layer import _FALL, MOST, Unit, _all_patterns, _none_and_one
 from .table import Table
 
 __all__ = ["Firing", "firing", "on_in_patterns"]
-
-# Features with discrete values that are taken pattern by pattern.
-MOST_DISCRETE = 12
 
 
 class Firing(NamedTuple):
@@ -74,8 +71,7 @@ def firing(unit: Unit, pairs: bool = False) -> Firing:
     frequencies. Features must be independent.
     """
     setting, heard = unit.setting, unit.heard
-    few = FEW[setting.table.degree >= 0]
-    if heard.size <= few or (setting.law.values.discrete and heard.size <= MOST_DISCRETE):
+    if setting.exact(heard.size, targets=False):
         active, given, given_pairs = _by_all_patterns(unit)
         error = 2.0**-44
     else:

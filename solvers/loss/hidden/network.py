@@ -22,7 +22,16 @@ from ...threads import each
 from ..methods.outputs import Law
 from .layer import Setting, Unit, least_terms, pair_means, unit_means
 
-__all__ = ["ESTIMATES", "TARGETS", "HiddenMeans", "hidden_means", "network_loss", "targets"]
+__all__ = [
+    "ESTIMATES",
+    "TARGETS",
+    "HiddenMeans",
+    "hidden_means",
+    "means_with_targets",
+    "network_loss",
+    "targets",
+    "units_of",
+]
 
 TARGETS = ("identity", "relu", "abs")
 ESTIMATES = {
@@ -94,15 +103,24 @@ def _setting(
     needed(law.values, "law", "transform")
     pairs = model.n_hidden * (model.n_hidden + 1) // 2
     setting = Setting.of(law, name, tol, (budget or WORK * model.n_outputs) / pairs)
-    thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
-    weights = model.W_in * law.scale
-    units = [
-        Unit(setting, weights[i], float(model.b_in[i]), float(thresholds[i])) for i in range(model.n_hidden)
-    ]
+    units = units_of(model, setting)
     least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
     if budget is not None and least > budget:
         raise ValueError(f"`budget` must be at least {least:.3g} terms for this model; got {budget:g}.")
     return setting, units
+
+
+def units_of(model: Model, setting: Setting) -> list[Unit]:
+    """Return the hidden neurons of a model, in units of the values."""
+    thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
+    rows = zip(model.W_in * setting.law.scale, model.b_in, thresholds, strict=True)
+    return [Unit(setting, w, float(b), float(t)) for w, b, t in rows]
+
+
+def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
+    """Return E h_i f(x_j), (n_hidden, n_features), without the means of products."""
+    _, units = _setting(model, law, name, tol, None)
+    return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
 
 
 def hidden_means(
