@@ -17,7 +17,7 @@ from ...theory.arguments import number, shown
 from ...theory.results import result
 from ..annotations import as_annotated
 from ..files import replacing
-from . import check_pentagon
+from . import check_network, check_pentagon
 from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
@@ -37,7 +37,7 @@ class Checked:
 
 @as_annotated
 def check(path: str | Path) -> Checked:
-    """Check a certificate, by ``check.py`` or ``check_pentagon.py``, files that need nothing of this package.
+    """Check a certificate, by a file that needs nothing of this package: ``check.py`` or one beside it.
 
     Parameters
     ----------
@@ -61,18 +61,20 @@ def check(path: str | Path) -> Checked:
         raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))}.")
     try:
         return Checked(True, _proved(path))
-    except (Rejected, check_pentagon.Rejected, OSError) as error:
+    except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
         return Checked(False, str(error))
 
 
 def _proved(path: str | Path) -> str:
     """Return what a certificate proves, by the checker of its kind."""
     with open(path, "rb") as file:
-        pentagon = check_pentagon.KIND.encode() in file.read(check_pentagon.MOST_BYTES)
-    return (check_pentagon.proved if pentagon else proved)(path)
+        content = file.read(check_pentagon.MOST_BYTES)
+    if check_network.KIND.encode() in content:
+        return check_network.proved(path)
+    return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
 
 
-def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+def fraction(name: str, value: Any, most: int | None = None) -> Fraction:
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
     short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
@@ -87,7 +89,7 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {shown(value)}.")
-    return [_fraction(name, one, most) for one in value]
+    return [fraction(name, one, most) for one in value]
 
 
 def _checked(
@@ -98,7 +100,7 @@ def _checked(
     rows, bias, chance = (
         [_fractions("W", row, most) for row in W],
         _fractions("b", b, most),
-        _fraction("p", p),
+        fraction("p", p),
     )
     weight = [Fraction(1)] * len(rows) if importance is None else _fractions("importance", importance)
     characters = sum(len(str(x)) for x in (chance, *bias, *(x for row in rows for x in row)))
@@ -189,7 +191,7 @@ def exact_total(
                     lost -= share * _over_cube(1, bias[i], others)
         total += weight[i] * lost
     overlaps = sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
-    return total + _fraction("penalty", penalty) * overlaps
+    return total + fraction("penalty", penalty) * overlaps
 
 
 @as_annotated
@@ -247,7 +249,7 @@ def certify(
     if isinstance(bound, str) and bound == WIRING:
         limit, name = wiring(n, m, chance), WIRING
     else:
-        limit = _rounded_up(value) if bound is None else _fraction("bound", bound)
+        limit = _rounded_up(value) if bound is None else fraction("bound", bound)
         name = str(limit)
     if not value < limit:
         said = f"above the loss of the rounded model, {float(value):.9g}"
@@ -264,7 +266,7 @@ def certify(
             "n_features": n,
             "n_hidden": m,
             "p": str(chance),
-            "penalty": str(_fraction("penalty", penalty)),
+            "penalty": str(fraction("penalty", penalty)),
         },
     }
     try:
@@ -316,7 +318,7 @@ def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Pa
     """
     m = arguments.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = arguments.integer("n_features", n_features, 2 * m, MOST_FEATURES)
-    chance, generator = _fraction("p", p), arguments.generator("rng", rng)
+    chance, generator = fraction("p", p), arguments.generator("rng", rng)
     if not 0 < chance <= 1:
         raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
     W, b, at = np.zeros((n, m)), np.zeros(n), 0
