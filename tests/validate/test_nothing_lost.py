@@ -299,6 +299,24 @@ def test_a_store_leaves_what_is_not_of_its_sweep(tmp_path, capsys):
     assert mine.read_text(encoding="utf-8") == "mine"
 
 
+def test_arrays_that_are_made_anew_leave_what_is_not_theirs(tmp_path, capsys):
+    command = f"sweep {GRID} --jobs 1 --store {tmp_path}"
+    assert cli.main(command.split()) == 0
+    whole = seen(tmp_path)
+    mine = [tmp_path / "value" / name for name in ("thesis.txt", "c/3-38", "c/0/thesis.txt")]
+    for path in mine:
+        path.write_bytes(b"mine")
+    for name in ("point_state", "point_sum"):  # as if a kill had come before the first point was called done
+        for path in (tmp_path / name / "c").rglob("*"):
+            if path.is_file():
+                path.unlink()
+    assert cli.main(command.split()) == 0
+    assert [path.read_bytes() for path in mine] == [b"mine"] * 3
+    now = seen(tmp_path)
+    for path, content in whole.items():
+        assert now[path] == content or path.name == "zarr.json", path  # which tells of the runs
+
+
 def test_a_store_takes_no_folder_of_somebody_else(tmp_path, capsys):
     grid = {"p": [0.1, 0.2], "ratio": [0.1, 1]}
     with prepared(str(tmp_path), make_plan("theory.rug.sigma", grid, {}, (), None, None)):
