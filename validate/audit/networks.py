@@ -210,5 +210,6 @@ def _check(module: Any, models: list[Model]) -> None:
     wanted = wanted if len(models) > 1 else wanted[:, 0]
     if found.shape != wanted.shape or np.abs(found - wanted).max() > _SINGLE * np.abs(wanted).max():
         raise ValueError(
-            f"`model` must compute what its weights say, {models[0]!r}; got a module of another function."
+            f"`model` must compute what its weights were taken for, {models[0]!r}; got a module with other "
+            "outputs, as of another activation."
         )

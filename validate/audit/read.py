@@ -97,7 +97,8 @@ def _torch(path: Path) -> Any:
             warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
             return _plain(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # a damaged file raises many types
-        raise _refuse(path, f"not of tensors alone, or not whole: {type(error).__name__}") from error
+        why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
+        raise _refuse(path, f"{why}: {type(error).__name__}") from error
 
 
 def _check_heads(path: Path) -> None:

@@ -9,7 +9,7 @@ from .text import Listed, layouts
 # Names of `sp.laws`, which is not imported for `--help`.
 PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
 # Instead of --law.
-_OTHERS = ("sparsity", "p_feature", "alpha", "exactly")
+_OTHERS = ("p_feature", "alpha", "exactly")
 
 
 def add_law(option: Any, sizes: bool = True) -> None:
@@ -39,10 +39,18 @@ def add_layout(option: Any) -> None:
     option("--layout", metavar="LAYOUT", choices=Listed(layouts), help=told)
 
 
-def _from_sparsity(sparsity: list[float] | None) -> list[float]:
+def _from_sparsity(sparsity: Any) -> list[float]:
     from ...theory.arguments import from_sparsity
 
-    return [] if sparsity is None else list(map(float, from_sparsity("sparsity", sparsity)))
+    return [] if sparsity is None else from_sparsity("sparsity", sparsity).ravel().tolist()
+
+
+def chances_of(options: argparse.Namespace) -> list[float]:
+    """Return p from --p or --sparsity, of which one must be given."""
+    if (options.p is None) is (options.sparsity is None):
+        got = "neither" if options.p is None else "both"
+        raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+    return _from_sparsity(options.sparsity) or list(options.p)
 
 
 def _one_or_each(values: list[float]) -> Any:
@@ -86,6 +94,12 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     ]
 
 
+def _one(name: str, values: list[float] | None) -> float | None:
+    if values is not None and len(values) > 1:
+        raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
+    return None if values is None else values[0]
+
+
 def law_of(options: argparse.Namespace) -> Any:
     """Return the one law that the options describe."""
     if options.law is not None:
@@ -94,7 +108,8 @@ def law_of(options: argparse.Namespace) -> Any:
         others = [name for name in _OTHERS if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
-        return laws(options.law, options.n_features, None if options.p is None else options.p[0])
+        given = {name: _one(name, getattr(options, name)) for name in ("p", "sparsity")}
+        return laws(options.law, options.n_features, **given)
     if options.n_features is None:
         raise ValueError("`n-features` must be given, or --law; got neither.")
     return laws_of(options, [options.n_features])[0]
