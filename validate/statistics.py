@@ -107,7 +107,7 @@ class Family:
 
     @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
-        """Return an estimate by one of the functions of this room, at the level of the family."""
+        """Return an estimate by one of the functions of this package, at the level of the family."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 

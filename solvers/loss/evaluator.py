@@ -241,7 +241,7 @@ class Evaluator:
             )
 
     def _heard(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs without the features that none of them hears; derivatives by these follow."""
+        """Leave out the features that have no weight in any output; derivatives by these follow."""
         if not law.independent or "classes" in law.kept:
             return self.sided(law, rows, slopes)
         heard = np.abs(rows.M).max(axis=0) > uniform.NEGLIGIBLE

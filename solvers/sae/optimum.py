@@ -174,7 +174,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
 
 def _absorbed(found: Autoencoder, live: Any, one: int, other: int) -> bool:
-    """Return whether the latent that stands for one feature alone is silent where another is on, too."""
+    """Return whether the latent that stands for one feature alone is off where another is on, too."""
     without = found.fires_without(one, other)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb
         return False

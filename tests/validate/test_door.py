@@ -19,7 +19,7 @@ from superposition.validate.door.best import in_words
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
     "Features", "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
-    "refute", "sweep",
+    "refute", "sae", "sweep",
 )  # fmt: skip
 
 
@@ -40,8 +40,7 @@ def test_each_name_has_help_that_begins_with_an_example(name):
     text = inspect.getdoc(value)
     assert text
     assert len(text.splitlines()) <= 50, "a screen"
-    if name != "Model":
-        assert ">>>" in text[: text.index("Parameters")]
+    assert ">>>" in text[: text.index("Parameters")]
 
 
 def test_ipython_completes_the_names():

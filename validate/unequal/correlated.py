@@ -48,7 +48,7 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @draws
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of words around a circle at the smallest n_hidden; of `run_tables`."""
+    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
@@ -58,7 +58,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @draws
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of words around a circle: best, principal components, trained; of `run_tables`."""
+    """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
     ax.plot(m, at["linear"], "k--", label="principal components")
     for k, decay in enumerate(ds["decay"].values):
@@ -306,7 +306,7 @@ def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> S
 
 
 def show_tables(ds: xr.Dataset) -> Shown:
-    """Say and show what is best for words around a circle."""
+    """Say and show what is best for cyclic features."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
     reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")
