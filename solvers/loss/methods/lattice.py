@@ -3,9 +3,9 @@ r"""Kernels of the exact loss and its gradient for bounded values, by a sum over
 Patterns with at most one other feature that is on and has a weight are integrated piece by piece (`few`):
 they make the atom of the interference and the jumps of its density. For the others, Poisson's formula turns
 the integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the
-right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off above a
-frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on [0, 1],
-and by the jumps of the density and of its derivatives for others.
+right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off
+above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on
+[0, 1], and by the jumps of the density and of its derivatives for others.
 """
 
 import numpy as np

@@ -39,7 +39,7 @@ class Others(NamedTuple):
 
     Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
     - 1. A pattern is a probability and a mask, whose bit k says whether the unit's k-th member is on. If
-    `counted`, `total` features are on. Where all are single, have a weight, and none counts, `alone` has their
+    `counted`, `total` features are on. Where all are single, with a weight, none counting, `alone` has their
     probabilities; else it is empty.
     """
 
