@@ -200,7 +200,7 @@ def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
 
 @as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return a share with its exact interval (Clopper and Pearson); without trials it is anything.
+    """Return a share with its exact interval (Clopper and Pearson); without trials the interval is [0, 1].
 
     Examples
     --------
