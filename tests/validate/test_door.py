@@ -385,6 +385,12 @@ def test_groups_of_encodings_are_in_words():
     assert in_words("single 0, dropped 1") == "single 0, dropped 1"
 
 
+def test_a_source_may_be_named_by_its_author():
+    assert sp.claims("cowsik", wrong=True).rows == sp.claims("cowsik2024", wrong=True).rows
+    with pytest.raises(ValueError, match="`source` must be one of .*; got ''"):
+        sp.claims("")
+
+
 def test_a_few_points_of_a_phenomenon_are_printed():
     ratios = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
     text = str(sp.predict("rug", p=0.05, ratio=ratios))

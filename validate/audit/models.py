@@ -246,7 +246,7 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
         structure=named_groups(one.W_in.T) if n <= _STRUCTURE else "",
         gradient_norm=slope,
         end_loss=end,
-        verdict="not asked",
+        verdict="not tried",
         law=law,
     )
 

@@ -16,26 +16,36 @@ def add_law(option: Any, sizes: bool = True) -> None:
     """Add the options of a law of the data; with `sizes` also the number of features."""
     if sizes:
         option("--n-features", type=int, help="number of features")
-        option("--law", choices=PRESETS, help="a law of public models instead")
-    several = "" if sizes else ": one, or one an instance"
-    option("--p", type=float, nargs="+", help=f"probability that a feature is on{several}")
+        option("--law", choices=PRESETS, help="data of public models, instead of --p and the like")
+    several = "" if sizes else ": one, or one for each model in the file"
+    option("--p", type=float, nargs="+", help=f"probability p that a feature is on{several}")
     option("--sparsity", type=float, nargs="+", help="instead of --p: S = 1 - p")
-    option("--p-feature", type=float, nargs="+", help="instead of --p: one for each feature")
+    option("--p-feature", type=float, nargs="+", help="instead of --p: one p for each feature")
     option(
         "--alpha",
         type=float,
-        help="instead of --p: p_i falls as i^-ALPHA, one feature on on average",
+        help="instead of --p: p_i falls as i^-ALPHA, with one feature on on average",
     )
-    option("--exactly", type=int, help="so many features on; without --p all are alike")
-    option("--values", default="uniform", help="law of the values of features that are on (default: uniform)")
-    option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
-    importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
+    option("--exactly", type=int, help="condition on exactly this many features on; --p may be left out")
+    option(
+        "--values",
+        default="uniform",
+        help="distribution of the value of a feature that is on (default: uniform)",
+    )
+    option(
+        "--scale",
+        type=float,
+        nargs="+",
+        default=[1.0],
+        help="scale of the values: one, or one for each feature",
+    )
+    importance = "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)"
     option("--importance", nargs="+", default=["1"], help=importance)
 
 
 def add_layout(option: Any) -> None:
     """Add the option that says how a file of weights is laid out."""
-    told = "which one, where shapes leave several; a wrong name lists all"
+    told = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
     option("--layout", metavar="LAYOUT", choices=Listed(layouts), help=told)
 
 

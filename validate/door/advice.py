@@ -179,7 +179,7 @@ def advice(one: Audited) -> str:
         "above the best known": f"Train again from other starts: this one is stuck, {_percent(above)} above "
         "the best known of its size; longer training will not help.",
         "stays, not searched": "It stays where it is. No better one was searched: give seconds.",
-        "not asked": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
+        "not tried": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
     }[one.verdict]
 
 
