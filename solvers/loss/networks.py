@@ -39,7 +39,7 @@ class Networks(Evaluator):
     def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
         """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
         if model.output != "identity":
-            rule = "a linear output ('identity') where hidden neurons bend or targets are not the features"
+            rule = "a linear output ('identity') unless hidden neurons are linear and targets the features"
             raise ValueError(f"`model` must have {rule}; got {model!r}.")
         if rows is not None:
             raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")

@@ -125,7 +125,7 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     Raises
     ------
     ValueError
-        If the model has linear latents or an output that bends, shapes do not fit, or the law is not covered.
+        If the model has linear latents or a nonlinear output, shapes do not fit, or the law is not covered.
 
     Examples
     --------

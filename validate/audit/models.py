@@ -348,8 +348,8 @@ def audit(
     Parameters
     ----------
     model : torch.nn.Module, mapping, path, Weights or sequence of Weights
-        A module, a state dict of tensors or arrays, or a file of one: .npz, .safetensors, or PyTorch's of
-        tensors alone. Layouts of public code are recognised by names and shapes, see `LAYOUTS`. Pass your
+        A module, a state dict of tensors or arrays, or a file of one: .npz, .safetensors, or a PyTorch file
+        of a state dict. Layouts of public code are recognised by names and shapes, see `LAYOUTS`. Pass your
         own arrays as `Weights`.
     law : float, Features or sequence of these
         The data it is meant for: the probability that a feature is on, values then uniform on [0, 1], or any
@@ -376,7 +376,7 @@ def audit(
     reached : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional
-        Called with a line of text after each descent of a search.
+        Called with a line of text as the search and the descent from each model proceed.
 
     Returns
     -------
@@ -438,6 +438,8 @@ def audit(
     for (_, _, own, _), group in groups.items():
         known = _known([one for _, one in group], own, starts, seconds, generator, progress)
         for k, one in group:
+            if steps:
+                progress(f"descent from the weights of model {k}")
             measured[k] = _measured(k, one, own, known, steps, generator), known
             reached(k)
     return Audit(layout=name, models=tuple(_judged(*pair) for pair in (measured[k] for k in models)))

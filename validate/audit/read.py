@@ -141,7 +141,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
     Parameters
     ----------
     model : path, mapping or torch.nn.Module
-        A file (.npz, .safetensors, or PyTorch's with tensors alone), a state dict of tensors or arrays, or
+        A file (.npz, .safetensors, or a PyTorch file of a state dict), a state dict of tensors or arrays, or
         anything with a method ``state_dict``.
 
     Returns

@@ -22,7 +22,7 @@ def add(add_command: Add) -> None:
         "superposition audit model.safetensors --p 0.05 --html model.html",
         _audit,
     ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
     add_law(option, sizes=False)
     add_layout(option)
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
@@ -135,7 +135,7 @@ def _shown(value: Any) -> str:
 
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
-    """Print what networks with hidden neurons that bend are worth beside the naive solution."""
+    """Compare networks with nonlinear hidden neurons with the naive solution."""
     from ..audit import audit_network
 
     picked = list(range(len(models))) if options.instances is None else options.instances

@@ -30,7 +30,7 @@ def add(add_command: Add) -> None:
     option = add_command(
         "loss", "print the exact expected loss of a model", "superposition loss best.npz --p 0.05", _loss
     ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
     add_law(option, sizes=False)
     option("--instance", type=int, help="which model, from 0, where there are several")
     add_layout(option)
@@ -73,7 +73,7 @@ def add(add_command: Add) -> None:
     option = add_command(
         "plot", "draw a model from a file", "superposition plot best.npz --out best.png", _plot
     ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
     option("--instance", type=int, help="which model, from 0, where there are several")
     add_layout(option)
     option("--out", metavar="FILE", required=True, help=_PICTURE)

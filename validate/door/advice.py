@@ -73,7 +73,7 @@ def audit(
     Raises
     ------
     ValueError
-        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with hidden neurons that bend
+        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden neurons
         and linear outputs, or law and model do not fit.
     """
     said, models = read_models(model, law, layout=layout, keys=keys)
