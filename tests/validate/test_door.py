@@ -387,7 +387,7 @@ def test_groups_of_encodings_are_in_words():
 
 def test_a_source_may_be_named_by_its_author():
     assert sp.claims("cowsik", wrong=True).rows == sp.claims("cowsik2024", wrong=True).rows
-    with pytest.raises(ValueError, match="`source` must be one of .*; got ''"):
+    with pytest.raises(ValueError, match=r"`source` must be one of .*; got ''"):
         sp.claims("")
 
 
