@@ -1,4 +1,4 @@
-"""The experiments of all rooms by name, and the lab that runs each once and keeps what came out."""
+"""The experiments of all packages by name, and the lab that runs each once and keeps what came out."""
 
 import functools
 import hashlib

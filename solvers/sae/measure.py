@@ -91,7 +91,7 @@ class Autoencoder:
     def absorbed(self, parent: int, child: int) -> float:
         """Return how much less often the parent's latent is on where its child is on than where it is off.
 
-        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is silent exactly where the
+        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
         child's fires. nan if no latent stands for the parent.
         """
         latent = int(self.match[arguments.integer("parent", parent, 0, self.p.size - 1)])
@@ -125,7 +125,7 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     Raises
     ------
     ValueError
-        If the model has linear latents or an output that bends, shapes do not fit, or the law is not covered.
+        If the model has linear latents or a nonlinear output, shapes do not fit, or the law is not covered.
 
     Examples
     --------

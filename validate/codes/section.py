@@ -100,7 +100,7 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
                 rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
     text = (
         f"{_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of one model "
-        "of two features and one neuron. What that has is computed without training: it does not depend on "
+        "of two features and one neuron. Its properties are computed without training and do not depend on "
         "n_features."
     )
     title = "Figs. 4-7: does symmetry emerge as models grow?"
@@ -164,7 +164,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
     many = ", ".join(str(n) for n in hessian["n_features"].values)
     title = "The rug is a saddle: least curvature of the exact loss"
     caption = (
-        "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. Dashed: "
+        "Minus the curvature in units of p, for steps of unit length on matrices of the rug's rank. Dashed: "
         "the rate at which interference becomes normal."
     )
     figure = Figure("curvature", title, caption, hessian, runs.plot_curvature, size=(5.2, 3.6))
