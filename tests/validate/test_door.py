@@ -17,8 +17,8 @@ from superposition.validate import cli, door
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
-    "Features", "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
-    "refute", "sweep",
+    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
+    "predict", "refute", "sae", "sweep",
 )  # fmt: skip
 
 

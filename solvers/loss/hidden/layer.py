@@ -223,7 +223,7 @@ class Unit:
 
     def _chosen(self) -> float:
         law, w = self.setting.law, self.w[self.heard]
-        start = abs(self.b) + self.t
+        start = abs(self.b - self.t)  # z 1(z > t) = (z - t)_+ + t 1(z > t): how far z is from the threshold
         low, high = law.values.support
         reach = (
             np.sum(np.maximum(np.maximum(w * low, w * high), 0.0))
