@@ -8,6 +8,6 @@ from .objective import Objective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
-    "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective", "ObjectiveValue", "PairFloor",
-    "best_autoencoder", "best_pair", "ceiling", "folded", "measure", "phase",
+    "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective", "ObjectiveValue",
+    "PairFloor", "best_autoencoder", "best_pair", "ceiling", "folded", "measure", "phase",
 ]  # fmt: skip

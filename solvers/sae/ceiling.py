@@ -4,9 +4,9 @@ One-step decoders read :math:`z = W a`, one latent a feature. `dictionary` has t
 as W and the dictionary as decoder. `linear` has the rows of the linear regression of x on a,
 :math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance, each scaled to
 :math:`w_i \varphi_i = 1`: for independent features and normal interference, no direction tells better whether
-the feature is on. Its decoder is the linear regression of a on the latents. Both have JumpReLU thresholds, a common one
-or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i where the
-latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
+the feature is on. Its decoder is the linear regression of a on the latents. Both have JumpReLU thresholds, a
+common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i
+where the latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ __all__ = ["DECODERS", "Ceiling", "ceiling"]
 
 THRESHOLDS = ("common threshold", "thresholds for F1", "thresholds for error")
 DECODERS = (*(f"{one}, {kind}" for one in ("dictionary", "linear") for kind in THRESHOLDS), "pursuit")
-EXACT = 4  # features up to which decoders are evaluated without samples; 10 of binary values
+EXACT, EXACT_ATOMS = 4, 10  # features up to which decoders are evaluated without samples; of atoms alone
 MOST = 2048  # features
 BATCHES = 20  # whose spread gives the standard errors
 CUTS = 200  # places at most at which the threshold of a latent may be, between the samples that fix it
@@ -124,14 +124,15 @@ def ceiling(
         raise ValueError(f"`mixing` must have at most {MOST} columns; got {n}.")
     features = as_features(law, n)
     on = float(features.on_probability().sum())
-    asked = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n) if l0 is None else np.atleast_1d(l0)
-    asked = arguments.vector("l0", asked)
+    usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
+    asked = arguments.vector("l0", usual if l0 is None else np.atleast_1d(l0))
     arguments.real("l0", asked, 0.0, float(n), brackets="()")
     samples = arguments.integer("samples", samples, 10 * BATCHES)
     arguments.fits("samples", samples, 6.0 * samples * n)
     draw = arguments.generator("rng", rng)
     known, fresh = (features.sample(samples, draw) for _ in range(2))
-    exact = n <= (10 if features.values.discrete else EXACT) and not any(v == 0.0 for v, _ in features.values.atoms)
+    values = features.values
+    exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
     spread = float(np.trace(phi @ features.covariance() @ phi.T))
     count = asked.size
     found, models = np.zeros((len(DECODERS), count, 6)), []
@@ -203,9 +204,7 @@ def _own(z: FloatArray, x: FloatArray, phi: FloatArray, asked: FloatArray) -> tu
         score = 2.0 * np.cumsum(on)[places - 1] / (places + on.sum())
         # Of regressions on those above: k mean^2 + covariance^2/variance, from centred sums.
         u = read - read.mean()
-        first, second, cross, square = (
-            np.cumsum(one)[places - 1] for one in (values, u, u * values, u * u)
-        )
+        first, second, cross, square = (np.cumsum(one)[places - 1] for one in (values, u, u * values, u * u))
         left = np.maximum(square - second**2 / places, 0.0)
         slope = np.maximum(cross - second * first / places, 0.0)
         better = np.divide(slope**2, left, out=np.zeros(left.size), where=left > 1e-9 * square)
@@ -221,7 +220,7 @@ def _own(z: FloatArray, x: FloatArray, phi: FloatArray, asked: FloatArray) -> tu
 
 
 def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
-    """Return the choice of a column in each row that is worth most in all, with rates that sum to `asked` at most.
+    """Return a column for each row, worth most in all with rates that sum to `asked` at most.
 
     A row's choice has the largest worth minus a price times its rate; at the last price some rows have two.
     """
@@ -299,7 +298,7 @@ def _sampled(sae: Model, phi: FloatArray, x: FloatArray, W: FloatArray, z: Float
 
 
 def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
-    """Return L0, mean F1 and mean square, and their standard errors: F1's by leaving out one batch in turn."""
+    """Return L0, mean F1 and mean square, and their standard errors: F1's by leaving out each batch."""
     batches = np.array_split(np.arange(len(squares)), BATCHES)
     hits, fired, there = (
         np.array([one[at].sum(axis=0) for at in batches], float) for one in (fires & on, fires, on)
@@ -310,9 +309,9 @@ def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
         return float(np.mean(2.0 * hits[total > 0.0] / total[total > 0.0])) if np.any(total > 0.0) else np.nan
 
     whole = f1(*(one.sum(axis=0) for one in (hits, fired, there)))
-    without = np.array([
-        f1(*(one.sum(axis=0) - one[k] for one in (hits, fired, there))) for k in range(BATCHES)
-    ])
+    without = np.array(
+        [f1(*(one.sum(axis=0) - one[k] for one in (hits, fired, there))) for k in range(BATCHES)]
+    )
     f1_error = np.sqrt((BATCHES - 1) * np.mean((without - without.mean()) ** 2))
     counts = fires.sum(axis=1)
     root = np.sqrt(len(squares))
@@ -323,7 +322,7 @@ def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
 
 
 def _pursuit(phi: FloatArray, known: FloatArray, fresh: FloatArray, asked: FloatArray) -> FloatArray:
-    """Return the same of matching pursuit, which stops where no atom has an inner product above a threshold."""
+    """Return the same of matching pursuit, which stops where no inner product is above a threshold."""
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
     _, least, new, _ = _path(phi, known, steps)
     flat = np.where(new, least, -1.0).ravel()
@@ -340,7 +339,7 @@ def _pursuit(phi: FloatArray, known: FloatArray, fresh: FloatArray, asked: Float
 
 
 def _path(phi: FloatArray, x: FloatArray, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
-    """Return the atoms that pursuit takes, their inner products' running least, which are new, and what is left.
+    """Return the atoms that pursuit takes, the running least inner product, which are new, and what is left.
 
     With unit atoms the residual r becomes r - (d r) d for the atom of largest d r. What is left has an entry
     more: the square before the first step.

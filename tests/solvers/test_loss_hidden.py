@@ -725,7 +725,7 @@ def test_thresholds_are_checked_by_the_model():
 
 
 def test_a_neuron_that_hardly_moves_at_its_threshold():
-    """z 1(z > t) is (z - t)_+ + t 1(z > t), from the same weights a million times as large."""
+    """The neuron z 1(z > t) is (z - t)_+ + t 1(z > t), from the same weights a million times as large."""
     W, small, t = np.random.default_rng(5).normal(size=(2, 7)), 1e-6, 0.65
     given = {"b_in": t - 0.1 * small, "hidden": "jumprelu", "thresholds": t, "output": "identity"}
     law = Law(Features(7, 0.2))

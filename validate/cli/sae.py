@@ -13,8 +13,8 @@ _NAMES = (
 )  # fmt: skip
 
 _REACHED = (
-    "decoders", "asked", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance", "exact",
-    "samples", "certainty",
+    "decoders", "asked", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
+    "exact", "samples", "certainty",
 )  # fmt: skip
 
 

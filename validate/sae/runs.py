@@ -23,7 +23,7 @@ LEAST, MOST = 1e-3, 1e3
 
 def _law(parent: float, child: float, both: float) -> Features:
     """Return two binary features with given probabilities of one alone, the other, and both."""
-    chances = [1.0 - parent - child - both, parent, child, both]
+    chances = [max(1.0 - parent - child - both, 0.0), parent, child, both]
     return Features(2, 0.5, "binary", groups=[([0, 1], [[0, 0], [1, 0], [0, 1], [1, 1]], chances)])
 
 
@@ -84,9 +84,7 @@ def run_hedging(
 
 def _absorbs(alone: float, together: float, l1: float) -> float:
     """Return the objective of a pair that tilts, less that of one in which one atom stands for both."""
-    return (
-        theory.tilted_pair(alone, together, l1)[1] - theory.absorbing_pair(alone, alone, together, l1)[1]
-    )
+    return theory.tilted_pair(alone, together, l1)[1] - theory.absorbing_pair(alone, alone, together, l1)[1]
 
 
 @as_annotated

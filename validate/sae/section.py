@@ -13,9 +13,10 @@ __all__ = ["SECTION", "plot_hedging", "plot_pairs", "plot_reached"]
 TEXT = r"""
 Does the objective of a sparse autoencoder want the true features? Here the features are known, binary and in
 orthonormal directions, the objective is the squared error plus an l1 penalty, without decoder bias, and its
-expectation is exact, so that the optimum is compared with closed forms and not a run with a run. One latent on
-a parent and its child mixes them. Two latents on two features that are alike tilt towards each other, or one
-of them stands for both features. And decoders that know features and dictionary say what a score is worth.
+expectation is exact, so that the optimum is compared with closed forms and not a run with a run. One latent
+on a parent and its child mixes them. Two latents on two features that are alike tilt towards each other, or
+one of them stands for both features. And decoders that know features and dictionary say what a score is
+worth.
 """
 
 
@@ -57,10 +58,11 @@ def _show_hedging(ds: xr.Dataset) -> Shown:
     text = (
         f"A parent is on alone with probability {ds.attrs['parent']:g}, with its child with those of the "
         "figure. One latent is at an angle from the parent that solves a quartic: the slope of the objective "
-        "at the parent's direction is negative for every penalty, so that the best latent always mixes. On this "
-        f"grid the angle is between {least:.3g} and {most:.3g} degrees; where the penalty rises it changes by "
-        f"{span(ds['angle'].diff('l1'), '.2g')} degrees from place to place. The best of {ds.attrs['starts']} starts, encoder, decoder and bias free, is within {off:.1g} degrees of "
-        f"it, and its objective within {float(np.abs(ds['excess']).max()):.0e} of the one in closed form."
+        "at the parent's direction is negative for every penalty, so that the best latent always mixes. On "
+        f"this grid the angle is between {least:.3g} and {most:.3g} degrees; from one penalty to the next it "
+        f"rises by {span(ds['angle'].diff('l1'), '.2g')} degrees. The best of {ds.attrs['starts']} starts, "
+        f"encoder, decoder and bias free, is within {off:.1g} degrees of it, and its objective "
+        f"within {float(np.abs(ds['excess']).max()):.0e} of the one in closed form."
     )
     caption = "Lines: closed form. Dots: the best of a search over all weights and the latent's bias."
     return Shown(text, [Figure("hedging", "One latent has to hedge", caption, ds, plot_hedging)])
@@ -78,8 +80,8 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
         "first latent is off where both are on. At every place the better of the two lies "
         f"{'between' if inside else 'NOT between'} the bounds of a branch and bound over both angles and all "
         f"encoders (gap {ds.attrs['gap']:g}). Searches end within {off:.0e} of it, and in the phase that the "
-        f"closed forms say at {int(agree.sum())} of {agree.size} places. The true dictionary is optimal at none: "
-        f"its objective is at least {above:.2g} of the best one above it."
+        f"closed forms say at {int(agree.sum())} of {agree.size} places. The true dictionary is optimal at "
+        f"none: its objective is at least {above:.2g} of the best one above it."
     )
     table = Table.formatted(
         "Objectives over that of rebuilding nothing",
@@ -97,8 +99,8 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
         "The floor is that of all encoders; rounding is left out of account.",
     )
     caption = (
-        "Markers: the best autoencoder found; a cosine below 0.02 with the other feature counts as recovered. "
-        "Line: where the two closed forms are equal."
+        "Markers: the best autoencoder found; a cosine below 0.02 with the other feature counts as "
+        "recovered. Line: where the two closed forms are equal."
     )
     figure = Figure("pairs", "Two latents tilt, or one stands for both", caption, ds, plot_pairs)
     return Shown(
