@@ -32,8 +32,8 @@ def s1(quick: bool) -> Evidence:
     cross = next(one for one in expression.free_symbols if str(one) == "m_12")
     return evidence(
         "Their features: on with probability 0.25 and 0.2, values of 1, l1 strength 0.001, a decoder bias. "
-        "The error then needs the covariance, which is diagonal. The bias decides: without one the best latent "
-        f"is {mixed:.1f} degrees from the first feature, though the features are independent.",
+        "The error then needs the covariance, which is diagonal. The bias decides: without one the best "
+        f"latent is {mixed:.1f} degrees from the first feature, though the features are independent.",
         symbolic("printed", "tan of twice the angle, without covariance", expression.subs(cross, 0)),
         numeric(
             "printed",
@@ -103,7 +103,8 @@ def s3(quick: bool) -> Evidence:
         "Binary values, an l1 penalty: the dictionary that absorbs is the best of all autoencoders (page "
         "sae). Without a penalty the true dictionary has no error. Where values vary absorption comes by "
         f"degrees: for uniform values and an L0 penalty up to {never:.4f} no code with one latent for both "
-        f"features beats the true dictionary; above {always:.4f} one beats every dictionary that rebuilds both.",
+        f"features beats the true dictionary; above {always:.4f} one beats every dictionary that "
+        "rebuilds both.",
         numeric(
             "printed",
             f"least that absorbing saves, at {len(saved)} places of a binary hierarchy",

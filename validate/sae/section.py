@@ -150,8 +150,8 @@ SECTION = Section(
         ),
     },
     [
-        Topic("hedging", ["hedging"], _show_hedging),
-        Topic("pairs", ["pairs"], _show_pairs),
+        Topic("hedging", ["hedging"], _show_hedging, claims=["S1", "S2"]),
+        Topic("pairs", ["pairs"], _show_pairs, claims=["S3"]),
         Topic("reached", ["reached"], _show_reached),
     ],
 )
