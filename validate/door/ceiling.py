@@ -27,6 +27,7 @@ _TITLES = {
     "mse": "squared error",
     "explained_variance": "explained variance",
 }
+_DASHES = {"dictionary": ":", "linear": "-.", "logistic": "-", "pursuit": "--"}
 
 
 @entry
@@ -46,8 +47,8 @@ def ceiling(
     >>> print(ceiling(Features(3, 0.1), [np.cos(angles), np.sin(angles)], l0=[0.2, 0.3]))
     3 features in 2 dimensions, 0.3 on; F1 is the mean over features
     L0     F1, one step      error, one step   F1, pursuit       error, pursuit
-    0.2    0.6793            0.01151           0.771 ± 0.006     0.00389 ± 0.0002
-    0.3    0.6891            0.007882          0.947 ± 0.003     0.00039 ± 5e-05
+    0.2    0.7767            0.006221          0.771 ± 0.006     0.00389 ± 0.0002
+    0.3    0.8431            0.00412           0.947 ± 0.003     0.00039 ± 5e-05
 
     Parameters
     ----------
@@ -127,9 +128,9 @@ def draw_ceiling(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     arguments.choice("what", what, tuple(_TITLES))
     for k, name in enumerate(data["decoder"].values):
         at = data.sel(decoder=name)
-        dashed = ":" if str(name).startswith("dictionary") else "--" if name == "pursuit" else "-"
+        family, color = str(name).partition(",")[0], COLOURS[k % 3] if "," in str(name) else "black"
         bars = at[f"{what}_error"] if f"{what}_error" in data else None
-        ax.errorbar(at["l0"], at[what], bars, fmt="." + dashed, color=COLOURS[k], ms=4, label=str(name))
+        ax.errorbar(at["l0"], at[what], bars, fmt="." + _DASHES[family], color=color, ms=4, label=str(name))
     ax.set(xlabel="expected L0", ylabel=_TITLES[what])
     ax.legend(fontsize=7)
     return ax

@@ -59,7 +59,7 @@ def run_hedging(
 
     Examples
     --------
-    >>> ds = run_hedging([0.2], [0.05], starts=4)
+    >>> ds = run_hedging([0.2], [0.05])
     >>> bool(abs(ds["found"] - ds["angle"]) < 1e-3)
     True
     """
@@ -123,7 +123,7 @@ def run_pairs(
 
     Examples
     --------
-    >>> ds = run_pairs([1.0], [0.2, 5.0], 0.05, starts=2)
+    >>> ds = run_pairs([1.0], [0.5, 2.0])
     >>> ds["phase"].values.ravel().tolist()
     ['hedges', 'absorbs']
     """

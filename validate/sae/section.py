@@ -18,6 +18,7 @@ on a parent and its child mixes them. Two latents on two features that are alike
 one of them stands for both features. And decoders that know features and dictionary say what a score is
 worth.
 """
+DASHES = {"dictionary": ":", "linear": "-.", "logistic": "-", "pursuit": "--"}
 
 
 @draws
@@ -47,8 +48,9 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw F1 against L0 for decoders that know the dictionary; of `run_reached`."""
     for k, name in enumerate(ds["decoder"].values):
         at = ds.sel(decoder=name)
-        style = ":" if str(name).startswith("dictionary") else "--" if name == "pursuit" else "-"
-        ax.errorbar(at["l0"], at["f1"], at["f1_error"], fmt="." + style, color=f"C{k}", label=str(name))
+        color = f"C{1 + k % 3}" if "," in str(name) else "C0"
+        style = "." + DASHES[str(name).partition(",")[0]]
+        ax.errorbar(at["l0"], at["f1"], at["f1_error"], fmt=style, color=color, label=str(name))
     return finished(ax, xlabel="expected L0", ylabel="F1, mean over features")
 
 
