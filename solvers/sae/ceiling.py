@@ -2,10 +2,10 @@ r"""What known features and their dictionary allow: error and F1 at each L0, of 
 
 One-step decoders read :math:`z = W a`, one latent a feature. `dictionary` has the transpose of the dictionary
 as W and the dictionary as decoder. `linear` has the rows of the linear regression of x on a,
-:math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance: for independent features and
-normal interference, no direction tells better whether the feature is on. `logistic` has the rows of logistic
-regressions of that on a, which are better where few features are on. Their decoder is the linear regression of
-a on the latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a common one or
+:math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance: for independent features
+and normal interference, no direction tells better whether the feature is on. `logistic` has the rows of
+logistic regressions of that on a, which are better where few features are on. Their decoder is the linear
+regression of a on the latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a common one or
 one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i where the
 latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
 """
@@ -184,8 +184,8 @@ def _whitening(features: Features, phi: FloatArray) -> FloatArray:
 def _logistic(features: Features, phi: FloatArray, x: FloatArray) -> FloatArray:
     """Return rows of logistic regressions, each of whether a feature is on, on the activations.
 
-    In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of normal
-    classes: where a feature is on in few samples, that is what is left.
+    In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of
+    normal classes: where a feature is on in few samples, that is what is left.
     """
     white = _whitening(features, phi)
     u, on, (count, n), rank = x @ (phi.T @ white), x != 0.0, x.shape, white.shape[1]
