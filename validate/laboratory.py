@@ -30,7 +30,7 @@ __all__ = [
 
 PHENOMENA = (
     "rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu", "unequal",
-    "computation",
+    "computation", "sae",
 )  # fmt: skip
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 

@@ -53,6 +53,8 @@ class Networks(Evaluator):
                 model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
             )
         losses, errors, slopes, slope_error, method = found
+        if slopes is not None and model.tied:
+            slopes["W_in"] = frozen(slopes["W_in"] + slopes.pop("W_out").T)
         losses = np.maximum(losses, 0.0)
         mean, error = float(np.mean(importance * losses)), float(np.mean(importance * errors))
         slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None

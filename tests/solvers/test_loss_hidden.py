@@ -722,3 +722,15 @@ def test_laws_without_what_is_needed_are_refused_by_name():
 def test_thresholds_are_checked_by_the_model():
     with pytest.raises(ValueError, match=r"`thresholds` must .*0.*; got -0\.1"):
         replace(TWO, hidden="jumprelu", thresholds=[-0.1, 0.0])
+
+
+def test_a_neuron_that_hardly_moves_at_its_threshold():
+    """The neuron z 1(z > t) is (z - t)_+ + t 1(z > t), from the same weights a million times as large."""
+    W, small, t = np.random.default_rng(5).normal(size=(2, 7)), 1e-6, 0.65
+    given = {"b_in": t - 0.1 * small, "hidden": "jumprelu", "thresholds": t, "output": "identity"}
+    law = Law(Features(7, 0.2))
+    near = hidden_means(Model(small * W, **given), law, tol=1e-6)
+    plain = hidden_means(Model(W, b_in=-0.1, hidden="relu", output="identity"), law, tol=1e-6)
+    assert near.active == pytest.approx(plain.active, abs=1e-5)
+    assert near.mean == pytest.approx(small * plain.mean + t * plain.active, abs=1e-5)
+    assert np.all(np.abs(near.mean - small * plain.mean - t * plain.active) <= near.unit_errors)

@@ -440,8 +440,8 @@ FREE = {
     ("atlas", "name"), ("claims", "--id"), ("experiment", "name"), ("experiment", "settings"),
     ("reference", "names"), ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
     ("sweep", "--together"),
-    *((name, "--values") for name in ("best", "loss", "audit", "predict law", "sae")),
-    *((name, "--importance") for name in ("best", "loss", "audit", "predict law", "sae")),
+    *((name, "--values") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
+    *((name, "--importance") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
 }  # fmt: skip
 PLACES = {"FILE", "FOLDER", "ADDRESS", "NAME=VALUE", "NAME=ARRAY", "NAME=LIST"}
 

@@ -18,8 +18,8 @@ from superposition.validate.door.best import in_words
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
-    "Features", "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
-    "refute", "sae", "sweep",
+    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
+    "predict", "refute", "sae", "sweep",
 )  # fmt: skip
 
 

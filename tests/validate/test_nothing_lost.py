@@ -37,6 +37,7 @@ FILLED = {
     ("loss", "--plot"): "loss {}/model.npz --p 0.1 --plot {}/l.png",
     ("phases", "--plot"): "phases --grid sparsity=[0.5,0.9] importance=[0.5,1] --plot {}/p.png",
     ("sae", "--plot"): "sae {}/sae.npz --p 0.1 --plot {}/f.png",
+    ("ceiling", "--plot"): "ceiling {}/phi.npz --p 0.1 --samples 200 --plot {}/c.png",
     ("plot", "--out"): "plot {}/model.npz --out {}/m.png",
     ("audit", "--html"): "audit {}/model.npz --p 0.1 --starts 2 --html {}/a.html",
     ("interface", "--out"): "interface --out {}/llms.txt",
@@ -82,7 +83,8 @@ def modelled(folder):
     np.savez(folder / "model.npz", W_out=np.eye(2), W_in=np.eye(2), b=np.zeros(2))
     zero = np.zeros(2)
     np.savez(folder / "sae.npz", W_enc=np.eye(2), W_dec=np.eye(2), b_enc=zero, b_dec=zero)
-    made = [folder / f"{name}.npz" for name in ("model", "sae")]
+    np.savez(folder / "phi.npz", phi=np.eye(2))
+    made = [folder / f"{name}.npz" for name in ("model", "sae", "phi")]
     return {path: path.read_bytes() for path in made}
 
 

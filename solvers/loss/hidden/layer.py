@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,8 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
 
     Groups join one after the other; patterns that cannot reach `exactly` are left out on the way.
     """
+    if "patterns" in law.kept:
+        return cast(tuple[FloatArray, FloatArray], law.kept["patterns"])
     features, wanted = law.features, law.features.exactly
     most = law.n if law.values.discrete or law.values == "normal" else FEW[bool(law.values.pieces)]
     on, chances = np.zeros((1, law.n)), np.ones(1)
@@ -137,7 +139,8 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
     if highest > most:
         rule = f"at most {most} features on at once where they are not independent, for {law.values!r} values"
         raise ValueError(f"`law` must have {rule}; got {highest}.")
-    return on, chances / chances.sum()
+    law.kept["patterns"] = on, chances / chances.sum()
+    return cast(tuple[FloatArray, FloatArray], law.kept["patterns"])
 
 
 def _half(values: Values) -> Values:
@@ -157,6 +160,13 @@ def _taper(count: int) -> FloatArray:
     """
     x = (np.arange(count) / count - 0.2) / 0.8
     return np.asarray(0.5 * erfc(4.0 * (2.0 * x - 1.0)))
+
+
+def _others(n: int, some: IntArray) -> IntArray:
+    """Return the indices below n that are not among some; quicker than NumPy's of sets, on few."""
+    left = np.full(n, True)
+    left[some] = False
+    return np.flatnonzero(left)
 
 
 def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
@@ -213,7 +223,7 @@ class Unit:
 
     def _chosen(self) -> float:
         law, w = self.setting.law, self.w[self.heard]
-        start = abs(self.b) + self.t
+        start = abs(self.b - self.t)  # z 1(z > t) = (z - t)_+ + t 1(z > t): how far z is from the threshold
         low, high = law.values.support
         reach = (
             np.sum(np.maximum(np.maximum(w * low, w * high), 0.0))
@@ -321,17 +331,20 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     b, t, p = np.array([one.b, two.b]), np.array([one.t, two.t]), law.p[either]
     loud = np.full(either.size, np.nan)
     scale = one.rms * two.rms
-    by_w = np.zeros((2, n))
+    by_w, read = np.zeros((2, n)), np.any(w != 0.0, axis=0)
     if setting.exact(either.size, targets=False):
         method, error, slope_error = "boxes", 0.0, 0.0
-        found, by = _patterns(setting, (w, b, t), *_all_patterns(setting, p), True, loud)
+        on, chances = _all_patterns(setting, p)
+        if not slopes:  # features that are not independent and that neither hears matter for slopes alone
+            either, on, w, loud = either[read], on[:, read], np.ascontiguousarray(w[:, read]), loud[read]
+        found, by = _patterns(setting, (w, b, t), on, chances, True, loud)
     else:
         method = "lattice of pairs"
         found, by, error, slope_error = _by_lattice(setting, one, two, either, (w, b, t), slopes)
     by_w[:, either] = by
     error += setting.precision * scale
     slope_error += _rounding(setting, one.rms + two.rms, found, by)
-    rest = np.setdiff1d(np.arange(n), either)
+    rest = _others(n, either)
     by_w[:, rest] = found[1:3, None] * law.mean[rest]
     return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method)
 
@@ -615,7 +628,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     """Return means of a neuron with targets, and the derivatives of E h g."""
     setting, law = unit.setting, unit.setting.law
     n, heard, p = law.n, unit.heard, unit.p
-    others = np.setdiff1d(np.arange(n), heard)
+    others = _others(n, heard)
     target_means = law.p * setting.mean
     start = g0 + float(g[others] @ target_means[others])
     quiet = np.full(heard.size, np.nan)
