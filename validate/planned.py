@@ -342,7 +342,7 @@ _PARTS = {
     "unequal_decay": _width(3, weight_decay=[-1]),
     "unequal_fresh": _width(10, seeds=[6]),
     "unequal_publi*": _width(10, alpha=[1]),
-    "unequal_wide": _width(320),
+    "unequal_wide": Part({"n_hidden": [320]}, (), 0.05, LENGTHY),
     "unequal_unbiased": Part({"n_hidden": [32]}, (), 0.05, LENGTHY),
     "unequal_weak*": Part({"n_hidden": [10]}, (), 0.2, LENGTHY),
     "unequal_descended": Part(  # what is gained in flat directions, and the gradient left, are rounding
