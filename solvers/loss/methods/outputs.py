@@ -58,7 +58,7 @@ class Outputs:
 
 
 def merged(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
-    """Write some of the outputs of a part into those of all; a method that has no derivatives leaves these."""
+    """Write some of the outputs of a part into those of all; a method without derivatives leaves these."""
     for one in fields(Outputs):
         some, all_of_it = getattr(part, one.name), getattr(into, one.name)
         if some.size and all_of_it.size:
