@@ -6,7 +6,6 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
-from types import GenericAlias
 from typing import Any
 
 from ... import solvers, theory
@@ -118,8 +117,6 @@ def _package(package: Any) -> Iterator[str]:
         yield f"## {short}.{found.name}\n\n{_sentence(inspect.getdoc(module))}\n"
         for name in names:
             value = getattr(module, name)
-            if inspect.ismodule(value) or isinstance(value, GenericAlias):  # a type of arrays
-                continue
             told = _sentence(inspect.getdoc(value)) if callable(value) else type(value).__name__
             yield f"- `{short}.{found.name}.{name}{_signature(value)}`: {told}"
         yield ""
