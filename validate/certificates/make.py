@@ -74,7 +74,7 @@ def _proved(path: str | Path) -> str:
     return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
 
 
-def fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
     short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
@@ -86,10 +86,18 @@ def fraction(name: str, value: Any, most: int | None = None) -> Fraction:
     return found if most is None else found.limit_denominator(most)
 
 
+def probability(p: Any) -> Fraction:
+    """Return p as a fraction after checking that it is in (0, 1]."""
+    chance = _fraction("p", p)
+    if not 0 < chance <= 1:
+        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+    return chance
+
+
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {shown(value)}.")
-    return [fraction(name, one, most) for one in value]
+    return [_fraction(name, one, most) for one in value]
 
 
 def _checked(
@@ -100,7 +108,7 @@ def _checked(
     rows, bias, chance = (
         [_fractions("W", row, most) for row in W],
         _fractions("b", b, most),
-        fraction("p", p),
+        _fraction("p", p),
     )
     weight = [Fraction(1)] * len(rows) if importance is None else _fractions("importance", importance)
     characters = sum(len(str(x)) for x in (chance, *bias, *(x for row in rows for x in row)))
@@ -191,7 +199,7 @@ def exact_total(
                     lost -= share * _over_cube(1, bias[i], others)
         total += weight[i] * lost
     overlaps = sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
-    return total + fraction("penalty", penalty) * overlaps
+    return total + _fraction("penalty", penalty) * overlaps
 
 
 @as_annotated
@@ -249,7 +257,7 @@ def certify(
     if isinstance(bound, str) and bound == WIRING:
         limit, name = wiring(n, m, chance), WIRING
     else:
-        limit = _rounded_up(value) if bound is None else fraction("bound", bound)
+        limit = _rounded_up(value) if bound is None else _fraction("bound", bound)
         name = str(limit)
     if not value < limit:
         said = f"above the loss of the rounded model, {float(value):.9g}"
@@ -266,7 +274,7 @@ def certify(
             "n_features": n,
             "n_hidden": m,
             "p": str(chance),
-            "penalty": str(fraction("penalty", penalty)),
+            "penalty": str(_fraction("penalty", penalty)),
         },
     }
     try:
@@ -318,9 +326,7 @@ def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Pa
     """
     m = arguments.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = arguments.integer("n_features", n_features, 2 * m, MOST_FEATURES)
-    chance, generator = fraction("p", p), arguments.generator("rng", rng)
-    if not 0 < chance <= 1:
-        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+    chance, generator = probability(p), arguments.generator("rng", rng)
     W, b, at = np.zeros((n, m)), np.zeros(n), 0
     for k in range(m):
         size = n // m + (k < n % m)

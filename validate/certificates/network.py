@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ...theory import arguments
-from ...theory.arguments import shown
 from ..annotations import as_annotated
 from .check_network import FORMAT, KIND, MOST_FEATURES, TARGETS, Rejected, loss, variance
-from .make import fraction, save
+from .make import probability, save
 
 __all__ = ["network_certificate"]
 
@@ -66,10 +65,8 @@ def network_certificate(
     """
     F = arguments.integer("n_features", n_features, 2, MOST_FEATURES)
     n = arguments.integer("n_hidden", n_hidden, 1, F - 1)
-    chance, name = fraction("p", p), arguments.choice("target", target, tuple(TARGETS))
+    chance, name = probability(p), arguments.choice("target", target, tuple(TARGETS))
     bias = arguments.flag("output_bias", output_bias)
-    if not 0 < chance <= 1:
-        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
     U, V = ([[Fraction(0)] * n_columns for _ in range(n_rows)] for n_rows, n_columns in ((n, F), (F, n)))
     each = 2 if name == "abs" else 1
     for i in range(n):

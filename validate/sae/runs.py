@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from scipy.optimize import brentq
 
 from ...solvers.sae import Objective, best_autoencoder, best_pair, ceiling, measure, phase
 from ...theory import arguments
@@ -150,14 +151,13 @@ def run_pairs(
 
 
 def _boundary(alone: float, l1: float) -> float:
-    """Return the ratio from which absorbing is better than tilting, by bisection."""
+    """Return the ratio from which absorbing is better than tilting."""
     low, high = LEAST, min(MOST, (1.0 - 2.0 * alone) / alone)
     if high <= low or _absorbs(alone, high * alone, l1) <= 0.0:
         return math.nan
-    for _ in range(24):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if _absorbs(alone, middle * alone, l1) > 0.0 else (middle, high)
-    return high
+    if _absorbs(alone, low * alone, l1) > 0.0:
+        return low
+    return float(brentq(lambda ratio: _absorbs(alone, ratio * alone, l1), low, high))
 
 
 @as_annotated

@@ -152,7 +152,7 @@ def run_width(
         weights whose sign is not the output's own; ``long``, the share of features whose row of W_out is
         longer than 1/2, and ``left_out``, the sum of E x² over the others per feature; ``silent``, the share
         of outputs that their own feature alone does not turn on at any value, ``unheard``, the sum of E x²
-        over these per feature, and ``lower``, the share of pairs of an output that is off and one that is
+        over these per feature, and ``lower``, the share of pairs of an output that is silent and one that is
         not, in which the silent one began with the lower bias (Mann and Whitney's statistic).
     """
     shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
