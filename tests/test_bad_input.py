@@ -677,7 +677,11 @@ def at_first(room: str) -> dict[str, str]:
     called = [
         one for one in cases(room) if one.bound and "derive_" not in one.key and not _made_elsewhere(one)
     ]
-    return {one.key: outcome(one) for one in called}
+    found = {}
+    for one in called:
+        _end_at_last()
+        found[one.key] = outcome(one)
+    return found
 
 
 def _faults(room: str, calls: tuple[int, int], seed: int) -> list[str]:
