@@ -138,7 +138,7 @@ CALLS |= {
         "unequal.run_bracket": "run_bracket([1.0], [0.5], [1.0], n_features=20)",
         "unequal.run_codes": "run_codes([1.0], [0.5], [1.0], n_features=20)",
         "unequal.run_descended": "run_descended([1.0], [1], n_features=4, train_steps=5, batch=16, steps=2)",
-        "unequal.run_width": "run_width([1.0], [1], n_features=4, tied=[0], steps=[5], seeds=[0], batch=16, device='cpu')",
+        "unequal.run_width": "run_width([1.0], [1], n_features=4, tied=[0], steps=[5], seeds=[0], batch=16)",
         "door.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
         "door.best": "best(Features(2, 0.3), 1, starts=1)",
         "door.explore": "explore('page.html')",
