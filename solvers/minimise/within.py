@@ -54,7 +54,7 @@ def descend_within(
     Examples
     --------
     >>> W = np.array([[1.0], [-1.0], [0.1]])
-    >>> found = descend_within(W, W.T, np.zeros(3), Features(3, 0.1), seconds=60, tied=True)
+    >>> found = descend_within(W, W.T, np.zeros(3), Features(3, 0.1), seconds=60, tied=False)
     >>> round(found.loss, 6), found.status.name
     (0.011303, 'CONVERGED')
     """
