@@ -5,29 +5,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from matplotlib.axes import Axes
 
 from ...solvers.sae import Ceiling
 from ...solvers.sae import ceiling as reached
-from ...theory import arguments
 from ...theory.features import as_features
+from ..sae import plot_reached
 from .answer import Answer, counted
 from .entry import entry
-from .picture import COLOURS
 
-__all__ = ["ceiling", "draw_ceiling"]
+__all__ = ["ceiling"]
 
 _SOURCES = (
     "Rajamanoharan et al. (2024), arXiv 2407.14435: JumpReLU autoencoders",
     "Mallat and Zhang (1993), Matching pursuits with time-frequency dictionaries",
     "superposition, page `sae`: which decoders these are, and what is not proved of them",
 )
-_TITLES = {
-    "f1": "F1, mean over features",
-    "mse": "squared error",
-    "explained_variance": "explained variance",
-}
-_DASHES = {"dictionary": ":", "linear": "-.", "logistic": "-", "pursuit": "--"}
 
 
 @entry
@@ -97,7 +89,7 @@ def ceiling(
         _SOURCES,
         found,
         data,
-        draw_ceiling,
+        plot_reached,
     )
 
 
@@ -121,16 +113,3 @@ def _lines(found: Ceiling, shape: tuple[int, ...], law: Any) -> list[str]:
         ]
         lines.append((f"{asked:<7.4g}" + "".join(f"{one:18}" for one in cells)).rstrip())
     return lines
-
-
-def draw_ceiling(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
-    """Draw F1 against L0 for each decoder, or "mse", or "explained_variance"."""
-    arguments.choice("what", what, tuple(_TITLES))
-    for k, name in enumerate(data["decoder"].values):
-        at = data.sel(decoder=name)
-        family, color = str(name).partition(",")[0], COLOURS[k % 3] if "," in str(name) else "black"
-        bars = at[f"{what}_error"] if f"{what}_error" in data else None
-        ax.errorbar(at["l0"], at[what], bars, fmt="." + _DASHES[family], color=color, ms=4, label=str(name))
-    ax.set(xlabel="expected L0", ylabel=_TITLES[what])
-    ax.legend(fontsize=7)
-    return ax

@@ -3,7 +3,9 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
+from ...theory.arguments import choice
 from ..drawing import draws, finished
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
 from .runs import run_hedging, run_pairs, run_reached
@@ -18,7 +20,18 @@ on a parent and its child mixes them. Two latents on two features that are alike
 one of them stands for both features. And decoders that know features and dictionary say what a score is
 worth.
 """
-DASHES = {"dictionary": ":", "linear": "-.", "logistic": "-", "pursuit": "--"}
+_AXES = {
+    "f1": "F1, mean over features",
+    "mse": "squared error",
+    "explained_variance": "explained variance",
+}
+# A decoder's encoder is told by its line, and its thresholds by their colour: 4 and 3 names in place of 10.
+_ENCODERS = {"dictionary": ":", "linear": "-.", "logistic": "-", "pursuit": "--"}
+_THRESHOLDS = {
+    "common threshold": "#0072B2",
+    "thresholds for F1": "#D55E00",
+    "thresholds for error": "#009E73",
+}
 
 
 @draws
@@ -44,14 +57,24 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 @draws
-def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw F1 against L0 for decoders that know the dictionary; of `run_reached`."""
-    for k, name in enumerate(ds["decoder"].values):
+def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
+    """Draw F1, "mse" or "explained_variance" against L0 for decoders that know the dictionary."""
+    choice("what", what, tuple(_AXES))
+    for name in ds["decoder"].values.astype(str):
         at = ds.sel(decoder=name)
-        color = f"C{1 + k % 3}" if "," in str(name) else "C0"
-        style = "." + DASHES[str(name).partition(",")[0]]
-        ax.errorbar(at["l0"], at["f1"], at["f1_error"], fmt=style, color=color, label=str(name))
-    return finished(ax, xlabel="expected L0", ylabel="F1, mean over features")
+        encoder, _, thresholds = name.partition(", ")
+        bars = at[f"{what}_error"] if f"{what}_error" in ds else None
+        style = {"fmt": "." + _ENCODERS[encoder], "color": _THRESHOLDS.get(thresholds, "black")}
+        ax.errorbar(at["l0"], at[what], bars, ms=4, **style)
+    lines = [
+        Line2D(
+            [], [], color="black", linestyle=dash, label="pursuit" if one == "pursuit" else f"{one} encoder"
+        )
+        for one, dash in _ENCODERS.items()
+    ]
+    lines += [Line2D([], [], color=colour, marker=".", label=one) for one, colour in _THRESHOLDS.items()]
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "fontsize": 8, "frameon": False}
+    return finished(ax, {"handles": lines, **above}, xlabel="expected L0", ylabel=_AXES[what])
 
 
 def _show_hedging(ds: xr.Dataset) -> Shown:
