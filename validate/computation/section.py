@@ -70,8 +70,8 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=name)
         ax.plot(ds["p"], at["floor"] / at["naive"], ":", color=f"C{i}")
     ax.axhline(1, color="0.5", linewidth=0.8)
-    lowest = float((ds["floor"] / ds["naive"]).isel(p=0).min())
-    _label_floor(ax, float(ds["p"][0]), lowest)
+    for low in np.unique((ds["floor"] / ds["naive"]).isel(p=0).round(2)):
+        _label_floor(ax, float(ds["p"][0]), float(low))
     return finished(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
 
 

@@ -20,13 +20,15 @@ on a parent and its child mixes them. Two latents on two features that are alike
 one of them stands for both features. And decoders that know features and dictionary say what a score is
 worth.
 """
+# A legend above the axes, where it hides no point.
+_ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "fontsize": 8, "frameon": False}
 _AXES = {
     "f1": "F1, mean over features",
     "mse": "squared error",
     "explained_variance": "explained variance",
 }
 # A decoder's encoder is told by its line, and its thresholds by their colour: 4 and 3 names in place of 10.
-_ENCODERS = {"dictionary": ":", "linear": "-.", "logistic": "-", "pursuit": "--"}
+_LINES = {"dictionary encoder": ":", "linear encoder": "-.", "logistic encoder": "-", "pursuit": "--"}
 _THRESHOLDS = {
     "common threshold": "#0072B2",
     "thresholds for F1": "#D55E00",
@@ -53,7 +55,10 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
         here = told == name
         ax.plot(l1[here], ratio[here], "os^vD"[k % 5], color=f"C{k + 1}", label=str(name))
     ax.plot(ds["l1"], ds["boundary"], "k-", label="boundary, closed form")
-    return finished(ax, yscale="log", xlabel="l1 strength", ylabel="P(both) / P(one alone)")
+    finished(ax, _ABOVE, yscale="log", xlabel="l1 strength", ylabel="P(both) / P(one alone)")
+    ax.set_yticks(ds["ratio"].values, [f"{one:g}" for one in ds["ratio"].values])
+    ax.minorticks_off()
+    return ax
 
 
 @draws
@@ -62,19 +67,16 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     choice("what", what, tuple(_AXES))
     for name in ds["decoder"].values.astype(str):
         at = ds.sel(decoder=name)
-        encoder, _, thresholds = name.partition(", ")
+        encoder, comma, thresholds = name.partition(", ")
         bars = at[f"{what}_error"] if f"{what}_error" in ds else None
-        style = {"fmt": "." + _ENCODERS[encoder], "color": _THRESHOLDS.get(thresholds, "black")}
+        style = {
+            "fmt": "." + _LINES[encoder + " encoder" * bool(comma)],
+            "color": _THRESHOLDS.get(thresholds, "black"),
+        }
         ax.errorbar(at["l0"], at[what], bars, ms=4, **style)
-    lines = [
-        Line2D(
-            [], [], color="black", linestyle=dash, label="pursuit" if one == "pursuit" else f"{one} encoder"
-        )
-        for one, dash in _ENCODERS.items()
-    ]
+    lines = [Line2D([], [], color="black", linestyle=dash, label=one) for one, dash in _LINES.items()]
     lines += [Line2D([], [], color=colour, marker=".", label=one) for one, colour in _THRESHOLDS.items()]
-    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "fontsize": 8, "frameon": False}
-    return finished(ax, {"handles": lines, **above}, xlabel="expected L0", ylabel=_AXES[what])
+    return finished(ax, {"handles": lines, **_ABOVE}, xlabel="expected L0", ylabel=_AXES[what])
 
 
 def _show_hedging(ds: xr.Dataset) -> Shown:
