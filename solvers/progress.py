@@ -46,7 +46,7 @@ _line = _Line()
 
 @contextmanager
 def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[Callable[[str], Any]]:
-    """Show on a terminal what runs and its seconds, whenever nothing was printed for two seconds or more.
+    """Show on a terminal what is running and for how long, once nothing was printed for two seconds.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def plain(value: FloatArray) -> Real:
 
 
 def shown(value: Any, width: int = 80) -> str:
-    """Return the value in at most so many characters of one line, whatever it is.
+    """Return any value as text on one line, cut to `width` characters.
 
     >>> shown([1, "a"]), shown(10**400), len(shown([0] * 1000))
     ("[1, 'a']", 'an integer of about 1e400', 80)
@@ -221,7 +221,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
-    """Return several arguments as `integer` does: by name their value, the least and, if any, the largest."""
+    """Check several arguments as `integer` does, each given as (value, least) or (value, least, largest)."""
     return [integer(name, *one) for name, one in given.items()]
 
 
@@ -267,7 +267,7 @@ def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = Fals
 
 
 def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
-    """Return a vector of finite numbers, one for each; a single number stands for all of them.
+    """Return a vector of `size` finite numbers; a single number is repeated.
 
     Without a `size`, a single number becomes a vector of one.
     """

@@ -130,14 +130,14 @@ _ARRAY_LIKE = set(get_args(npt.ArrayLike))
 
 
 def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function take its arguments in the form that its annotations say, and refuse what has none.
+    """Decorate a function to convert its arguments to their annotated types, and reject what does not fit.
 
     It is for functions whose arguments may come from files, command lines and notebooks. A ``float`` must be
     finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
     is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
     tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
-    Narrower ranges are for the function to check, and whatever has the annotation ``Any``. Of a class it is
-    what makes one that is checked.
+    Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a class, the arguments
+    of its constructor are checked.
 
     Examples
     --------

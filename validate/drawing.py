@@ -60,7 +60,7 @@ R = TypeVar("R")
 
 
 def draws(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function that draws a dataset refuse what is none, and one without the variables it reads.
+    """Decorate a plotting function to reject what is no dataset, or one that lacks the variables it reads.
 
     Examples
     --------

@@ -215,15 +215,15 @@ def entry_of(name: str) -> Iterator[None]:
 
 @as_annotated
 def from_rows(rows: Sequence[Mapping[str, Any]], **along: Any) -> xr.Dataset:
-    """Return a dataset of the columns of rows.
+    """Turn rows into a dataset with a variable for each column.
 
     Parameters
     ----------
     rows : sequence of mapping
-        Of names to numbers or text, or to arrays as (dims, array), with dims that come after those of rows.
+        From names to numbers or text, or to arrays as (dims, array); these dims come after those of the rows.
     **along : int or sequence
-        Dimensions that the rows run over, the last one first: their coordinates, or a size, -1 for what is
-        left.
+        Dimensions of the grid of the rows, in which the last one varies fastest: coordinates of each, or its
+        size, -1 for whatever size is left.
 
     Examples
     --------

@@ -44,7 +44,7 @@ def experiments() -> dict[str, Callable[..., xr.Dataset]]:
 
 @as_annotated
 def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Read settings: JSON where it is JSON, a range of whole numbers without its end, else the text itself.
+    """Parse settings: JSON, or a range of integers such as 0:3 (its end excluded), or else plain text.
 
     Raises
     ------

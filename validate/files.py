@@ -45,7 +45,7 @@ _RECORDED: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 @as_annotated
 def named(path: str | os.PathLike[str]) -> str:
-    r"""Return a path in quotes for a message: what cannot be printed is escaped, the middle of long ones cut.
+    r"""Return a path in quotes for a message, unprintable characters escaped, long paths cut in the middle.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def _alive(process: int) -> bool:
 
 @as_annotated
 def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
-    """Give a folder a manifest, so that what is not ours in it stays as it is.
+    """Write a manifest of our files into a folder, so that other files in it are never overwritten.
 
     Parameters
     ----------
@@ -227,13 +227,13 @@ def _why(error: Exception) -> str:
 
 @as_annotated
 def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
-    """Check that an output is none of the inputs, by whatever name or link.
+    """Check that an output is not one of the inputs, also under another name or through a link.
 
     Parameters
     ----------
     output : path
     inputs : mapping from str to object
-        What the caller calls each input; those that are no paths are passed over.
+        What the caller calls each input; those that are no paths are ignored.
     name : str, optional
         What the caller calls the output.
 
@@ -353,7 +353,7 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 @as_annotated
 def digest(path: Path) -> str:
-    """Return a checksum of a file's bytes; of a file that is missing, nothing."""
+    """Return a checksum of a file's bytes, or an empty text if the file is missing."""
     try:  # of files alone: a device may have no end
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:

@@ -155,7 +155,7 @@ def _confirmed(entry: Mapping[str, Any]) -> str:
 
 @as_annotated
 def store(*, path: str | Path) -> str:
-    """Enter a file that ``superposition reference`` made in the index, and copy it beside; return its name.
+    """Copy a file that ``superposition reference`` made next to the index, enter it there, return its name.
 
     Raises
     ------

@@ -58,7 +58,7 @@ def recall(
 def store(
     rows: Iterable[tuple[dict[str, Any], str, Sequence[str]]], ids: Sequence[str], *, path: Path = STORED
 ) -> None:
-    """Put rows in the place of those with the same ids; each with the module of its check and its data.
+    """Replace stored rows that have the same ids; a row is (record, module of its check, its data).
 
     `ids` are those of the ledger in its order; others are dropped.
     """

@@ -20,12 +20,12 @@ TRAINED = "training.grid"
 
 @dataclass(frozen=True)
 class Part:
-    """What of a job is made anew to see that the code of today makes the stored numbers; seconds, if it can.
+    """The part of a job that is recomputed to check that today's code still gives the stored numbers.
 
     Parameters
     ----------
     settings : mapping from str to object, optional
-        In place of those of the job.
+        These replace those of the job.
     only : sequence of str, optional
         Variables that are compared; all, if none are named.
     tolerance : float, optional
@@ -53,14 +53,14 @@ class Job:
     settings : mapping from str to object
         What JSON can say. The experiment of a section that reads the file has the same settings.
     seconds : float, optional
-        Of a core of a CPU, where the job does not train a grid and no file in ``validate/reference`` tells
-        how long it took.
+        Time on one CPU core; needed only if the job does not train a grid and no file in
+        ``validate/reference`` tells how long it took.
     parts : sequence of mapping, or of sequences of them, optional
-        Settings in place of those of the job, of runs that are made apart and put side by side.
+        Settings that replace those of the job, for runs that are made separately and then concatenated.
     along : sequence of str, optional
-        Dimensions along which they are: that of the outer sequence first.
+        Dimensions along which they are concatenated, that of the outer sequence first.
     part : Part, optional
-        What is made anew for ``superposition reference --confirm``; everything, if none is given.
+        The part that ``superposition reference --confirm`` recomputes; everything by default.
     """
 
     name: str

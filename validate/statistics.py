@@ -75,7 +75,9 @@ def _around(value: float, half: float, level: float, runs: int) -> Estimate:
 
 @dataclass(frozen=True)
 class Family:
-    """Limits that decide together: each is wrong at the rate alarm/limits, any of them at most at `alarm`.
+    """Confidence limits that are tested together, with Bonferroni's correction.
+
+    Each is wrong at the rate alarm/limits, so that any of them is wrong at most at the rate `alarm`.
 
     Parameters
     ----------

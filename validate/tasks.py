@@ -44,7 +44,8 @@ class Task:
     after : sequence of str, optional
         Tasks that must be finished before; names that are no task's count as finished.
     seconds : float, optional
-        About how long it takes: of those that can start, the one with the longest way to the end is first.
+        About how long it takes: of the tasks that can start, the one with the longest chain of tasks after it
+        is first.
     """
 
     name: str

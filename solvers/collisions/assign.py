@@ -21,13 +21,13 @@ class Assignment:
 
 
 def assign(W: npt.ArrayLike) -> Assignment:
-    """Give each feature a neuron, the largest weights of all first; a neuron has one place for each sign.
+    """Assign each feature a neuron, largest weights first; a neuron takes one feature of each sign.
 
-    So the l1 force would act if features met only on the neuron that both want, with equal signs: the larger
-    weight wins, and the other feature goes to its next. For independent symmetric weights the expected count
-    is near :func:`superposition.theory.collisions.expected_polysemantic`, but smaller: a feature that lost a
-    neuron has no second weight there for its other place (11 % at n = m = 4). See Lecomte et al. (2024),
-    §2.5.
+    This is what the l1 force does if two features compete only for a neuron that both want, with equal signs:
+    the larger weight keeps it, and the other feature takes its next neuron. For independent symmetric weights
+    the expected count is near :func:`superposition.theory.collisions.expected_polysemantic`, but smaller: a
+    feature that lost a neuron has no second weight there for its other sign (11 % at n = m = 4). See Lecomte
+    et al. (2024), §2.5.
 
     Parameters
     ----------

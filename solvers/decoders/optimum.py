@@ -45,9 +45,9 @@ def optimum(
 
     Given the threshold, the best line above it is a linear regression, solved in closed form. Thresholds are
     scanned in steps of sigma/4, and each minimum of the scan is refined. ReLU is a stationary point of the
-    JumpReLU's loss, and its minimum where features are not rare; below a certain p a jump pays, and the
-    threshold moves abruptly. A gated ReLU is at its best a JumpReLU. In wide noise the best threshold may lie
-    below all outputs; the decoder is then affine, but for a ReLU of values of both signs.
+    JumpReLU's loss, and its minimum where features are not rare; below a certain p a jump lowers
+    the loss, and the threshold moves abruptly. The best gated ReLU is a JumpReLU. If sigma is large, the best
+    threshold may lie below all outputs; the decoder is then affine, except a ReLU of values of both signs.
 
     Parameters
     ----------

@@ -99,9 +99,9 @@ def descend(
     """Descend by L-BFGS-B from `x`.
 
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
-    the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, makes the steps those of y
-    with x = T y. The descent stops where the gradient's length is at most `still`, and at the time `until` of
-    `perf_counter`.
+    the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
+    variables: steps are taken in y, with x = T y. The descent stops where the gradient's length is at most
+    `still`, and at the time `until` of `perf_counter`.
     """
     variables = _Variables(x, l1, metric)
     last = least = slope = np.inf

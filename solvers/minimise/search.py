@@ -518,8 +518,8 @@ def descend(
 ) -> Minimum:
     """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
 
-    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound weighs them: the
-    descent is then the same for every split of one product.
+    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound depends on how
+    the product is split: the descent is then the same for every split.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def random(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
-    """Return normal encodings of mean length 1 and of a smaller one."""
+    """Return random normal encodings, by turns long and short ones."""
     found = []
     for k in range(count):
         long = k % 2 == 0

@@ -127,22 +127,23 @@ def descend(
 ) -> Descent:
     r"""Gradient descent on a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
 
-    Each step shows all n_features inputs e_i once and moves by the gradient of the loss as it is printed,
+    Each step shows all n_features inputs e_i once and follows the gradient of the loss as printed there,
 
     .. math:: W \leftarrow W - \eta \nabla_W \Bigl[\sum_i \|\mathrm{ReLU}(W (W^T e_i + \xi_i)) - e_i\|^2
               + \lambda \sum_i \|W_i\|_1\Bigr],
 
     a sum over inputs and outputs, not a mean; encoder and decoder are the same W and both carry gradient.
     Noise shared by all inputs does not change the mean step; it adds to the random part at second order in
-    the learning rate. Cost grows as draws n_features^2 n_hidden, from a microsecond a step at 8 and 16 on.
+    the learning rate. Cost grows as draws n_features^2 n_hidden; a step of 8 features and 16 neurons takes
+    about a microsecond.
 
     Parameters
     ----------
     W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, or many independent runs. Not modified.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Symmetric law of each component of the noise, with excess kurtosis -2, -1.2, 0, 3, or for the values
-        -c, 0, c the one that is asked for.
+        Symmetric law of each component of the noise, with excess kurtosis -2, -1.2, 0, 3; "three-point" noise
+        has the values -c, 0, c and the kurtosis that `excess_kurtosis` says.
     noise_std, learning_rate : float or (runs,) array_like of float
         Standard deviation of each component; size of the steps, above 0. In the sources' normal form of the
         flow, dW/dt = -1/4 of the gradient, a step takes the time 4 learning_rate.
@@ -170,7 +171,7 @@ def descend(
     Raises
     ------
     ValueError
-        If an argument has another shape, is out of range, missing or given in vain.
+        If an argument has another shape, is out of range, missing, or given where it has no effect.
 
     References
     ----------

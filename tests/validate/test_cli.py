@@ -478,7 +478,7 @@ def test_declared_choices_are_those_of_the_package():
     [
         ("bset --p 0.1", "invalid choice: 'bset'; did you mean 'best'?"),
         ("predict rgu --p 0.1", "invalid choice: 'rgu'; did you mean 'rug'?"),
-        ("claims --source elhage", "got 'elhage'; did you mean 'elhage2022'?"),
+        ("claims --source elhgae", "got 'elhgae'; did you mean 'elhage2022'?"),
         ("best --n-feature 5 --n-hidden 2 --p 0.1", "--n-feature 5; did you mean '--n-features'?"),
         ("loss x.npz --p 0.1 --qqq", "unrecognized arguments: --qqq (see superposition loss --help)"),
         ("report --profile quik", "got 'quik'; did you mean 'quick'?"),

@@ -33,10 +33,10 @@ _CLASSES, _TRIED = 400, 25
 
 
 def loss_bound(law: Features, n_hidden: int) -> float:
-    """Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
+    """Lower bound on the loss of every model ReLU(M x + b) with rank(M) <= n_hidden.
 
     The cost is O(n log n), for groups times their size and number of patterns: a second or two for a million
-    features. It is 0 for groups that are on together or not at all.
+    features. For synchronous groups the bound is 0.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     Returns
     -------
     float
-        Mean of importance times the loss of each feature: the largest bound known. Proved, see the module, at
-        every n_features and for all biases; rounding is 1e-12 of it. For features that are alike also the
-        bound of any decoder (`theory.codes.decoder_bound`).
+        Mean of importance times the loss of each feature: the largest bound known. Proved at every
+        n_features and for all biases (see the module); relative rounding error 1e-12. For features that
+        are alike also the bound of any decoder (`theory.codes.decoder_bound`).
 
     Raises
     ------
     ValueError
-        If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
+        If an argument is out of range, features are not uniform, or `law` fixes how many features are on.
 
     Examples
     --------

@@ -37,12 +37,12 @@ _NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
-    """Loss of a code that keeps some features exactly, and has the others in planes with priority codes.
+    """Loss of a code that stores some features exactly and the others in planes, by priority codes.
 
-    Features are sorted by p times the root of importance times scale². The first ones are kept, the others
-    are dealt to the planes in turn and back; the number kept is found by a search. Groups are dealt as a
-    whole or feature by feature, whichever is better; in planes of up to 64 features neighbours are swapped
-    while the loss falls. `loss_bound` is the bound from below.
+    Features are sorted by p times the root of importance times scale². The first ones are stored exactly, the
+    others are dealt to the planes in turn, forwards and backwards; how many are exact is found by a search.
+    Groups are dealt as a whole or feature by feature, whichever is better; in planes of up to 64 features
+    neighbours are swapped while the loss falls. `loss_bound` is a lower bound for all models.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     Raises
     ------
     ValueError
-        If an argument is out of range, features are not uniform, or `law` is given exactly so many on.
+        If an argument is out of range, features are not uniform, or `law` fixes how many features are on.
 
     Examples
     --------

@@ -55,8 +55,8 @@ def audit(
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
         Budget for each size and law, by default 20: half for the search for a better model, the rest for
-        descent from the model itself. ``left_out`` says what this ended early; 0: no search. The exact loss,
-        and what the first call compiles, come on top.
+        descent from the model itself. ``left_out`` says what this ended early; 0: no search. Computing the
+        exact loss, and compilation in the first call, take additional time.
     starts, steps, rng, layout, keys
         As in `superposition.validate.audit.audit`.
     progress : callable, optional

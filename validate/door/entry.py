@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function name the right keyword for a wrong one, and show on a terminal that it works.
+    """Decorate a public function: a wrong keyword is answered with the right one, a terminal shows progress.
 
     A caller who gives `progress` is told there and sees no line.
     """

@@ -16,7 +16,7 @@ _WRONG = ("wrong as printed, corrected", "fails")
 
 @entry
 def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) -> Answer:
-    """Return what was found of statements of the sources, from stored evidence.
+    """List statements of the source papers with the verdict on each, from stored evidence.
 
     >>> found = claims("lecomte2024", wrong=True)
     >>> len(found.rows), found.rows[0]["id"]

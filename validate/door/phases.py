@@ -62,10 +62,9 @@ def phases(
     Parameters
     ----------
     x, y : {"sparsity", "p", "importance", "n_hidden", "n_features"}
-        The axes; `y` may be None. "importance" is that of the last feature, beside those of the others.
-        Sparsity is S = 1 - p.
+        The axes; `y` may be None. "importance" is that of the last feature. Sparsity is S = 1 - p.
     grid : mapping from str to sequence, optional
-        Values along the axes; 32 or so by default, of numbers of features and neurons none.
+        Values along the axes, by default about 32; axes of n_features and n_hidden must be given.
     n_features, n_hidden, p, sparsity, importance, values, tied : optional
         What is not on an axis: p or sparsity, by default p = 0.1; `importance` is a number, or one for each
         feature.

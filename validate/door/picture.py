@@ -309,7 +309,7 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
 
 
 def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
-    """Draw what a function of the front door returned, or a dataset of a sweep.
+    """Draw the result of any ``sp`` function, a model, or a dataset of a sweep.
 
     >>> from superposition.validate.door import phases
     >>> plot(phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})).get_xlabel()
@@ -322,7 +322,8 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     ax : matplotlib.axes.Axes, optional
         Where to draw; new axes by default.
     **settings
-        Of the picture: ``points=(n_hidden, loss)`` beside predictions over widths, ``x``, ``y`` of tables.
+        Options of the picture: ``points=(n_hidden, loss)`` adds your points to predictions over widths; ``x``
+        and ``y`` are columns of tables.
 
     Returns
     -------
@@ -331,7 +332,7 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     Raises
     ------
     ValueError
-        If there is no picture of such a thing.
+        If there is no picture of such a result.
     """
     from ...theory.models import Model
     from .answer import Answer

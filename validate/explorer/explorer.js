@@ -243,7 +243,7 @@ function drawDiagram() {
   const tick = (k, list, text) => [list === 0 ? LEFT + (k + 0.5) * w : BOTTOM - (k + 0.5) * h, text];
   const few = list => [0, Math.floor(list.length / 4), Math.floor(list.length / 2), Math.floor(3 * list.length / 4),
     list.length - 1];
-  axes(target, ["sparsity S = 1 − p", "importance of the second feature"],
+  axes(target, ["sparsity S = 1 − p", "relative importance"],
     few(diagram.sparsity).map(k => tick(k, 0, diagram.sparsity[k].toFixed(2))),
     few(diagram.importance).map(k => tick(k, 1, String(+diagram.importance[k].toPrecision(2)))));
   const mark = svg(target, "rect", { width: w, height: h, fill: "none", stroke: "#000", "stroke-width": 2 });

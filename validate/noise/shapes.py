@@ -33,7 +33,7 @@ _SPACING = 1e-4  # of the differences that give curvatures
 
 
 def shape(W: npt.ArrayLike) -> FloatArray:
-    """Return |W_i|_4^4/|W_i|_2^4 for each encoding: the shape alone, whatever the length.
+    """Return |W_i|_4^4/|W_i|_2^4 for each encoding, which depends on its direction and not on its length.
 
     Examples
     --------

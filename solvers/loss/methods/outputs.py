@@ -100,5 +100,5 @@ class Law:
 
 
 def rounding(law: Law) -> float:
-    """Return what sums over all features round by, relative to the sum of sizes."""
+    """Return the rounding error of a sum over all features, relative to the sum of absolute values."""
     return float(2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n)))

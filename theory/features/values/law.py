@@ -388,7 +388,7 @@ def definition(values: Any) -> Definition:
 
 
 def named(name: str, values: Any) -> Values:
-    """Return a law of values as it is, or the one that is known by a name."""
+    """Return a law of values, looked up if it is given by its name."""
     if isinstance(values, Values):
         return values
     found = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
