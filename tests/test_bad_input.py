@@ -446,7 +446,7 @@ PATHS: dict[str, Any] = {
     "a device": "/dev/full",
 }
 # Names as good as others.
-NAMES = {"text", "a number as text", "another word", "letters"}
+NAMES = {"text", "a number as text", "another word", "letters", "in no folder"}
 SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
     "no word": "",
