@@ -11,25 +11,25 @@ from scipy.special import erfc
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.law import Values
-from ....theory.features.values.parts import Parts, all_transforms
+from ....theory.features.values.parts import all_transforms
 from ..methods.outputs import IntArray, Law
 from .boxes import by_patterns
-from .planes import Axis, add_block
+from .planes import NARROW, TABLE, Axis, add_block, waves_of
 from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
-KAPPA = 32.0  # images of the sum on the right count e^-32
-RARE = 100.0  # those on the left have a weight of e^32, those of two neurons at once of e^64
-GROWTH = 9.0  # terms may outgrow the sum by e^9
-UNIT = 2.0**-53
+TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may add
 FIRST = 16  # frequencies to begin with
 MOST = 4096  # of a neuron by itself
-TWOS = 200  # of up to so many features patterns of two are exact too
-RAREST = 1e-30  # if the pattern without any has at least this probability
+FINER = 1e-3  # of the tolerance, of means of one neuron: they cost little
+PAIR = 2.0**23  # terms for a pair, at least
+MOST_EACH = 1024  # of each of two neurons
 KEPT = 512  # transforms of so many frequencies are kept
+SAFE_PAIR = 4.0
+_FALL_EARLIER = 4.0
 SAFE = 4.0  # changes may fall slowly, or be small by chance
 _FALL = 8.0  # changes are not believed to fall faster than that when frequencies double
 # Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then
@@ -151,12 +151,12 @@ def _half(values: Values) -> Values:
 
 
 def _taper(count: int) -> FloatArray:
-    """Return weights that fall smoothly from 1 to 0: what is cut off then matters less than at a sharp edge.
+    """Return weights of 0, 1, and of odd frequencies, that fall smoothly from 2 to 0: what is cut off then matters less than at a sharp edge.
 
     They blur an activation over a period/count, to all orders: its mean changes by what is not smooth there.
     """
-    x = (np.arange(count) / count - 0.2) / 0.8
-    return np.asarray(0.5 * erfc(4.0 * (2.0 * x - 1.0)))
+    x = (np.arange(1, count + 1) / count - 0.2) / 0.8
+    return np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))]
 
 
 def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
@@ -164,12 +164,6 @@ def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
     off = 1.0 - p
     before, after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
     return float(before[-1]), p * before[:-1] * after[1:]
-
-
-def _transforms(parts: Parts, z: ComplexArray) -> ComplexArray:
-    out = np.empty((3, z.size), np.complex128)
-    all_transforms(parts.transform, np.ascontiguousarray(z.ravel()), out)
-    return out.reshape((3, *z.shape))
 
 
 def _rms(law: Law, w: FloatArray, b: float) -> float:
@@ -188,17 +182,22 @@ class Unit:
         self.setting, self.w, self.b, self.t = setting, np.ascontiguousarray(w), float(b), float(t)
         self.heard = np.flatnonzero(w) if setting.law.independent else np.arange(w.size)
         self.p = setting.law.p[self.heard]
-        law = setting.law
-        self.rms = _rms(law, w, self.b)
-        self._period: float | None = None
-        self._s, self._phi = np.empty(0, np.complex128), np.empty((3, self.heard.size, 0), np.complex128)
+        self.rms = _rms(setting.law, w, self.b)
+        self._reach: tuple[float, float, float] | None = None
+        self.size = np.inf  # in the norm of exponent 8
+        self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
 
     @property
-    def period(self) -> float:
-        """Length over which the lattice sum repeats itself."""
-        if self._period is None:
-            self._period = self._chosen()
-        return self._period
+    def reach(self) -> tuple[float, float, float]:
+        """What z - t rises to, the half period of the lattice, and what the neuron is off by beyond."""
+        if self._reach is None:
+            (up, over, high), (down, under, low) = self._within(1.0), self._within(-1.0)
+            self.size = high + low + abs(self.b) + self.t
+            high, low = max(self.b - self.t + up, 0.0), max(self.t - self.b + down, 0.0)
+            least = max(0.05 * (high + low), 1e-250)
+            high, low = 1.02 * max(high, least), 1.02 * max(low, least)
+            self._reach = high, high + low, over + under
+        return self._reach
 
     def _log_mean(self, theta: float) -> float:
         """Return log E e^{theta (w x)}."""
@@ -206,54 +205,73 @@ class Unit:
         values = self.setting.law.values
         if np.any(x >= 0.95 * values.pole):
             return np.inf
+        out = np.empty((3, x.size), np.complex128)
         with np.errstate(all="ignore"):
-            phi = _transforms(values.parts, x.astype(np.complex128))[0].real
-            found = float(np.sum(np.log1p(self.p * (phi - 1.0))))
+            all_transforms(values.parts.transform, x.astype(np.complex128), out)
+            found = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
         return found if np.isfinite(found) else np.inf
 
-    def _chosen(self) -> float:
-        law, w = self.setting.law, self.w[self.heard]
-        start = abs(self.b) + self.t
-        low, high = law.values.support
-        reach = (
-            np.sum(np.maximum(np.maximum(w * low, w * high), 0.0))
-            if np.isfinite([low, high]).all()
-            else np.inf
-        )
-        size = max(float(np.sqrt(np.sum(w**2 * law.square[self.heard]))), start, 1e-300)
-        period = start + reach
-        for theta in 1.3 ** np.arange(-20.0, 40.0) / size:
-            tail = self._log_mean(float(theta))
-            if not np.isfinite(tail):
-                break
-            period = min(period, start + (max(tail, 0.0) + RARE) / theta)
-        if np.isfinite(law.values.pole) and w.size:
-            period = max(period, 2.5 * KAPPA * float(np.max(w, initial=0.0)) / law.values.pole)
-        for _ in range(60):  # two neurons: by Cauchy and Schwarz
-            c = KAPPA / period
-            if 0.5 * self._log_mean(2.0 * c) + c * start <= GROWTH:
-                break
-            period *= 1.2
-        return float(max(period, 1e-250))
+    def _within(self, side: float) -> tuple[float, float, float]:
+        r"""Return how far w x reaches to a side, what the neuron is off by where it reaches further, and w x.
 
-    def frequencies(self, count: int) -> tuple[ComplexArray, ComplexArray]:
-        """Return so many frequencies, and the transforms of the features heard at s w, (3, n, count)."""
-        if self._s.size < count:
-            s = np.asarray(KAPPA / self.period + 2j * np.pi / self.period * np.arange(count), complex)
-            phi = _transforms(self.setting.law.values.parts, np.outer(self.w[self.heard], s))
+        The last two in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By Chernoff's bound
+        E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next
+        half period the periodic function is off by at most twice that, and by the threshold.
+        """
+        law, w, q = self.setting.law, self.w[self.heard], 8.0 / 7.0
+        low, high = law.values.support
+        best, error, size = np.inf, 0.0, np.inf
+        if np.isfinite([low, high]).all():
+            best = size = float(np.sum(np.maximum(np.maximum(side * w * low, side * w * high), 0.0)))
+        aim = TAIL * self.setting.tol * max(self.rms, 1e-250)
+        unit = float(np.sqrt(np.sum(w**2 * law.square[self.heard])))
+        unit = max(unit, float(np.abs(w).max(initial=0.0)) * float(np.sqrt(law.values.moment(2))), 1e-250)
+        last, worse = np.inf, 0
+        for theta in 1.25 ** np.arange(-10.0, 50.0) / unit:
+            tail = self._log_mean(side * float(theta))
+            if not np.isfinite(tail) or worse == 4:
+                break
+            size = min(size, 8.0 / (np.e * theta) * float(np.exp(min(tail / 8.0, 600.0))))
+            off = 2.0 * q / (np.e * theta) + self.t
+            far = (max(tail, 0.0) + q * max(np.log(off / aim), 0.0)) / theta
+            worse, last = 0 if far < last else worse + 1, far
+            if far < best:
+                best, error = float(far), float(min(aim, off))
+        return best, error, size
+
+    def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
+        """Return 0 and so many odd frequencies, and E v^r e^{i s w v} of the features heard, (3, n, 1 + count)."""
+        if self._s.size < count + 1:
+            s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
+            y, values = np.outer(self.w[self.heard], s), self.setting.law.values
+            phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
             if count > KEPT:  # many neurons would fill the memory
                 return s, phi
             self._s, self._phi = s, phi
-        return self._s[:count], self._phi[:, :, :count]
+        return self._s[: count + 1], self._phi[:, :, : count + 1]
 
-    def weight(self, s: ComplexArray) -> ComplexArray:
-        """Return the activation's transform, with the bias, over the period."""
-        found = np.exp(s * (self.b - self.t)) * (1.0 / s**2 + self.t / s) / self.period
-        return np.asarray(_taper(s.size) * found)
+    def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
+        return np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others]
 
-    def per_flux(self, s: ComplexArray) -> ComplexArray:
-        """Return what a term of the mean is multiplied with for the flux at the threshold."""
-        return np.asarray(self.t / (1.0 / s**2 + self.t / s))
+    def weight(self, s: FloatArray) -> ComplexArray:
+        """Return the activation's coefficients, with the bias, at 0 and odd frequencies."""
+        rise, half, _ = self.reach
+        w = s[1:]
+        others = -(1.0 - np.exp(-1j * w * rise)) / (half * w * w) + self.t / (1j * half * w)
+        return self._coefficients(s, 0.5 * (rise + self.t), others)
+
+    def step(self, s: FloatArray) -> ComplexArray:
+        """Return those of 1(z > t)."""
+        return self._coefficients(s, 0.5, 1.0 / (1j * self.reach[1] * s[1:]))
+
+    def rounding(self, weight: ComplexArray) -> float:
+        """Return what rounding adds to a sum with such weights."""
+        one = TABLE * float(self.p.sum()) if self.setting.law.values.sides < 0 else 0.0
+        return (2.0**-50 + one) * float(np.abs(weight).sum())
+
+    def flux(self, s: FloatArray) -> ComplexArray:
+        """Return those of the threshold times a delta function at it."""
+        return self._coefficients(s, 0.0, np.full(s.size - 1, self.t / self.reach[1] + 0j))
 
 
 @dataclass
@@ -267,6 +285,13 @@ class Means:
     by_w: FloatArray
     slope_error: float
     method: str
+    changes: FloatArray
+    """(2,): what sums over fewer frequencies are off by, with sign; two estimates, not in `error`."""
+
+    @property
+    def off(self) -> float:
+        """What the value is off by."""
+        return self.error + float(np.abs(self.changes).max())
 
 
 def _rounding(setting: Setting, rms: float, found: FloatArray, by_w: FloatArray) -> float:
@@ -323,17 +348,19 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     scale = one.rms * two.rms
     by_w = np.zeros((2, n))
     if setting.exact(either.size, targets=False):
-        method, error, slope_error = "boxes", 0.0, 0.0
+        method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(2)
         found, by = _patterns(setting, (w, b, t), *_all_patterns(setting, p), True, loud)
     else:
         method = "lattice of pairs"
-        found, by, error, slope_error = _by_lattice(setting, one, two, either, (w, b, t), slopes)
+        found, by, error, slope_error, changes = _by_lattice(setting, one, two, either, (w, b, t), slopes)
     by_w[:, either] = by
     error += setting.precision * scale
     slope_error += _rounding(setting, one.rms + two.rms, found, by)
     rest = np.setdiff1d(np.arange(n), either)
     by_w[:, rest] = found[1:3, None] * law.mean[rest]
-    return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method)
+    return Means(
+        float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method, changes
+    )
 
 
 def least_terms(one: Unit, two: Unit) -> float:
@@ -360,7 +387,7 @@ def _by_lattice(
     either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray],
     slopes: bool,
-) -> tuple[FloatArray, FloatArray, float, float]:
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
     w, _, _ = units
     n, p = either.size, setting.law.p[either]
     alone1 = np.flatnonzero((w[0] != 0.0) & (w[1] == 0.0))
@@ -370,7 +397,7 @@ def _by_lattice(
     b0, b1 = _none_and_one(p[alone2])
     c0, c1 = _none_and_one(p[both])
 
-    # Patterns in which at most one feature of each kind is on, but three: exact. So are two that both hear.
+    # Patterns in which at most one feature of each kind is on, but three: exact.
     def pairs(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
         return np.repeat(x, y.size), np.tile(y, x.size)
 
@@ -379,13 +406,9 @@ def _by_lattice(
     on += [_sets(n, *pairs(alone1, alone2)), _sets(n, *pairs(both, alone2)), _sets(n, *pairs(both, alone1))]
     chances = [np.array([a0 * b0 * c0]), a1 * b0 * c0, a0 * b1 * c0, a0 * b0 * c1]
     chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
-    twos = alone1.size + alone2.size == 0 and setting.table.degree >= 0 and n <= TWOS and c0 > RAREST
-    if twos:
-        i, j = np.triu_indices(n, 1)
-        on, chances = [*on, _sets(n, i, j)], [*chances, c1[i] * c1[j] / c0]
     quiet = np.full(n, np.nan)
     found, by_w = _patterns(setting, units, np.concatenate(on), np.concatenate(chances), True, quiet)
-    error = slope_error = 0.0
+    error, slope_error, changes = 0.0, 0.0, np.zeros(2)
     # One neuron hears at most one, the other hears two or more by itself: a sum over its frequencies.
     for turn, (first, second, single, double, s0, s1, d0, d1) in enumerate(
         ((one, two, alone1, alone2, a0, a1, b0, b1), (two, one, alone2, alone1, b0, b1, a0, a1))
@@ -403,68 +426,138 @@ def _by_lattice(
     # Both hear two or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
         part = _by_plane(
-            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), twos, slopes
+            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), slopes
         )
         found += part[0]
         by_w += part[1]
-        error, slope_error = error + part[2], slope_error + part[3]
-    return found, by_w, error, slope_error
+        error, slope_error, changes = error + part[2], slope_error + part[3], part[4]
+    return found, by_w, error, slope_error, changes
 
 
 def _by_plane(
     setting: Setting, one: Unit, two: Unit, either: IntArray, w: FloatArray, p: FloatArray,
-    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], twos: bool, slopes: bool,
-) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
+    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], slopes: bool,
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
+    """Return the part where both neurons hear two or more, and what tapering earlier would change."""
     alone1, alone2, both = kinds
     a0, a1, b0, b1, c0, c1 = chances
-    parts = setting.law.values.parts
-    shared_w, shared_p = np.ascontiguousarray(w[:, both]), np.ascontiguousarray(p[both])
-    scale = one.rms * two.rms
-    found, count, now = np.full(6, np.inf), FIRST, np.full(5, np.inf)
+    values, kinds_p = setting.law.values, (p[alone1], p[alone2])
+    common, common_p = np.ascontiguousarray(w[:, both]), np.ascontiguousarray(p[both])
+    scale, count, aim = one.rms * two.rms, FIRST, setting.tol * one.rms * two.rms
     places = [np.searchsorted(unit.heard, either[kind]) for unit, kind in ((one, alone1), (two, alone2))]
+    waves = waves_of(values, 1.0)
 
-    def axis(unit: Unit, at: IntArray, p: FloatArray, ones: FloatArray, zero: float, count: int) -> Axis:
+    def axis(side: int, which: slice, as_rows: bool) -> Axis:
+        """Return a neuron's frequencies as rows, or of both signs as columns."""
+        unit, ones, none = (one, a1, a0) if side == 0 else (two, b1, b0)
         s, phi = unit.frequencies(count)
-        whole = np.prod(1.0 - p[:, None] + p[:, None] * phi[0, at], axis=0)
-        return Axis(np.ascontiguousarray(s), unit.weight(s), whole, ones @ phi[0, at], zero, unit.t)
+        own = phi[0, places[side]]
+        number, weight, flux = np.arange(1.0 + count), unit.weight(s), unit.flux(s)
+        turned = np.exp(1j * waves.turn * np.outer(common[side], s)) if waves.sides >= 0 else None
+        parts = (
+            s,
+            number,
+            weight,
+            flux,
+            np.prod(1.0 - kinds_p[side][:, None] * (1.0 - own), axis=0),
+            ones @ own,
+        )
+        if as_rows:
+            twice = np.where(s > 0.0, 2.0, 1.0)
+            x, number, weight, flux, whole, single = (part[which] for part in parts)
+            weight, flux = weight * twice[which], flux * twice[which]
+        else:
+            x, number, weight, flux, whole, single = (_both_sides(part, which) for part in parts)
+            x = np.where(np.arange(x.size) < x.size // 2, -x, x)
+        if turned is None:
+            turned = np.zeros((both.size, 1), np.complex128)
+        else:
+            turned = turned[:, which] if as_rows else _both_sides(turned, which)
+        one_by_one = (np.ascontiguousarray(part) for part in (x, number, weight, flux, whole, single))
+        return Axis(*one_by_one, none, np.ascontiguousarray(turned), np.ascontiguousarray(common[side]))
+
+    def run(slopes: bool) -> tuple[FloatArray, FloatArray, list[ComplexArray]]:
+        """Return the sums, derivatives by features that both hear, and what those by others need."""
+        sums, by, own = np.zeros((3, 5)), np.zeros((2, both.size)), np.zeros((2, p.size))
+        # Rows as far as both neurons have as many, then the rest with rows of the other neuron.
+        k = np.arange(1.0, count + 1.0)
+        square = int(np.sum(k * np.sqrt(1.0 + k / NARROW) < count))
+        for turn, (which, others) in enumerate(
+            ((slice(0, square + 1), slice(0, None)), (slice(0, square + 1), slice(square + 1, None)))
+        ):
+            order = [0, 1] if turn == 0 else [1, 0]
+            if turn == 1 and square == count:
+                continue
+            rows, columns = axis(order[0], which, True), axis(order[1], others, False)
+            along = [np.zeros((4, each.x.size), np.complex128) for each in (rows, columns)]
+            part, by_part = np.zeros((3, 5)), np.zeros((2, both.size))
+            add_block(waves, rows, columns, common_p, c0, c1, float(count), slopes, part, by_part, *along)
+            sums += part[:, [0, 1, 2, 3, 4] if turn == 0 else [0, 2, 1, 4, 3]]
+            by += by_part[order]
+            for side, kept, of_rows, part_along in (
+                (order[0], which, True, along[0]),
+                (order[1], others, False, along[1]),
+            ):
+                kind, ones = ((alone1, a1), (alone2, b1))[side]
+                if not slopes or kind.size == 0:
+                    continue
+                _, phi = (one, two)[side].frequencies(count)
+                of, slope = phi[0, places[side]], phi[1, places[side]]
+                of, slope = (part[:, kept] if of_rows else _both_sides(part, kept) for part in (of, slope))
+                factors = 1.0 - p[kind][:, None] + p[kind][:, None] * of
+                less = p[kind][:, None] * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
+                for n, which_unit in enumerate((side, 1 - side)):
+                    x, y = part_along[2 * n], part_along[2 * n + 1]
+                    own[which_unit, kind] += np.sum((slope * (less * x + ones[:, None] * y)).real, axis=1)
+        own[:, both] = by
+        return sums, own
 
     while True:
-        before, found, by_shared = found, np.zeros(6), np.zeros((2, both.size))
-        along = np.zeros((2, 4, count), np.complex128)
-        axis1 = axis(one, places[0], p[alone1], a1, a0, count)
-        axis2 = axis(two, places[1], p[alone2], b1, b0, count)
-        add_block(
-            parts.transform, parts.sides, axis1, axis2, shared_w, shared_p, c0, c1, twos, slopes, found,
-            by_shared, along,
-        )  # fmt: skip
-        last, change = now, np.abs(found - before)[:5]
-        now = change.copy()
-        change = np.maximum(change, last / _FALL)
-        if change[0] <= setting.tol * scale or 8.0 * count**2 * max(both.size, 1) > setting.most:
-            break
-        count *= 2
-    found, rounding = found[:5], 2.0**-50 * float(found[5])
-    by_w = np.zeros((2, p.size))
-    by_w[:, both] = by_shared
-    if slopes:
-        for side, (unit, at, ones, kind) in enumerate(
-            ((one, places[0], a1, alone1), (two, places[1], b1, alone2))
+        s, t = one.frequencies(count)[0][-1], two.frequencies(count)[0][-1]
+        waves = waves_of(values, float(np.max(s * np.abs(common[0]) + t * np.abs(common[1]), initial=0.0)))
+        sums, by_w = run(False)
+        changes = np.array([sums[0] - sums[1], (sums[1] - sums[2]) / _FALL_EARLIER])
+        change = np.abs(changes).max(axis=0)
+        more = int(np.ceil(count * np.clip((SAFE_PAIR * change[0] / aim) ** 0.25 * 1.1, 1.3, 2.0)))
+        if (
+            SAFE_PAIR * change[0] <= aim
+            or _nodes(more) * max(both.size, 1) > setting.most
+            or more > MOST_EACH
         ):
-            if kind.size == 0:
-                continue
-            _, phi = unit.frequencies(count)
-            factors = 1.0 - p[kind][:, None] + p[kind][:, None] * phi[0, at]
-            less = p[kind][:, None] * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
-            for other in range(2):
-                x, y = along[side, 2 * other], along[side, 2 * other + 1]
-                which = side if other == 0 else 1 - side
-                by_w[which, kind] = np.sum((phi[1, at] * (less * x + ones[:, None] * y)).real, axis=1)
-    images = 8.0 * np.exp(-KAPPA) * (one.period + abs(one.b)) * (two.period + abs(two.b))
-    error = SAFE * float(change[0]) + images + rounding + 2.0**-44 * scale
-    rates = KAPPA / one.period + KAPPA / two.period
-    slope_error = 4.0 * SAFE * float(change.max()) + images * (1.0 + rates)
-    slope_error += 64.0 * rounding * (1.0 + rates) + 2.0**-40 * (one.rms + two.rms)
-    return found, by_w, error, slope_error
+            break
+        count = more
+    found = sums[0]
+    if slopes:
+        _, by_w = run(True)
+    sizes = [float(np.abs(unit.weight(unit.frequencies(count)[0])).sum()) for unit in (one, two)]
+    table = TABLE * float(p.sum()) if values.sides < 0 else 0.0
+    rounding = 4.0 * (2.0**-50 + table) * sizes[0] * sizes[1]
+    beyond = one.reach[2] * two.size + two.reach[2] * one.size
+    error = beyond + rounding + 2.0**-44 * scale
+    rates = np.pi / one.reach[1] + np.pi / two.reach[1]
+    slope_error = 4.0 * SAFE_PAIR * float(change.max()) + beyond * (1.0 + rates)
+    slope_error += rounding * (1.0 + float(s + t)) + 2.0**-40 * (one.rms + two.rms)
+    return found, by_w, error, slope_error, SAFE_PAIR * changes[:, 0]
+
+
+def _nodes(count: float) -> float:
+    """Return how many pairs of frequencies there are, as far out as `count`."""
+    k = np.arange(0.0, count + 1.0)
+    low, high = np.zeros(k.size), np.full(k.size, count)
+    for _ in range(
+        12
+    ):  # the place where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`, to a few in a thousand
+        middle = 0.5 * (low + high)
+        far = np.maximum(k, middle) * np.sqrt(1.0 + np.minimum(k, middle) / NARROW) < count
+        low, high = np.where(far, middle, low), np.where(far, high, middle)
+    return float(np.sum(2.0 * low + 1.0))
+
+
+def _both_sides(row: Any, which: slice = slice(0, None)) -> Any:
+    """Return what is at frequencies from 0 on for those of negative sign too, along the last axis."""
+    kept = row[..., which]
+    of_zero = which.start == 0
+    return np.concatenate([kept[..., : 0 if of_zero else None : -1].conj(), kept], axis=-1)
 
 
 def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[FloatArray, FloatArray]:
@@ -511,7 +604,7 @@ def _by_line(
     step0 = float(on(start)[0])
     act0 = first.b if step0 > 0.0 else 0.0
 
-    def fluxes(j: int, s: ComplexArray | None) -> ComplexArray:
+    def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
         """Return the flux at the threshold of `first`, and times the value, at frequencies of `second`."""
         v0 = (first.t - first.b) / w1[j]
         table = setting.table
@@ -519,7 +612,7 @@ def _by_line(
             return np.zeros((2, 1 if s is None else s.size), np.complex128)
         assert setting.law.values.density is not None
         height = float(setting.law.values.density(np.array([v0]))[0]) * first.t / abs(w1[j])
-        wave = np.ones(1, np.complex128) if s is None else np.exp(s * w2[j] * v0)
+        wave = np.ones(1, np.complex128) if s is None else np.exp(1j * s * w2[j] * v0)
         return np.stack([height * wave, height * v0 * wave])
 
     # What `first` makes of one of its own, by itself: activation, its step, and both times the value.
@@ -541,19 +634,20 @@ def _by_line(
     scale = first.rms * second.rms
     while True:
         s, phi = second.frequencies(count)
-        weight = second.weight(s) * np.where(np.arange(count) == 0, 1.0, 2.0)
+        twice = _taper(count)
+        weight = second.weight(s) * twice
         factors = 1.0 - p[double][:, None] + p[double][:, None] * phi[0, of_double]
         whole = np.prod(factors, axis=0)
         rest = whole - d0 - d1 @ phi[0, of_double]
         # Means over the value of a feature that both hear.
-        waves = np.zeros((both.size, 4, count), np.complex128)
-        flux_waves = np.zeros((both.size, 2, count), np.complex128)
+        waves = np.zeros((both.size, 4, s.size), np.complex128)
+        flux_waves = np.zeros((both.size, 2, s.size), np.complex128)
         for at, j in enumerate(both):
-            v, weights = _value_nodes(setting, first, w1[j], float(w2[j] * s[-1].imag))
+            v, weights = _value_nodes(setting, first, w1[j], float(w2[j] * s[-1]))
             z = first.b + w1[j] * v
             step = on(z)
             z = z * (step > 0.0)
-            wave = np.exp(np.outer(v, s * w2[j]))
+            wave = np.exp(np.outer(v, 1j * s * w2[j]))
             waves[at] = np.stack([weights * z, weights * step, weights * v * z, weights * v * step]) @ wave
             flux_waves[at] = fluxes(int(j), s)
         inner = base[:, None] + s0 * np.einsum("c,cks->ks", c1, waves[:, :2])
@@ -561,9 +655,9 @@ def _by_line(
         terms = weight * rest
         found[0] = np.sum(terms * inner[0]).real
         found[1] = np.sum(terms * (inner[1] + inner_flux)).real
-        found[2] = np.sum(terms * s * inner[0]).real
+        found[2] = np.sum(terms * 1j * s * inner[0]).real
         found[3] = np.sum(terms * inner_flux).real
-        found[4] = np.sum(terms * second.per_flux(s) * inner[0]).real
+        found[4] = np.sum(second.flux(s) * twice * rest * inner[0]).real
         last, change = now, np.abs(found - before)
         now = change.copy()
         change = np.maximum(change, last / _FALL)
@@ -574,18 +668,18 @@ def _by_line(
         p[double][:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - d1[:, None]
     )
     by_w[0, double] = np.sum((weight * (inner[1] + inner_flux) * slope).real, axis=1)
-    by_w[1, double] = np.sum((weight * s * inner[0] * slope).real, axis=1)
-    plain, tilted = np.sum(terms).real, np.sum(terms * s).real
+    by_w[1, double] = np.sum((weight * 1j * s * inner[0] * slope).real, axis=1)
+    plain, tilted = np.sum(terms).real, np.sum(terms * 1j * s).real
     if single.size:
         by_w[0, single] = c0 * s1 * (alone[:, 3] + own_flux[:, 1]) * plain
         by_w[1, single] = c0 * s1 * alone[:, 2] * tilted
     for at, j in enumerate(both):
         by_w[0, j] = s0 * c1[at] * np.sum(terms * (waves[at, 3] + flux_waves[at, 1])).real
-        by_w[1, j] = s0 * c1[at] * np.sum(terms * s * waves[at, 2]).real
-    rounding = 2.0**-49 * float(np.abs(terms * inner[0]).sum())
-    error = SAFE * float(change[0]) + rounding + 2.0**-44 * scale
+        by_w[1, j] = s0 * c1[at] * np.sum(terms * 1j * s * waves[at, 2]).real
+    rounding = second.rounding(weight) * float(np.abs(inner).max(initial=0.0))
+    error = SAFE * float(change[0]) + rounding + second.reach[2] * first.size + 2.0**-44 * scale
     slope_error = 4.0 * SAFE * float(change.max()) + 2.0**-42 * (first.rms + second.rms)
-    slope_error += 64.0 * rounding * (1.0 + KAPPA / second.period)
+    slope_error += rounding * (1.0 + float(s[-1])) + second.reach[2] * (1.0 + np.pi / second.reach[1])
     return found, by_w, error, slope_error
 
 
@@ -642,10 +736,11 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     slope_error = _rounding(setting, unit.rms + 1.0, plain, by)
     active = plain[1] - plain[3]
     if not exact:
-        count, before, step = 32, np.full(3, np.inf), np.full(3, np.inf)
+        count, before, last = 32, np.full(heard.size + 2, np.inf), np.full(2, np.inf)
         while True:
             s, phi = unit.frequencies(count)
-            weight = unit.weight(s) * np.where(np.arange(count) == 0, 1.0, 2.0)
+            twofold = _taper(count)
+            weight = unit.weight(s) * twofold
             factors = 1.0 - p[:, None] + p[:, None] * phi[0]
             whole = np.prod(factors, axis=0)
             less = p[:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - ones[:, None]
@@ -655,12 +750,12 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
             part_mean = np.sum(weight * rest).real
             part_targets = np.sum((weight * less * psi).real, axis=1)
             linear = g[heard] @ (less * psi)
-            part_b = np.sum(weight * s * (start * rest + linear)).real
-            now = np.array([part_mean, part_b, float(g[heard] @ part_targets)])
-            last, change = step, np.abs(now - before)
-            step = change.copy()
-            change = np.maximum(change, last / _FALL)
-            if max(change[0], change[2]) <= setting.tol * unit.rms * max(1.0, abs(start)) or count >= MOST:
+            part_b = np.sum(weight * 1j * s * (start * rest + linear)).real
+            now = np.r_[part_mean, part_targets, part_b]
+            each = np.abs(now - before)
+            step = np.array([each[:-1].max(), each[-1]])
+            change, last = np.maximum(step, last / _FALL), step
+            if change[0] <= FINER * setting.tol * unit.rms or count >= MOST:
                 break
             before, count = now, 2 * count
         total = g[heard] @ sigma
@@ -671,20 +766,18 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
             * (total - g[heard][:, None] * sigma)
         )
         inner = phi[1] * (start * less + twice) + g[heard][:, None] * psi_slope * less
-        slopes += np.sum((weight * s * inner).real, axis=1)
+        slopes += np.sum((weight * 1j * s * inner).real, axis=1)
         targets += part_targets
         by_b += part_b
         mean += part_mean
-        extra = np.sum(weight * s * rest).real
-        rate += extra
-        per_flux = unit.per_flux(s)
-        flux += np.sum(weight * per_flux * (start * rest + linear)).real
-        active += extra - np.sum(weight * per_flux * rest).real
-        rounding = 2.0**-49 * float(np.abs(weight * rest).sum()) + 2.0**-44 * unit.rms
-        images = 8.0 * np.exp(-KAPPA) * unit.period
-        error += SAFE * float(max(change[0], change[2])) + images + rounding
-        slope_error += 4.0 * SAFE * float(change.max()) + images
-        slope_error += 64.0 * rounding * (1.0 + KAPPA / unit.period) + 2.0**-42
+        rate += np.sum(weight * 1j * s * rest).real
+        jump = unit.flux(s) * twofold
+        flux += np.sum(jump * (start * rest + linear)).real
+        active += np.sum(unit.step(s) * twofold * rest).real
+        rounding, beyond = unit.rounding(weight), unit.reach[2]
+        error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
+        slope_error += 4.0 * SAFE * float(change.max()) + beyond * (1.0 + np.pi / unit.reach[1])
+        slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[heard] = targets
     by_w[heard] = slopes
@@ -696,14 +789,14 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
 
 
 def _target_transforms(
-    setting: Setting, unit: Unit, s: ComplexArray, phi: ComplexArray
+    setting: Setting, unit: Unit, s: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray]:
     """Return E target(v) e^{zv} and its derivative at z = s w, for each feature heard."""
     if setting.half is None:
         return phi[1], phi[2]
-    z = np.outer(unit.w[unit.heard], s)
-    up = _transforms(setting.half.parts, z)
+    y = np.outer(unit.w[unit.heard], s)
+    up = waves_of(setting.half, float(np.abs(y).max(initial=0.0))).at(setting.half, y)
     if setting.target == "relu":
         return 0.5 * up[1], 0.5 * up[2]
-    down = _transforms(setting.half.parts, -z)
+    down = up.conj()
     return 0.5 * (up[1] + down[1]), 0.5 * (up[2] - down[2])
