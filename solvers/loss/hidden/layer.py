@@ -1,6 +1,6 @@
 """Means of hidden neurons, of their products with each other and with targets, and their derivatives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
 from typing import Any
@@ -14,7 +14,8 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ..methods.outputs import IntArray, Law
 from .boxes import by_patterns
-from .planes import NARROW, TABLE, Axis, add_block, waves_of
+from .pairs import CHANGES, FIRST, Side, both_on_twice, nodes
+from .planes import TABLE, waves_of
 from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
@@ -22,14 +23,10 @@ __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
 ComplexArray = npt.NDArray[np.complex128]
 
 TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may add
-FIRST = 16  # frequencies to begin with
 MOST = 4096  # of a neuron by itself
-FINER = 1e-3  # of the tolerance, of means of one neuron: they cost little
+FINER = 1e-2  # of the tolerance, of means of one neuron: they cost little
 PAIR = 2.0**23  # terms for a pair, at least
-MOST_EACH = 1024  # of each of two neurons
 KEPT = 512  # transforms of so many frequencies are kept
-SAFE_PAIR = 4.0
-_FALL_EARLIER = 4.0
 SAFE = 4.0  # changes may fall slowly, or be small by chance
 _FALL = 8.0  # changes are not believed to fall faster than that when frequencies double
 # Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then
@@ -95,6 +92,15 @@ class Setting:
             most, patterns,
         )  # fmt: skip
 
+    def with_identity(self) -> "Setting":
+        """Return the same where targets are the features."""
+        values = self.law.values
+        mean, square = float(values.moment(1)), float(values.moment(2))
+        return replace(
+            self, target_spans=self.spans, target_atoms=self.atoms, target="identity", mean=mean,
+            cross=square, square=square, half=None,
+        )  # fmt: skip
+
     @property
     def precision(self) -> float:
         """Error of exact integrals in units of the neurons' sizes; of smooth densities by Gauss points."""
@@ -151,7 +157,9 @@ def _half(values: Values) -> Values:
 
 
 def _taper(count: int) -> FloatArray:
-    """Return weights of 0, 1, and of odd frequencies, that fall smoothly from 2 to 0: what is cut off then matters less than at a sharp edge.
+    """Return weights of 0, 1, and of odd frequencies, that fall smoothly from 2 to 0.
+
+    What is cut off then matters less than at a sharp edge.
 
     They blur an activation over a period/count, to all orders: its mean changes by what is not smooth there.
     """
@@ -184,6 +192,7 @@ class Unit:
         self.p = setting.law.p[self.heard]
         self.rms = _rms(setting.law, w, self.b)
         self._reach: tuple[float, float, float] | None = None
+        self._turned = np.empty((self.heard.size, 0), np.complex128)
         self.size = np.inf  # in the norm of exponent 8
         self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
 
@@ -198,6 +207,21 @@ class Unit:
             high, low = 1.02 * max(high, least), 1.02 * max(low, least)
             self._reach = high, high + low, over + under
         return self._reach
+
+    def reach_of(self, other: "Unit") -> None:
+        """Take over what is known of the same neuron."""
+        self._reach, self.size = other.reach, other.size
+        self._s, self._phi = other._s, other._phi
+
+    def turned(self, turn: float, count: int) -> ComplexArray:
+        """Return e^{i turn s w} of the features heard, (n, 1 + count), by frequency."""
+        if self._turned.shape[1] < count + 1:
+            s, _ = self.frequencies(count)
+            found = np.exp(1j * turn * np.outer(self.w[self.heard], s))
+            if count > KEPT:
+                return found
+            self._turned = found
+        return self._turned[:, : count + 1]
 
     def _log_mean(self, theta: float) -> float:
         """Return log E e^{theta (w x)}."""
@@ -240,7 +264,7 @@ class Unit:
         return best, error, size
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
-        """Return 0 and so many odd frequencies, and E v^r e^{i s w v} of the features heard, (3, n, 1 + count)."""
+        """Return 0 and so many odd frequencies, and E v^r e^{isv} at s w of features, (3, n, 1 + count)."""
         if self._s.size < count + 1:
             s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
             y, values = np.outer(self.w[self.heard], s), self.setting.law.values
@@ -286,7 +310,7 @@ class Means:
     slope_error: float
     method: str
     changes: FloatArray
-    """(2,): what sums over fewer frequencies are off by, with sign; two estimates, not in `error`."""
+    """What sums are off by that are cut off, with sign, by several estimates; not in `error`."""
 
     @property
     def off(self) -> float:
@@ -341,6 +365,8 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     """Return E h_1 h_2 of two neurons, with derivatives by their weights (2, n) and biases."""
     setting, law = one.setting, one.setting.law
     n = law.n
+    if one is two and not setting.exact(one.heard.size, targets=False):
+        return _square(one)
     either = np.union1d(one.heard, two.heard)
     w = np.ascontiguousarray(np.stack([one.w[either], two.w[either]]))
     b, t, p = np.array([one.b, two.b]), np.array([one.t, two.t]), law.p[either]
@@ -348,7 +374,7 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     scale = one.rms * two.rms
     by_w = np.zeros((2, n))
     if setting.exact(either.size, targets=False):
-        method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(2)
+        method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
         found, by = _patterns(setting, (w, b, t), *_all_patterns(setting, p), True, loud)
     else:
         method = "lattice of pairs"
@@ -363,12 +389,26 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     )
 
 
+def _square(unit: Unit) -> Means:
+    """Return E h^2: where h is not 0 it is z, so that this is the mean of h and a linear function, z."""
+    plain = Unit(unit.setting.with_identity(), unit.w, unit.b, unit.t)
+    plain.reach_of(unit)
+    one = unit_means(plain, unit.b, unit.w)
+    value = unit.b * one.mean + float(unit.w @ one.by_targets)
+    by_w = np.stack([one.by_w, one.by_targets])
+    size = abs(unit.b) + 2.0 * float(np.sqrt(unit.w @ unit.w))  # errors by features have any sign
+    return Means(
+        value, one.error * size, np.array([one.by_b, one.mean]), np.array([one.flux, 0.0]), by_w,
+        one.slope_error * max(size, 1.0), one.method, np.zeros(CHANGES),
+    )  # fmt: skip
+
+
 def least_terms(one: Unit, two: Unit) -> float:
     """Return the terms that a pair takes at least: pieces of integrals, or the first two sums."""
     setting, heard = one.setting, np.union1d(one.heard, two.heard)
     if not setting.exact(heard.size, targets=False):
         both = np.intersect1d(one.heard, two.heard).size
-        return 2.0 * FIRST**2 * 5.0 * max(both, 1)
+        return 2.0 * nodes(FIRST) * max(both, 1)
     if setting.patterns is not None:
         on = setting.patterns[0].sum(axis=1)
     else:
@@ -408,7 +448,7 @@ def _by_lattice(
     chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
     quiet = np.full(n, np.nan)
     found, by_w = _patterns(setting, units, np.concatenate(on), np.concatenate(chances), True, quiet)
-    error, slope_error, changes = 0.0, 0.0, np.zeros(2)
+    error, slope_error, changes = 0.0, 0.0, np.zeros(CHANGES)
     # One neuron hears at most one, the other hears two or more by itself: a sum over its frequencies.
     for turn, (first, second, single, double, s0, s1, d0, d1) in enumerate(
         ((one, two, alone1, alone2, a0, a1, b0, b1), (two, one, alone2, alone1, b0, b1, a0, a1))
@@ -425,139 +465,12 @@ def _by_lattice(
         error, slope_error = error + part[2], slope_error + part[3]
     # Both hear two or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
-        part = _by_plane(
-            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), slopes
-        )
-        found += part[0]
-        by_w += part[1]
-        error, slope_error, changes = error + part[2], slope_error + part[3], part[4]
+        of_one, of_two = Side(one, alone1, a0, a1, w[0]), Side(two, alone2, b0, b1, w[1])
+        sums, by, *more, changes = both_on_twice((of_one, of_two), either, both, p, c0, c1, slopes)
+        found += sums
+        by_w += by
+        error, slope_error = error + more[0], slope_error + more[1]
     return found, by_w, error, slope_error, changes
-
-
-def _by_plane(
-    setting: Setting, one: Unit, two: Unit, either: IntArray, w: FloatArray, p: FloatArray,
-    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], slopes: bool,
-) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
-    """Return the part where both neurons hear two or more, and what tapering earlier would change."""
-    alone1, alone2, both = kinds
-    a0, a1, b0, b1, c0, c1 = chances
-    values, kinds_p = setting.law.values, (p[alone1], p[alone2])
-    common, common_p = np.ascontiguousarray(w[:, both]), np.ascontiguousarray(p[both])
-    scale, count, aim = one.rms * two.rms, FIRST, setting.tol * one.rms * two.rms
-    places = [np.searchsorted(unit.heard, either[kind]) for unit, kind in ((one, alone1), (two, alone2))]
-    waves = waves_of(values, 1.0)
-
-    def axis(side: int, which: slice, as_rows: bool) -> Axis:
-        """Return a neuron's frequencies as rows, or of both signs as columns."""
-        unit, ones, none = (one, a1, a0) if side == 0 else (two, b1, b0)
-        s, phi = unit.frequencies(count)
-        own = phi[0, places[side]]
-        number, weight, flux = np.arange(1.0 + count), unit.weight(s), unit.flux(s)
-        turned = np.exp(1j * waves.turn * np.outer(common[side], s)) if waves.sides >= 0 else None
-        parts = (
-            s,
-            number,
-            weight,
-            flux,
-            np.prod(1.0 - kinds_p[side][:, None] * (1.0 - own), axis=0),
-            ones @ own,
-        )
-        if as_rows:
-            twice = np.where(s > 0.0, 2.0, 1.0)
-            x, number, weight, flux, whole, single = (part[which] for part in parts)
-            weight, flux = weight * twice[which], flux * twice[which]
-        else:
-            x, number, weight, flux, whole, single = (_both_sides(part, which) for part in parts)
-            x = np.where(np.arange(x.size) < x.size // 2, -x, x)
-        if turned is None:
-            turned = np.zeros((both.size, 1), np.complex128)
-        else:
-            turned = turned[:, which] if as_rows else _both_sides(turned, which)
-        one_by_one = (np.ascontiguousarray(part) for part in (x, number, weight, flux, whole, single))
-        return Axis(*one_by_one, none, np.ascontiguousarray(turned), np.ascontiguousarray(common[side]))
-
-    def run(slopes: bool) -> tuple[FloatArray, FloatArray, list[ComplexArray]]:
-        """Return the sums, derivatives by features that both hear, and what those by others need."""
-        sums, by, own = np.zeros((3, 5)), np.zeros((2, both.size)), np.zeros((2, p.size))
-        # Rows as far as both neurons have as many, then the rest with rows of the other neuron.
-        k = np.arange(1.0, count + 1.0)
-        square = int(np.sum(k * np.sqrt(1.0 + k / NARROW) < count))
-        for turn, (which, others) in enumerate(
-            ((slice(0, square + 1), slice(0, None)), (slice(0, square + 1), slice(square + 1, None)))
-        ):
-            order = [0, 1] if turn == 0 else [1, 0]
-            if turn == 1 and square == count:
-                continue
-            rows, columns = axis(order[0], which, True), axis(order[1], others, False)
-            along = [np.zeros((4, each.x.size), np.complex128) for each in (rows, columns)]
-            part, by_part = np.zeros((3, 5)), np.zeros((2, both.size))
-            add_block(waves, rows, columns, common_p, c0, c1, float(count), slopes, part, by_part, *along)
-            sums += part[:, [0, 1, 2, 3, 4] if turn == 0 else [0, 2, 1, 4, 3]]
-            by += by_part[order]
-            for side, kept, of_rows, part_along in (
-                (order[0], which, True, along[0]),
-                (order[1], others, False, along[1]),
-            ):
-                kind, ones = ((alone1, a1), (alone2, b1))[side]
-                if not slopes or kind.size == 0:
-                    continue
-                _, phi = (one, two)[side].frequencies(count)
-                of, slope = phi[0, places[side]], phi[1, places[side]]
-                of, slope = (part[:, kept] if of_rows else _both_sides(part, kept) for part in (of, slope))
-                factors = 1.0 - p[kind][:, None] + p[kind][:, None] * of
-                less = p[kind][:, None] * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
-                for n, which_unit in enumerate((side, 1 - side)):
-                    x, y = part_along[2 * n], part_along[2 * n + 1]
-                    own[which_unit, kind] += np.sum((slope * (less * x + ones[:, None] * y)).real, axis=1)
-        own[:, both] = by
-        return sums, own
-
-    while True:
-        s, t = one.frequencies(count)[0][-1], two.frequencies(count)[0][-1]
-        waves = waves_of(values, float(np.max(s * np.abs(common[0]) + t * np.abs(common[1]), initial=0.0)))
-        sums, by_w = run(False)
-        changes = np.array([sums[0] - sums[1], (sums[1] - sums[2]) / _FALL_EARLIER])
-        change = np.abs(changes).max(axis=0)
-        more = int(np.ceil(count * np.clip((SAFE_PAIR * change[0] / aim) ** 0.25 * 1.1, 1.3, 2.0)))
-        if (
-            SAFE_PAIR * change[0] <= aim
-            or _nodes(more) * max(both.size, 1) > setting.most
-            or more > MOST_EACH
-        ):
-            break
-        count = more
-    found = sums[0]
-    if slopes:
-        _, by_w = run(True)
-    sizes = [float(np.abs(unit.weight(unit.frequencies(count)[0])).sum()) for unit in (one, two)]
-    table = TABLE * float(p.sum()) if values.sides < 0 else 0.0
-    rounding = 4.0 * (2.0**-50 + table) * sizes[0] * sizes[1]
-    beyond = one.reach[2] * two.size + two.reach[2] * one.size
-    error = beyond + rounding + 2.0**-44 * scale
-    rates = np.pi / one.reach[1] + np.pi / two.reach[1]
-    slope_error = 4.0 * SAFE_PAIR * float(change.max()) + beyond * (1.0 + rates)
-    slope_error += rounding * (1.0 + float(s + t)) + 2.0**-40 * (one.rms + two.rms)
-    return found, by_w, error, slope_error, SAFE_PAIR * changes[:, 0]
-
-
-def _nodes(count: float) -> float:
-    """Return how many pairs of frequencies there are, as far out as `count`."""
-    k = np.arange(0.0, count + 1.0)
-    low, high = np.zeros(k.size), np.full(k.size, count)
-    for _ in range(
-        12
-    ):  # the place where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`, to a few in a thousand
-        middle = 0.5 * (low + high)
-        far = np.maximum(k, middle) * np.sqrt(1.0 + np.minimum(k, middle) / NARROW) < count
-        low, high = np.where(far, middle, low), np.where(far, high, middle)
-    return float(np.sum(2.0 * low + 1.0))
-
-
-def _both_sides(row: Any, which: slice = slice(0, None)) -> Any:
-    """Return what is at frequencies from 0 on for those of negative sign too, along the last axis."""
-    kept = row[..., which]
-    of_zero = which.start == 0
-    return np.concatenate([kept[..., : 0 if of_zero else None : -1].conj(), kept], axis=-1)
 
 
 def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[FloatArray, FloatArray]:

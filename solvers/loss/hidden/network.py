@@ -21,6 +21,7 @@ from ....theory.results import frozen, result
 from ...threads import each
 from ..methods.outputs import Law
 from .layer import PAIR, Setting, Unit, least_terms, pair_means, unit_means
+from .pairs import CHANGES
 
 __all__ = [
     "ESTIMATES",
@@ -36,11 +37,11 @@ __all__ = [
 TARGETS = ("identity", "relu", "abs")
 ESTIMATES = {
     "boxes": "heuristic: rounding in units of the neurons' sizes",
-    "lattice of pairs": "heuristic: what the last frequencies change, which differs from pair to pair, and rounding",
+    "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
 _ROUNDING = 2.0**-46  # of sums over neurons and features
-# Losses and errors of outputs, the error of their mean, its derivatives and what these are off by, the method.
+# Losses and errors of outputs, the error of their mean, its derivatives and what they are off by, the method.
 Found = tuple[FloatArray, FloatArray, float, dict[str, FloatArray] | None, float, str]
 # Terms of sums over frequencies, of some 5 ns each, for an output; those of all share them. A pair has PAIR.
 WORK = 2.0**26
@@ -187,7 +188,7 @@ def network_loss(
 
     found = each(of_pair, len(pairs), workers)
     single = each(lambda i: unit_means(units[i], float(g0[i]), g[i]), count, workers)
-    H, H_errors, *changes = np.zeros((4, count, count))
+    H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
     for (i, j), pair in zip(pairs, found, strict=True):
         H[i, j] = H[j, i] = pair.value
         H_errors[i, j] = H_errors[j, i] = pair.error

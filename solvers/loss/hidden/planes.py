@@ -24,13 +24,13 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.kernels import kernel, shared
 
-__all__ = ["NARROW", "TABLE", "Axis", "Waves", "add_block", "waves_of"]
+__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "waves_of"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
 DEGREE = 8  # of the polynomials of a table
 TABLE = 1e-14  # what they are off by
-TAPERS = np.array([1.0, 0.75, 0.5])  # where sums end, as a share of the frequencies
+TAPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5])  # where sums end, as a share of the frequencies
 NARROW = 16.0  # frequencies of one neuron beyond which fewer of the other are needed
 
 
@@ -61,7 +61,7 @@ class Waves(NamedTuple):
 
 
 def waves_of(values: Values, y: float) -> Waves:
-    """Return a law's characteristic function up to \\|y\\|; a table of cells between which no digit is lost."""
+    """Return a law's characteristic function up to a y; a table, if there is no formula."""
     if values.sides >= 0:
         return Waves(values.sides, 1.0, np.zeros((1, 6, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
@@ -229,7 +229,7 @@ def _sum_row(
     rows: Axis, k: int, columns: Axis, low: int, high: int, c0: float, count: float, both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row to the value, derivatives by the biases, and minus those by the thresholds, for each taper."""
+    """Add a row to the value, derivatives by the biases and minus those by the thresholds, for each taper."""
     s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
     total = np.zeros((TAPERS.size, 4), np.complex128)
     for l in range(low, high):
@@ -297,7 +297,7 @@ def add_block(
     """Add frequencies of both neurons, as far out as `count`.
 
     `p` (n,) are the probabilities of the features that both hear, `none` and `lone` (n,) those that none or
-    one alone of them is on. To `sums` (3, 5) are added the value, the derivatives by the biases and minus
+    one alone of them is on. To `sums` (5, 5) are added the value, the derivatives by the biases and minus
     those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w` (2, n) the
     derivatives by the weights, and to `along` what those by the other features need.
     """
