@@ -15,7 +15,7 @@ from ....theory.features.values.parts import all_transforms
 from ..methods.outputs import IntArray, Law
 from .boxes import by_patterns
 from .pairs import CHANGES, FIRST, Side, both_on_twice, nodes
-from .planes import TABLE, waves_of
+from .planes import TABLE, add_line, waves_of
 from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
@@ -649,44 +649,40 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     slope_error = _rounding(setting, unit.rms + 1.0, plain, by)
     active = plain[1] - plain[3]
     if not exact:
-        count, before, last = 32, np.full(heard.size + 2, np.inf), np.full(2, np.inf)
+        count, before, last = 64, np.full(heard.size + 2, np.inf), np.full(2, np.inf)
+        of_heard = np.ascontiguousarray(g[heard])
+
+        def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
+            phi = unit.frequencies(count)[1]
+            psi = _target_transforms(setting, unit, unit.frequencies(count)[0], phi)
+            out, along, by = (
+                np.zeros(heard.size + 2),
+                np.empty((2, count + 1), np.complex128),
+                np.zeros(heard.size),
+            )
+            add_line(
+                weight, tilted, p, none, ones, phi[0], phi[1], *psi, of_heard, start, of_w, out, along, by
+            )
+            return out, along, by
+
         while True:
-            s, phi = unit.frequencies(count)
-            twofold = _taper(count)
-            weight = unit.weight(s) * twofold
-            factors = 1.0 - p[:, None] + p[:, None] * phi[0]
-            whole = np.prod(factors, axis=0)
-            less = p[:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - ones[:, None]
-            rest = whole - none - ones @ phi[0]
-            psi, psi_slope = _target_transforms(setting, unit, s, phi)
-            sigma = p[:, None] * psi / np.where(factors == 0.0, 1e-200, factors)
-            part_mean = np.sum(weight * rest).real
-            part_targets = np.sum((weight * less * psi).real, axis=1)
-            linear = g[heard] @ (less * psi)
-            part_b = np.sum(weight * 1j * s * (start * rest + linear)).real
-            now = np.r_[part_mean, part_targets, part_b]
+            s, tapered = unit.frequencies(count)[0], _taper(count)
+            weight = unit.weight(s) * tapered
+            tilted = 1j * s * weight
+            now, along, _ = sums(False)
             each = np.abs(now - before)
             step = np.array([each[:-1].max(), each[-1]])
             change, last = np.maximum(step, last / _FALL), step
             if change[0] <= FINER * setting.tol * unit.rms or count >= MOST:
                 break
             before, count = now, 2 * count
-        total = g[heard] @ sigma
-        twice = (
-            p[:, None]
-            * whole
-            / np.where(factors == 0.0, 1e-200, factors)
-            * (total - g[heard][:, None] * sigma)
-        )
-        inner = phi[1] * (start * less + twice) + g[heard][:, None] * psi_slope * less
-        slopes += np.sum((weight * 1j * s * inner).real, axis=1)
-        targets += part_targets
-        by_b += part_b
-        mean += part_mean
-        rate += np.sum(weight * 1j * s * rest).real
-        jump = unit.flux(s) * twofold
-        flux += np.sum(jump * (start * rest + linear)).real
-        active += np.sum(unit.step(s) * twofold * rest).real
+        slopes += sums(True)[2]
+        mean += now[0]
+        targets += now[1:-1]
+        by_b += now[-1]
+        rate += np.sum(tilted * along[0]).real
+        flux += np.sum(unit.flux(s) * tapered * along[1]).real
+        active += np.sum(unit.step(s) * tapered * along[0]).real
         rounding, beyond = unit.rounding(weight), unit.reach[2]
         error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
         slope_error += 4.0 * SAFE * float(change.max()) + beyond * (1.0 + np.pi / unit.reach[1])

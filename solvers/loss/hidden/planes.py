@@ -24,12 +24,12 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.kernels import kernel, shared
 
-__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "waves_of"]
+__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "waves_of"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
-DEGREE = 8  # of the polynomials of a table
-TABLE = 1e-14  # what they are off by
+DEGREE = 5  # of the polynomials of a table
+TABLE = 1e-13  # what they are off by
 TAPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5])  # where sums end, as a share of the frequencies
 NARROW = 16.0  # frequencies of one neuron beyond which fewer of the other are needed
 
@@ -87,8 +87,8 @@ def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
 @shared
 def _polynomial(table: FloatArray, cell: int, part: int, x: float) -> float:
     row = table[cell, part]
-    value = row[8]
-    for j in range(7, -1, -1):
+    value = row[DEGREE]
+    for j in range(DEGREE - 1, -1, -1):
         value = value * x + row[j]
     return value
 
@@ -355,3 +355,42 @@ def add_block(
         for l in range(many):
             by_w[0, c] -= tilted[c, l]
             by_w[1, c] -= columns.x[l] * plain[c, l]
+
+
+@kernel
+def add_line(
+    weight: ComplexArray, tilted: ComplexArray, p: FloatArray, none: float, ones: FloatArray,
+    phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
+    start: float, slopes: bool, out: FloatArray, along: ComplexArray, by_w: FloatArray,
+) -> None:  # fmt: skip
+    """Add all frequencies of one neuron h, where two or more of the n features that it hears are on.
+
+    `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
+    To `out` (n + 2,) are added E h, E h target(x_l), and by the bias the derivative of E h g, g = start + sum
+    of g_l target(x_l); with `slopes` to `by_w` those by the weights. In `along` (2, K) is what a sum of
+    weights times frequencies makes into probabilities, and into means of g.
+    """
+    n = p.size
+    less, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
+    for k in range(weight.size):
+        whole, alone = 1.0 + 0j, 0j
+        for c in range(n):
+            whole *= 1.0 - p[c] + p[c] * phi[c, k]
+            alone += ones[c] * phi[c, k]
+        rest, linear, total = whole - none - alone, 0j, 0j
+        for c in range(n):
+            f = 1.0 - p[c] + p[c] * phi[c, k]
+            share = p[c] / (f if f != 0.0 else 1e-200 + 0j)
+            less[c], sigma[c] = share * whole - ones[c], share * psi[c, k]
+            linear += g[c] * less[c] * psi[c, k]
+            total += g[c] * sigma[c]
+            out[1 + c] += (weight[k] * less[c] * psi[c, k]).real
+        along[0, k], along[1, k] = rest, start * rest + linear
+        out[0] += (weight[k] * rest).real
+        out[n + 1] += (tilted[k] * along[1, k]).real
+        if not slopes:
+            continue
+        for c in range(n):
+            twice = (less[c] + ones[c]) * (total - g[c] * sigma[c])
+            inner = slope[c, k] * (start * less[c] + twice) + g[c] * psi_slope[c, k] * less[c]
+            by_w[c] += (tilted[k] * inner).real
