@@ -16,7 +16,10 @@ from ....theory.kernels import kernel, shared
 from ..methods.outputs import IntArray
 from .table import SMOOTH, Table, between, density_at
 
-__all__ = ["by_patterns", "pair_on"]
+__all__ = ["by_patterns", "cube_on", "pair_on"]
+
+FAR = 30.0  # half sides of a cube from its middle to where neurons are 0: what cancels grows with it
+PARALLEL = 1e-6  # squared sine of the angle between neurons that are not taken as parallel
 
 
 @shared
@@ -294,6 +297,204 @@ def pair_on(
 
 
 @shared
+def _centre_of_face(
+    w: FloatArray, zc: FloatArray, crosses: FloatArray, free: FloatArray, x: FloatArray
+) -> bool:
+    """Move x to the nearest point where neurons that bend in a face are 0; return whether there is one."""
+    g11, g22, g12 = 0.0, 0.0, 0.0
+    for m in range(free.size):
+        if free[m] > 0.0:
+            g11 += w[0, m] * w[0, m] * crosses[0]
+            g22 += w[1, m] * w[1, m] * crosses[1]
+            g12 += w[0, m] * w[1, m] * crosses[0] * crosses[1]
+    g11, g22 = g11 + 1.0 - crosses[0], g22 + 1.0 - crosses[1]
+    det = g11 * g22 - g12 * g12
+    if not det > PARALLEL * g11 * g22:
+        return False
+    z1, z2 = zc[0] * crosses[0], zc[1] * crosses[1]
+    for _ in range(2):  # the second time what rounding has left
+        step1, step2 = (g22 * z1 - g12 * z2) / det, (g11 * z2 - g12 * z1) / det
+        for m in range(free.size):
+            if free[m] > 0.0:
+                move = w[0, m] * step1 * crosses[0] + w[1, m] * step2 * crosses[1]
+                x[m] -= move
+                z1 -= w[0, m] * move * crosses[0]
+                z2 -= w[1, m] * move * crosses[1]
+    return True
+
+
+@shared
+def _edge(
+    w: FloatArray, zc: FloatArray, crosses: FloatArray, j: int, half: float, x: FloatArray, state: FloatArray
+) -> None:
+    """Write the integrals over an edge, x[j] from x[j] - half to x[j] + half."""
+    k = x.size
+    low, high = -half, half
+    for unit in range(2):
+        if crosses[unit] > 0.0:
+            place = -zc[unit] / w[unit, j]
+            if w[unit, j] > 0.0:
+                low = max(low, place)
+            else:
+                high = min(high, place)
+    if not high > low:
+        return
+    size, at = high - low, 0.5 * (low + high)
+    z1, z2, wide = zc[0] + w[0, j] * at, zc[1] + w[1, j] * at, size * size / 12.0
+    state[0], state[1], state[2] = size, size * z1, size * z2
+    state[3] = size * (z1 * z2 + w[0, j] * w[1, j] * wide)
+    for m in range(k):
+        v = x[m] + at if m == j else x[m]
+        state[4 + m], state[4 + k + m], state[4 + 2 * k + m] = size * v, size * v * z1, size * v * z2
+    state[4 + k + j] += size * w[0, j] * wide
+    state[4 + 2 * k + j] += size * w[1, j] * wide
+
+
+@shared
+def _whole_face(
+    w: FloatArray, zc: FloatArray, free: FloatArray, half: FloatArray, x: FloatArray, state: FloatArray
+) -> None:
+    """Write the integrals over a face where no neuron bends; x is its centre."""
+    k, size, both = x.size, 1.0, zc[0] * zc[1]
+    for m in range(k):
+        if free[m] > 0.0:
+            size *= 2.0 * half[m]
+            both += w[0, m] * w[1, m] * half[m] * half[m] / 3.0
+    state[0], state[1], state[2], state[3] = size, size * zc[0], size * zc[1], size * both
+    for m in range(k):
+        wide = half[m] * half[m] / 3.0 if free[m] > 0.0 else 0.0
+        state[4 + m] = size * x[m]
+        state[4 + k + m] = size * (x[m] * zc[0] + w[0, m] * wide)
+        state[4 + 2 * k + m] = size * (x[m] * zc[1] + w[1, m] * wide)
+
+
+@shared
+def _sum_facets(
+    face: int, power: IntArray, ends: FloatArray, free: FloatArray, at: FloatArray, states: FloatArray,
+    sums: FloatArray,
+) -> None:  # fmt: skip
+    """Write the sum of a face's facets, times their distances from a point."""
+    sums[:] = 0.0
+    for m in range(free.size):
+        if free[m] > 0.0:
+            sums += (at[m] - ends[m, 0]) * states[face - 2 * power[m]]
+            sums += (ends[m, 1] - at[m]) * states[face - power[m]]
+
+
+@shared
+def _from_facets(
+    a1: float, a2: float, dimension: int, x: FloatArray, sums: FloatArray, state: FloatArray
+) -> None:
+    """Write the integrals over a face from those over its facets, times their distances from x.
+
+    Where z_i bends it is 0 at x, so that those places are no facets; otherwise it is a_i. A function that is
+    homogeneous around x, of degree q, has the integral `sums`/(dimension + q).
+    """
+    k, m = x.size, float(dimension)
+    size = sums[0] / m
+    d1, d2 = (sums[1] - a1 * sums[0]) / (m + 1.0), (sums[2] - a2 * sums[0]) / (m + 1.0)
+    both = (sums[3] - a1 * sums[2] - a2 * sums[1] + a1 * a2 * sums[0]) / (m + 2.0)
+    state[0], state[1], state[2] = size, d1 + a1 * size, d2 + a2 * size
+    state[3] = both + a1 * d2 + a2 * d1 + a1 * a2 * size
+    for j in range(k):
+        v, of_v = x[j], sums[4 + j]
+        e = (of_v - v * sums[0]) / (m + 1.0)
+        e1 = (sums[4 + k + j] - v * sums[1] - a1 * of_v + v * a1 * sums[0]) / (m + 2.0)
+        e2 = (sums[4 + 2 * k + j] - v * sums[2] - a2 * of_v + v * a2 * sums[0]) / (m + 2.0)
+        state[4 + j] = e + v * size
+        state[4 + k + j] = e1 + v * d1 + a1 * (e + v * size)
+        state[4 + 2 * k + j] = e2 + v * d2 + a2 * (e + v * size)
+
+
+@shared
+def _by_boxes(
+    table: Table, w: FloatArray, zc: FloatArray, free: FloatArray, ends: FloatArray, corners: FloatArray,
+    counts: FloatArray, x: FloatArray, state: FloatArray,
+) -> None:  # fmt: skip
+    """Write what faces need in which both neurons bend, by nested integrals."""
+    k = x.size
+    which = np.flatnonzero(free)
+    size = which.size
+    inner, found, by_w = np.empty((2, size)), np.zeros(5), np.zeros((2, size))
+    b, t = zc.copy(), np.zeros(2)
+    for m in range(size):
+        inner[:, m] = w[:, which[m]]
+        b -= inner[:, m] * x[which[m]]
+    share = table.density[0, 0] ** size
+    pair_on(
+        table, inner, b, t, True, ends[which].copy(), corners[which].copy(), counts[which].copy(), found, by_w
+    )
+    state[1], state[2], state[3] = found[2] / share, found[1] / share, found[0] / share
+    for m in range(k):
+        state[4 + k + m], state[4 + 2 * k + m] = x[m] * state[1], x[m] * state[2]
+    for m in range(size):
+        state[4 + k + which[m]], state[4 + 2 * k + which[m]] = by_w[1, m] / share, by_w[0, m] / share
+
+
+@kernel
+def cube_on(
+    table: Table, w: FloatArray, b: FloatArray, bends: bool, ends: FloatArray, corners: FloatArray,
+    counts: FloatArray, found: FloatArray, by_w: FloatArray,
+) -> None:  # fmt: skip
+    """Add what `pair_on` does, for uniform values and no thresholds, from face to face of the cube.
+
+    A homogeneous function of degree q has, over a polytope of k dimensions, an integral of 1/(k + q) times
+    those over its facets, each times its distance from the centre of homogeneity (Lasserre, 1998). The
+    centre is where both neurons are 0, as near to the middle as can be. Where that is far outside, or
+    both neurons are parallel within the face, nested integrals take its place.
+    """
+    k = w.shape[1]
+    half, power = 0.5 * (ends[:, 1] - ends[:, 0]), np.ones(k + 1, np.int64)
+    for m in range(k):
+        power[m + 1] = 3 * power[m]
+    states, sums = np.zeros((power[k], 4 + 3 * k)), np.empty(4 + 3 * k)
+    free, x, at, zc, crosses = np.empty(k), np.empty(k), np.empty(k), np.empty(2), np.empty(2)
+    for face in range(power[k]):
+        dimension, last, off = 0, 0, False
+        zc[:] = b
+        wide1, wide2 = 0.0, 0.0
+        for m in range(k):  # digits: 0 and 1 are the ends, 2 is between
+            digit = (face // power[m]) % 3
+            free[m] = 1.0 if digit == 2 else 0.0
+            x[m] = ends[m, 0] + half[m] if digit == 2 else ends[m, digit]
+            zc += w[:, m] * x[m]
+            if digit == 2:
+                dimension, last = dimension + 1, m
+                wide1, wide2 = wide1 + abs(w[0, m]) * half[m], wide2 + abs(w[1, m]) * half[m]
+        crosses[0] = 1.0 if abs(zc[0]) < wide1 else 0.0
+        crosses[1] = 1.0 if bends and abs(zc[1]) < wide2 else 0.0
+        off = (crosses[0] == 0.0 and zc[0] + wide1 <= 0.0 and (zc[0] < 0.0 or wide1 > 0.0)) or (
+            bends and crosses[1] == 0.0 and zc[1] + wide2 <= 0.0 and (zc[1] < 0.0 or wide2 > 0.0)
+        )
+        if off:
+            continue
+        state = states[face]
+        if crosses[0] + crosses[1] == 0.0:
+            _whole_face(w, zc, free, half, x, state)
+            continue
+        if dimension == 1:
+            _edge(w, zc, crosses, last, half[last], x, state)
+            continue
+        at[:] = x
+        near = _centre_of_face(w, zc, crosses, free, at)
+        for m in range(k):
+            near = near and abs(at[m] - x[m]) <= FAR * half[m]
+        if not near:
+            _by_boxes(table, w, zc, free, ends, corners, counts, x, state)
+            continue
+        _sum_facets(face, power, ends, free, at, states, sums)
+        a1, a2 = zc[0] + np.sum(w[0] * (at - x)), zc[1] + np.sum(w[1] * (at - x))
+        _from_facets(a1 * (1.0 - crosses[0]), a2 * (1.0 - crosses[1]), dimension, at, sums, state)
+    share, state = table.density[0, 0] ** k, states[power[k] - 1]
+    found[0] += share * state[3]
+    found[1] += share * state[2]
+    found[2] += share * state[1]
+    for m in range(k):
+        by_w[0, m] += share * state[4 + 2 * k + m]
+        by_w[1, m] += share * state[4 + k + m]
+
+
+@shared
 def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, bends: bool) -> None:
     """Put first the feature that moves both neurons most: its integral is in closed form."""
     best, least = 0, -1.0
@@ -488,9 +689,13 @@ def _on(
     found: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Run `pair_on`, twice where the first feature does not move a neuron that jumps."""
-    pair_on(table, w, b, t, bends, ends, corners, counts, found, by_w)
+    """Run `cube_on` where it can, or `pair_on`: twice where feature 0 does not move one that jumps."""
     k = w.shape[1]
+    flat = table.degree == 0 and table.edges.size == 2 and t[0] == 0.0 and t[1] == 0.0
+    if k >= 3 and flat and np.any(w[0] != 0.0) and (not bends or np.any(w[1] != 0.0)):
+        cube_on(table, w, b, bends, ends, corners, counts, found, by_w)
+        return
+    pair_on(table, w, b, t, bends, ends, corners, counts, found, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not bends) or w[unit, 0] != 0.0:
             continue
