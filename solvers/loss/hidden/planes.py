@@ -66,7 +66,8 @@ def waves_of(values: Values, y: float) -> Waves:
         return Waves(values.sides, 1.0, np.zeros((1, 6, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
     d = DEGREE + 1
-    size = float(values.moment(DEGREE + 4)) ** (1.0 / (DEGREE + 4))
+    even = 2 * (DEGREE // 2 + 2)  # odd moments of symmetric values are 0
+    size = float(values.moment(even)) ** (1.0 / even)
     width = 2.0 * (TABLE * 2.0**DEGREE * gamma(d + 1)) ** (1.0 / d) / max(size, 1e-100)
     return _tabled(values, 1.0 / width, 1 << int(np.ceil(np.log2(y / width + 2.0))))
 
