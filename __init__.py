@@ -8,6 +8,7 @@ What people come with, and what takes it:
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
 - `sae(autoencoder, law, mixing)`: what a sparse autoencoder does on known features
+- `ceiling(law, mixing)`: which F1 and error decoders reach that know the dictionary
 - `phases(x, y)`: the diagram of Elhage et al.
 - `sweep`, `refute`, `claims`, `plot`, `explore`
 
@@ -22,8 +23,8 @@ __version__ = "0.1.0"
 
 # Names of the front door, and the module that each comes from.
 _NAMES = (
-    "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict", "refute",
-    "sae", "sweep",
+    "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
+    "refute", "sae", "sweep",
 )  # fmt: skip
 _DOOR = {
     "Features": "theory.features",

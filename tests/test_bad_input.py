@@ -111,6 +111,7 @@ CALLS |= {
         "certificates.check": "check(CERTIFICATE)",
         "certificates.lean_goal": "lean_goal(CERTIFICATE)",
         "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
+        "certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
         "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
         "claims.as_record": f"as_record({_ONE_CLAIM})",
         "claims.from_record": f"from_record(CLAIMS[0], as_record({_ONE_CLAIM}))",

@@ -1,6 +1,6 @@
 """What is predicted: SymPy derivations and closed forms. Pure: no randomness, files, plots or torch.
 
-A room is imported when it is asked for: after ``import superposition.theory`` there is
+A package is imported when it is asked for: after ``import superposition.theory`` there is
 ``superposition.theory.rug``.
 """
 

@@ -87,6 +87,8 @@ def doubles(name: str, value: Any) -> FloatArray:
     >>> doubles("W", [1, np.nan])
     array([ 1., nan])
     """
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.size <= _MOST_TAKEN:
+        return value
     if type(value) in (float, int):  # as quickly as can be
         try:
             return np.asarray(float(value))
@@ -134,7 +136,7 @@ def real(
     above = array >= low if brackets[0] == "[" else array > low
     below = array <= high if brackets[1] == "]" else array < high
     good = above & below & np.isfinite(array)
-    if not np.all(good):
+    if not good.all():
         bad = array[~good].flat[0]
         if np.isneginf(low) and np.isposinf(high):
             rule = "be finite"
@@ -241,7 +243,7 @@ def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> Flo
         raise ValueError(f"`{name}` must have shape ({wanted}); got {array.shape}.")
     if array.size == 0:
         raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
-    if not np.all(np.isfinite(array)):
+    if not np.isfinite(array).all():
         bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"`{name}` must be finite; got {array[bad]:g} at index {bad}.")
     return array

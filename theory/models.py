@@ -21,8 +21,12 @@ _LARGEST = 1e100
 class Model:
     r"""A model of one hidden layer, :math:`y = g(W_{out}\, h + b)` with :math:`h = f(W_{in}\, x + b_{in})`.
 
-    The toy model ReLU(W' W x + b) is ``Model(W)``; the loss of any model ReLU(M x + b) is that of
-    ``Model(np.eye(n), W_out=M, b=b)``.
+    >>> Model([[1.0, -1.0]])([0.5, 0.2]).round(12).tolist()  # two features on one neuron, tied
+    [0.3, 0.0]
+
+    The toy model ReLU(W' W x + b) is ``Model(W)``, and ReLU(M x + b) is ``Model(np.eye(n), W_out=M, b=b)``. A
+    network with hidden ReLUs is ``Model(U, b_in=beta, hidden="relu", W_out=V, b=c, output="identity")``.
+    ``Model.of(x)`` reads one from a PyTorch module, a state dict, a file or arrays.
 
     Parameters
     ----------
@@ -51,8 +55,8 @@ class Model:
     Examples
     --------
     >>> pair = Model([[1.0, -1.0]])
-    >>> pair, pair([0.5, 0.2]).round(12).tolist()
-    (Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied), [0.3, 0.0])
+    >>> pair, pair.n_hidden, pair.M.tolist()
+    (Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied), 1, [[1.0, -1.0], [-1.0, 1.0]])
     """
 
     W_in: Any

@@ -1,9 +1,9 @@
 """How an experiment is declared: settings, the Dataset that they give, and how the report shows it.
 
-A phenomenon's room has one `Section`. It names the room's experiments with their settings for each profile,
-and its topics: what the report shows of them. A topic gets datasets and returns text, figures and tables; it
-runs nothing, and it decides nothing: decisions are findings, which are made in the rows of the ledger that
-the topic names, from the same datasets.
+A phenomenon's package has one `Section`. It names the experiments with their settings for each profile, and
+its topics: what the report shows of them. A topic gets datasets and returns text, figures and tables. It runs
+nothing and decides nothing: verdicts come from findings, which the rows of the ledger that the topic names
+compute from the same datasets.
 """
 
 import inspect
@@ -186,7 +186,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Section:
-    """A phenomenon's part of the report: `name` is the room's; `text` is plain and true of any run."""
+    """A phenomenon's part of the report: `name` is the package's; `text` is plain and true of any run."""
 
     name: str
     title: str

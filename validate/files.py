@@ -70,7 +70,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         If the disk is full.
     """
     path = output_file(path)
-    part = path.parent / f".{secrets.token_hex(8)}{PART}"
+    part = _new_part(path)
     folder = _RECORDED.get()
     inside = folder is not None and path.resolve().is_relative_to(folder)
     if inside:
@@ -86,6 +86,29 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+def _new_part(path: Path) -> Path:
+    """Return a temporary name, of the file's, the process and chance; remove those that killed ones left."""
+    mark = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:4]
+    for one in path.parent.glob(f".{mark}*{PART}"):
+        if _PART.fullmatch(one.name) and not _alive(int(one.name[5:13], 16)):
+            with suppress(OSError):  # of another user
+                one.unlink()
+    return path.parent / f".{mark}{os.getpid():08x}{secrets.token_hex(2)}{PART}"
+
+
+def _alive(process: int) -> bool:
+    """Whether a process of this machine works; where that cannot be asked, it may."""
+    if os.name != "posix" or not 0 < process < 2**31:
+        return os.name != "posix"
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 @as_annotated

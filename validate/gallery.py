@@ -16,7 +16,7 @@ __all__ = ["GALLERY", "write_gallery"]
 # In the order of the documentation.
 GALLERY = (
     "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal",
-    "computation",
+    "computation", "sae",
 )  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def select(patterns: Collection[str]) -> list[Job]:
 def cost(job: Job, rate: float) -> float:
     """Seconds to expect, at a rate of operations a second in training; nan if nothing is known.
 
-    For a grid of models from their sizes and steps, evaluation included. For others what the file in
-    ``validate/reference`` took, on a core of a CPU, which no rate changes.
+    For a grid of models the cost follows from their sizes and steps, evaluation included. For others it is
+    what the file in ``validate/reference`` took, on one core of a CPU, whatever the rate.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def make(
     captured: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Run jobs one after another, and write the file of each; one that is there already is left as it is.
+    """Run jobs one after another, and write the file of each; existing files are kept.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def make(
         As in `training.train`, for jobs that have them. Training goes on from ``NAME.checkpoint.npz`` if it
         was interrupted.
     tell : callable, optional
-        Called with a line on what comes next, and what it costs.
+        Called with a line of text before each job: what it is, and what it costs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The experiments of all rooms by name, and the lab that runs each once and keeps what came out."""
+"""The experiments of all packages by name, and the lab that runs each once and keeps what came out."""
 
 import functools
 import hashlib
@@ -30,7 +30,7 @@ __all__ = [
 
 PHENOMENA = (
     "rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu", "unequal",
-    "computation",
+    "computation", "sae",
 )  # fmt: skip
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 

@@ -320,10 +320,9 @@ def recognise(
             return one.name, [model for array in found.values() for model in one.models({"W": array})]
     fitting = _fitting(found, layout)
     if not fitting:
-        names = "; ".join(one.name for one in LAYOUTS)
         raise ValueError(
-            f"`model` must have a known layout ({names}), or `keys` must name its W_in, W_out and b; got "
-            f"{_summary(found)}."
+            f"`model` must have a known layout (the page Audits lists {len(LAYOUTS)}), or `keys` must "
+            f"name its W_in, W_out and b; got {_summary(found)}."
         )
     if len(fitting) > 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Layouts of networks whose hidden neurons bend, as public code stores them."""
+"""Layouts of networks with nonlinear hidden neurons, as public code stores them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -153,7 +153,7 @@ def _linear_layers(arrays: Mapping[str, Any]) -> Model:
 def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
     """Return the name of the layout of a network and its instances, or None if the arrays are none.
 
-    Where arrays may be of a sparse autoencoder too, or have outputs that bend, `layout` must say so; a
+    Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
     transcoder whose outputs are not as many as its inputs cannot be one.
     """
     if _DEEP in arrays and layout in (None, "goodfire-ai/spd, hidden layers"):

@@ -107,7 +107,7 @@ class Family:
 
     @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
-        """Return an estimate by one of the functions of this room, at the level of the family."""
+        """Return an estimate by one of the functions of this package, at the level of the family."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
@@ -200,7 +200,7 @@ def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
 
 @as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return a share with its exact interval (Clopper and Pearson); without trials it is anything.
+    """Return a share with its exact interval (Clopper and Pearson); without trials the interval is [0, 1].
 
     Examples
     --------

@@ -189,7 +189,7 @@ def flow(
     W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, or many independent initialisations. Not modified.
     lam : float
-        Strength of the l1 force, at least 0. From 2/sqrt(27) on everything dies.
+        Strength of the l1 force, at least 0. From 2/sqrt(27) on all weights go to 0.
     t : (n_times,) array_like of float
         Flow times of the summaries, sorted, not negative; one number is one time.
     interference : bool, optional
@@ -206,8 +206,8 @@ def flow(
     -------
     Flow
         The steps are of third order, and of second order where a weight reaches or leaves zero or an overlap
-        changes its sign. Errors are below 10 times `tol`, times what the flow itself makes of a deviation:
-        much when two nearly equal weights part. A `tol` of 1e-4 is enough for counts.
+        changes its sign. Errors are below 10 times `tol`, times the factor by which the flow amplifies a
+        deviation, which is large when two nearly equal weights part. A `tol` of 1e-4 is enough for counts.
 
     Raises
     ------

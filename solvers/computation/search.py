@@ -207,7 +207,7 @@ def network_loss(
         rule = f"{law.n_features} features and as many outputs"
         raise ValueError(f"`model` must have {rule}; got {known!r}.")
     if known.hidden == "identity":
-        raise ValueError(f"`model` must have hidden neurons that bend; got {known!r}.")
+        raise ValueError(f"`model` must have nonlinear hidden neurons; got {known!r}.")
     aim = Aim(law, name, M, True, arguments.number("tol", tol, 0.0, 1.0, brackets="()"))
     return aim.loss(known, arguments.flag("gradient", gradient))
 

@@ -197,8 +197,8 @@ def integrate(
     Trajectory
         Its status is `REACHED`; `STEPS` if the budget ran out; `DIVERGED` or `STALLED` if the shortest step
         was not finite or not accurate enough. The steps have order 5 (Dormand and Prince, J. Comput. Appl.
-        Math. 6 (1980) 19). In the end the error is at most about (number of steps) times `rtol` times what
-        the flow makes of a deviation; where the flow contracts it stays near `rtol`.
+        Math. 6 (1980) 19). In the end the error is at most about (number of steps) times `rtol` times the
+        factor by which the flow amplifies a deviation; where the flow contracts it stays near `rtol`.
 
     Raises
     ------

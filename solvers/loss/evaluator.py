@@ -56,25 +56,25 @@ ESTIMATES: dict[str, str] = {name: method.ESTIMATE for name, method in METHODS.i
 
 @result
 class Loss:
-    """Expected loss of a model, how far from the truth it may be, and its derivatives if they were asked for.
+    """Expected loss of a model, its error, and its derivatives if they were requested.
 
     Unpacks as ``loss, by_M, by_b``.
 
     Attributes
     ----------
     loss : float
-        Loss per feature: the mean over the outputs asked for of importance times `per_feature`.
+        Loss per feature: the mean over the chosen outputs of importance times `per_feature`.
     error_estimate : float
-        What `loss` is off by at most; `estimate` says how that is known.
+        Largest error of `loss`; `estimate` says how that is known.
     per_feature : (n,) ndarray of float64
         Expected squared error of each output, E (x_i - y_i)^2, without importance.
     per_feature_error : (n,) ndarray of float64
-        What each of them is off by at most.
+        Largest error of each of them.
     gradient : dict of str to ndarray, or None
-        Derivatives of `loss`: by "M" (one row for each output asked for) and by "b". For a `Model` also by
+        Derivatives of `loss`: by "M" (one row for each chosen output) and by "b". For a `Model` also by
         "W_in", "b_in" and, if it is not tied, "W_out"; "M" and "b" are then its `M` and `bias`.
     gradient_error : (n,) ndarray of float64, or None
-        What each derivative by an output's row of M and its b is off by.
+        Error of each derivative by an output's row of M and its b.
     method : str
         The methods that were used, of `solvers.loss.methods`.
     """
@@ -241,7 +241,7 @@ class Evaluator:
             )
 
     def _heard(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs without the features that none of them hears; derivatives by these follow."""
+        """Leave out the features that have no weight in any output; derivatives by these follow."""
         if not law.independent or "classes" in law.kept:
             return self.sided(law, rows, slopes)
         heard = np.abs(rows.M).max(axis=0) > uniform.NEGLIGIBLE

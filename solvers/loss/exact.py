@@ -39,7 +39,7 @@ def exact_loss(
     Returns
     -------
     Loss
-        `loss` is the mean over the outputs asked for, in their order in `per_feature`. `evaluator` chooses
+        `loss` is the mean over the outputs in `rows`, whose order `per_feature` has. `evaluator` chooses
         the method, which the result names; the page "The exact loss at any law" describes them. With few
         features of bounded values only rounding is left; independent uniform features have a lattice sum,
         good to 4e-12 of p/3 for 512 features with random weights. What is cut off is bounded as

@@ -39,7 +39,7 @@ class Networks(Evaluator):
     def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
         """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
         if model.output != "identity":
-            rule = "a linear output ('identity') where hidden neurons bend or targets are not the features"
+            rule = "a linear output ('identity') unless hidden neurons are linear and targets the features"
             raise ValueError(f"`model` must have {rule}; got {model!r}.")
         if rows is not None:
             raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
@@ -53,6 +53,8 @@ class Networks(Evaluator):
                 model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
             )
         losses, errors, error, slopes, slope_error, method = found
+        if slopes is not None and model.tied:
+            slopes["W_in"] = frozen(slopes["W_in"] + slopes.pop("W_out").T)
         losses = np.maximum(losses, 0.0)
         mean = float(np.mean(importance * losses))
         slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None
@@ -89,7 +91,7 @@ def evaluator(
     callable
         ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
         arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
-        outputs are to be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x or
+        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x or
         A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
         `Loss`.
 
@@ -101,9 +103,10 @@ def evaluator(
 
     Notes
     -----
-    Value and gradient come from one method, and are those of one sum. The one exception are losses alone of
-    more than 14 independent uniform features: `uniform` is then as good as the gradient's `lattice`, and
-    quicker. The first method that covers an output is taken; where it loses digits, the next one too.
+    Value and gradient come from one method, and are those of one sum. The one exception is a loss without
+    gradient of more than 14 independent uniform features: `uniform` is then as good as the gradient's
+    `lattice`, and quicker. The first method that covers an output is taken; where it loses digits, the next
+    one too.
 
     Examples
     --------

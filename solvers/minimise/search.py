@@ -433,7 +433,7 @@ def minimise(
         Count only the part of the expected loss from inputs with at most so many features on.
     largest : float, optional
         Bound of the absolute value of each weight. Without it free weights of sparse features grow by many
-        decades, and descents end on the way.
+        decades, and descents stop before they converge.
     starts, rng : int, Generator, int or None, optional
         Random starts, in addition to ordered ones, and what draws them.
     steps, tol : int, float, optional
@@ -446,7 +446,7 @@ def minimise(
         without a budget the same seed gives the same numbers.
     progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
-        By default a line on a terminal tells of a search longer than two seconds; not with False.
+        By default a terminal shows a line if the search takes more than two seconds; with False it does not.
     workers : int, optional
         Threads that share the descents; all of Numba's by default. The result does not depend on it.
     importance : None, optional

@@ -1,5 +1,6 @@
 """Sparse autoencoders on known features: errors, sparsity, what latents detect, and optima, exactly."""
 
+from .ceiling import DECODERS, Ceiling, ceiling
 from .circle import PairFloor, best_pair
 from .folding import folded
 from .measure import Autoencoder, measure
@@ -7,6 +8,6 @@ from .objective import Objective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
-    "PHASES", "Autoencoder", "BestAutoencoder", "Objective", "ObjectiveValue", "PairFloor",
-    "best_autoencoder", "best_pair", "folded", "measure", "phase",
+    "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective", "ObjectiveValue",
+    "PairFloor", "best_autoencoder", "best_pair", "ceiling", "folded", "measure", "phase",
 ]  # fmt: skip

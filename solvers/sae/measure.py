@@ -11,10 +11,10 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
-from ..loss.hidden.firing import firing, on_in_patterns
-from ..loss.hidden.layer import unit_means
+from ..loss.hidden.firing import firing
+from ..loss.hidden.layer import Setting, unit_means
+from ..loss.hidden.network import units_of
 from ..loss.networks import evaluator
-from .patterns import listed, means_by_patterns, second_moments, setting_and_units, squared_error
 
 __all__ = ["Autoencoder", "measure"]
 
@@ -91,7 +91,7 @@ class Autoencoder:
     def absorbed(self, parent: int, child: int) -> float:
         """Return how much less often the parent's latent is on where its child is on than where it is off.
 
-        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is silent exactly where the
+        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
         child's fires. nan if no latent stands for the parent.
         """
         latent = int(self.match[arguments.integer("parent", parent, 0, self.p.size - 1)])
@@ -125,7 +125,7 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     Raises
     ------
     ValueError
-        If the model has linear latents or an output that bends, shapes do not fit, or the law is not covered.
+        If the model has linear latents or a nonlinear output, shapes do not fit, or the law is not covered.
 
     Examples
     --------
@@ -141,9 +141,16 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     plain = without_importance(features)
     whole = of_features(sae, phi)
     spread = float(np.trace(phi @ features.covariance() @ phi.T))
-    mse, mse_error, l0, l1, fires, fires_pairs, error = (_independent if features.independent else _listed)(
-        whole, plain, phi, tol
-    )
+    evaluate = evaluator(plain, tol=tol)
+    loss = evaluate(whole, target=phi)
+    mse, mse_error = len(phi) * loss.loss, len(phi) * loss.error_estimate
+    units = units_of(whole, Setting.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
+    on = [firing(unit, pairs=True) for unit in units]
+    l1 = np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units])
+    l0 = np.clip([one.active for one in on], 0.0, 1.0)
+    fires = np.clip(np.nan_to_num([one.given for one in on]), 0.0, 1.0)  # a feature that is never on: 0
+    fires_pairs = np.clip([one.given_pairs for one in on], 0.0, 1.0)
+    error = max(one.error for one in on)
     p, pairs = np.asarray(features.on_probability()), features.pair_probability()
     precision, f1 = np.zeros_like(fires), np.zeros_like(fires)
     live = l0 > DEAD
@@ -197,44 +204,3 @@ def of_features(sae: Model, phi: FloatArray) -> Model:
     """Return an autoencoder as the network of features that it is behind the dictionary."""
     return Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
                  output="identity", thresholds=sae.thresholds)  # fmt: skip
-
-
-Measured = tuple[float, float, FloatArray, FloatArray, FloatArray, FloatArray, float]
-
-
-def _independent(whole: Model, law: Features, phi: FloatArray, tol: float) -> Measured:
-    """Return error, how often latents are on, their means, and how often given features and pairs."""
-    n, count = law.n_features, whole.n_hidden
-    loss = evaluator(law, tol=tol)(whole, target=phi)
-    _, units = setting_and_units(whole, law, min(tol, FIRING))
-    l0, l1, fires, fires_pairs = (
-        np.zeros(count),
-        np.zeros(count),
-        np.zeros((count, n)),
-        np.zeros((count, n, n)),
-    )
-    error = 0.0
-    for i, unit in enumerate(units):
-        found = firing(unit, pairs=True)
-        l0[i], fires[i], fires_pairs[i] = found.active, found.given, found.given_pairs
-        l1[i], error = unit_means(unit, 0.0, np.zeros(n)).mean, max(error, found.error)
-    l0, fires, fires_pairs = (np.clip(one, 0.0, 1.0) for one in (l0, fires, fires_pairs))
-    return len(phi) * loss.loss, len(phi) * loss.error_estimate, l0, l1, fires, fires_pairs, error
-
-
-def _listed(whole: Model, law: Features, phi: FloatArray, tol: float) -> Measured:
-    """Return the same over patterns of features that are not independent."""
-    rows, chances = listed(law)
-    setting, units = setting_and_units(whole, law, tol)
-    found = means_by_patterns(setting, units, rows, chances)
-    mse, size = squared_error(whole, found, phi * law.scale, second_moments(setting, rows, chances))
-    both = (rows.T * chances) @ rows
-    count, n = whole.n_hidden, law.n_features
-    l0, fires_pairs = np.zeros(count), np.full((count, n, n), np.nan)
-    for i, unit in enumerate(units):
-        on = on_in_patterns(unit, rows) * chances
-        l0[i] = on.sum()
-        np.divide((rows.T * on) @ rows, both, out=fires_pairs[i], where=both > 0.0)
-    fires_pairs = np.clip(fires_pairs, 0.0, 1.0)
-    fires = np.nan_to_num(np.diagonal(fires_pairs, axis1=1, axis2=2).copy())  # a feature that is never on: 0
-    return mse, 2.0**-44 * size, np.clip(l0, 0.0, 1.0), found.mean, fires, fires_pairs, 2.0**-44

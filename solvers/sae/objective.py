@@ -10,23 +10,12 @@ from ...theory.arguments import FloatArray
 from ...theory.features import as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
-from ..loss.hidden.layer import unit_means
-from ..loss.networks import evaluator
+from ..loss.hidden.layer import Setting, Unit, unit_means
+from ..loss.hidden.network import network_loss, units_of
+from ..loss.methods.outputs import Law
 from .measure import checked, of_features, without_importance
-from .patterns import (
-    alone,
-    listed,
-    means_by_patterns,
-    rate_slopes,
-    second_moments,
-    setting_and_units,
-    squared_error,
-)
 
 __all__ = ["Objective", "ObjectiveValue"]
-
-# Independent features whose patterns are listed nevertheless.
-FEW_INDEPENDENT = 3
 
 
 @result
@@ -66,11 +55,11 @@ class Objective:
     Parameters
     ----------
     law : float or Features
-        Of the features; correlated ones need to be few, as in `measure`.
+        Of the features; as in `measure`.
     mixing : (d, n_features) array_like
         The dictionary.
     l1, l0 : float, optional
-        Strengths of the penalties, at least 0. The L0 penalty is for laws whose patterns are listed.
+        Strengths of the penalties, at least 0.
     tol : float, optional
         Error to aim at, in units of the latents' sizes.
 
@@ -97,91 +86,54 @@ class Objective:
         self.phi = arguments.real("mixing", arguments.matrix("mixing", mixing))
         self.l1, self.l0 = arguments.number("l1", l1, 0.0), arguments.number("l0", l0, 0.0)
         self.tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
-        features = as_features(law, self.phi.shape[1])
-        self.law = without_importance(features)
-        self._rows: Any = None
-        if not features.independent or features.n_features <= FEW_INDEPENDENT:
-            self._rows = listed(self.law)
-        elif self.l0 > 0.0:
-            rule = f"0 for more than {FEW_INDEPENDENT} independent features"
-            raise ValueError(f"`l0` must be {rule}; got {self.l0}.")
+        self.law = without_importance(as_features(law, self.phi.shape[1]))
+        self._law = Law(self.law)  # with what is computed of it once
 
     def __call__(self, sae: Model) -> ObjectiveValue:
         """Return the objective of an autoencoder, with its gradient."""
         checked(sae, self.law, self.phi)
-        whole = of_features(sae, self.phi)
-        by = self._by_patterns(whole) if self._rows is not None else self._independent(whole)
-        return self._inside(*by)
-
-    def _inside(self, parts: tuple[float, float, float], by: dict[str, FloatArray]) -> ObjectiveValue:
-        """Return the value with derivatives by the encoder that reads activations, not features."""
-        mse, l1, l0 = parts
-        by["W_in"] = by["W_in"] @ self.phi.T
+        whole, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
+        d, n = self.phi.shape
+        losses, _, _, slopes, _, _ = network_loss(
+            whole, self._law, self.phi, "identity", ones, True, tol, None, 1
+        )
+        assert slopes is not None
+        by = {name: d * one for name, one in slopes.items()}
+        norms = np.linalg.norm(whole.W_out, axis=0)
+        directions = whole.W_out / np.where(norms > 0.0, norms, 1.0)
+        l1 = l0 = 0.0
+        for i, unit in enumerate(units_of(whole, Setting.of(self._law, "identity", tol, 1.0))):
+            one = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
+            l1 += float(norms[i]) * one.mean
+            by_w, by_b, flux = one.by_w, one.by_b, one.flux
+            if self.l0 > 0.0:
+                rate, rate_by_w, density = rate_slopes(unit)
+                l0 += rate
+                by_w, by_b, flux = (
+                    by_w + self.l0 * rate_by_w,
+                    by_b + self.l0 * density,
+                    flux + self.l0 * density,
+                )
+            by["W_in"][i] += by_w * self.law.scale
+            by["b_in"][i] += by_b
+            by["W_out"][:, i] += self.l1 * directions[:, i] * one.mean
+            if whole.thresholds is not None:
+                by["thresholds"][i] -= flux
+        by["W_in"] = by["W_in"] @ self.phi.T  # the encoder reads activations, not features
+        mse = max(float(losses.sum()), 0.0)
         value = mse + self.l1 * l1 + self.l0 * l0
         return ObjectiveValue(value, mse, l1, l0, {name: frozen(one) for name, one in by.items()})
 
-    def _norms(self, whole: Model) -> tuple[FloatArray, FloatArray]:
-        """Return norms of decoder columns, and their directions: 0 for a column that is 0."""
-        norms = np.linalg.norm(whole.W_out, axis=0)
-        return norms, whole.W_out / np.where(norms > 0.0, norms, 1.0)
 
-    def _by_patterns(self, whole: Model) -> tuple[tuple[float, float, float], dict[str, FloatArray]]:
-        rows, chances = self._rows
-        setting, units = setting_and_units(whole, self.law, self.tol)
-        phi, V, c = self.phi * self.law.scale, whole.W_out, whole.b
-        means = means_by_patterns(setting, units, rows, chances, slopes=True)
-        moments = second_moments(setting, rows, chances)
-        mse, _ = squared_error(whole, means, phi, moments)
-        norms, directions = self._norms(whole)
-        count, n = whole.n_hidden, self.law.n_features
-        by_W, by_b, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
-        K = V.T @ V
-        for i, j, found, slope in means.pairs:
-            share = K[i, j] if i == j else 2.0 * K[i, j]
-            for at, side in ((i, 0), (j, 1)):
-                by_W[at] += share * slope[side]
-                by_b[at] += share * found[1 + side]
-                flux[at] += share * found[3 + side]
-        g0, g = 2.0 * V.T @ c + self.l1 * norms, -2.0 * V.T @ phi
-        loud, l0 = np.full(n, np.nan), 0.0
-        for i, unit in enumerate(units):
-            found, slope = alone(unit, rows, chances, unit.b, unit.t, loud, g[i], float(g0[i]))
-            by_W[i] += slope[0]
-            by_b[i] += found[1]
-            flux[i] += found[3]
-            if self.l0 > 0.0:
-                rate, rate_by_w, density = rate_slopes(unit, rows, chances)
-                l0 += rate
-                by_W[i] += self.l0 * rate_by_w
-                by_b[i] += self.l0 * density
-                flux[i] += self.l0 * density
-        by_out = 2.0 * (V @ means.products - phi @ means.by_targets.T + np.outer(c, means.mean))
-        by = {
-            "W_in": by_W * self.law.scale, "b_in": by_b, "W_out": by_out + self.l1 * directions * means.mean,
-            "b": 2.0 * (c + V @ means.mean - phi @ moments[0]),
-        }  # fmt: skip
-        if whole.thresholds is not None:
-            by["thresholds"] = -flux
-        return (mse, float(norms @ means.mean), l0), by
+def rate_slopes(unit: Unit) -> tuple[float, FloatArray, float]:
+    """Return P(z > t) of a latent, its derivatives by the weights (n,), and the one by the bias.
 
-    def _independent(self, whole: Model) -> tuple[tuple[float, float, float], dict[str, FloatArray]]:
-        d, n = self.phi.shape
-        loss = evaluator(self.law, tol=self.tol)(whole, gradient=True, target=self.phi)
-        assert loss.gradient is not None
-        by = {name: d * one for name, one in loss.gradient.items()}
-        if whole.tied:  # the evaluator's derivative is that of both at once
-            raise ValueError(
-                "`sae` must not be tied for a gradient; got a decoder that is the encoder's transpose."
-            )
-        norms, directions = self._norms(whole)
-        _, units = setting_and_units(whole, self.law, self.tol)
-        total = 0.0
-        for i, unit in enumerate(units):
-            one = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
-            total += norms[i] * one.mean
-            by["W_in"][i] += one.by_w * self.law.scale
-            by["b_in"][i] += one.by_b
-            by["W_out"][:, i] += self.l1 * directions[:, i] * one.mean
-            if whole.thresholds is not None:
-                by["thresholds"][i] -= one.flux
-        return (d * loss.loss, total, 0.0), by
+    The derivative of E z 1(z > t) by the weights is E v 1(z > t) plus a flux, which is t v times the density
+    of z at t. Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
+    """
+    nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
+    one = float(np.abs(unit.w).max(initial=0.0)) or 1.0
+    at_one, at_zero = (
+        unit_means(Unit(unit.setting, unit.w, shift + at, at), 1.0, nothing) for at in (one, 0.0)
+    )
+    return at_one.active, (at_one.by_w - at_zero.by_w) / one, at_one.flux / one

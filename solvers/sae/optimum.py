@@ -128,10 +128,11 @@ def best_autoencoder(
 def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     """Return what an autoencoder does with two features, one of `PHASES`.
 
-    The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the features
-    is, or the only one has no part of it; *absorbs*, if the latent of one feature alone is on less often by
-    half where the other is on, too; *merges*, if a latent has a cosine of at least 0.5 with both; *hedges*,
-    if a latent that is ever on has one of more than 0.02 in size with a second feature; else *recovers*.
+    The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the
+    features is, or if the only such latent has no component along it; *absorbs*, if the probability that
+    the latent of one feature is on is lower by 0.5 or more where the other is on, too; *merges*, if a
+    latent has a cosine of at least 0.5 with both; *hedges*, if a latent that is ever on has one of more
+    than 0.02 in size with a second feature; else *recovers*.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
 
 def _absorbed(found: Autoencoder, live: Any, one: int, other: int) -> bool:
-    """Return whether the latent that stands for one feature alone is silent where another is on, too."""
+    """Return whether the latent that stands for one feature alone is off where another is on, too."""
     without = found.fires_without(one, other)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb
         return False

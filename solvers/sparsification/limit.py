@@ -321,7 +321,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     Asymptotic for m -> infinity: expectations err by a relative O(1/m), less than 1 % at m = 100, and by the
     few thousandths of the quadrature rule where few weights are left. Standard deviations are leading order
     in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1. The limit of small lam sqrt(m) is
-    :func:`superposition.theory.sparsification.parametric_law`. It takes the place of the scalings in Lecomte
+    :func:`superposition.theory.sparsification.parametric_law`. It replaces the scalings in Lecomte
     et al. (2024), §2.4 and Fig. 2.
 
     Parameters

@@ -230,7 +230,7 @@ class _Search:
         self.status = Status.CONVERGED
 
     def best(self, price: float, *, anew: bool = False) -> State:
-        """Return capacity, loss and state of the least Lagrangian at a price, from the pool or all starts."""
+        """Return capacity, loss and state of least Lagrangian at a multiplier, from pool or starts."""
         problem, begin = self.problem, self.pool
         if anew:  # the best of all starts join the pool and go on
             begin = [*self._descended(self.starts, price, _FIRST)[:_POOL], *self.pool]

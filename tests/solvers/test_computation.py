@@ -241,7 +241,7 @@ ONE = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity"
         ),
         (
             lambda: network_loss(Model([[1.0, 0.0]], output="identity"), LAW),
-            "`model` must have hidden neurons that bend; got Model",
+            "`model` must have nonlinear hidden neurons; got Model",
         ),
         (lambda: network_loss(ONE, LAW, "square"), "`target` must be one of .*; got 'square'"),
         (

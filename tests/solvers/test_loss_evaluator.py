@@ -166,3 +166,20 @@ def test_refusals(given, model, message):
 def test_classes_are_refused_where_no_method_has_them():
     with pytest.raises(ValueError, match=r"`classes` must be None for this law, .*; got 2, 211 patterns"):
         Evaluator(Features(20, 0.1, "normal"), classes=2)((np.eye(20), 0.0))
+
+
+def test_what_the_quicker_sum_leaves_inexact_is_summed_by_the_other(monkeypatch):
+    law = Features(20, 0.1)
+    M, b = network(20)
+    whole, plain = METHODS["uniform"].solve, evaluator(law)((M, b))
+
+    def rough(rows, law, ask):
+        found = whole(rows, law, ask)
+        found.errors[3] = 1.0
+        return found
+
+    monkeypatch.setattr(METHODS["uniform"], "solve", rough)
+    found = evaluator(law)((M, b))
+    assert found.method == "uniform, lattice"
+    assert found.per_feature == pytest.approx(plain.per_feature, rel=1e-9)
+    assert found.per_feature_error.max() < 1e-6

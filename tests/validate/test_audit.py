@@ -457,7 +457,7 @@ def test_a_constant_output_represents_nothing():
 def test_many_features_are_set_beside_codes():
     W_out = np.kron(np.eye(32), [[1.0], [-1.0]])
     (found,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0, starts=0).models
-    assert found.verdict == "not asked"
+    assert found.verdict == "not tried"
     assert found.represented == 64
     np.testing.assert_allclose(found.dimensionality, 0.5)
     assert found.searched == 0

@@ -22,7 +22,11 @@ from superposition.validate.cli import main
 checker = importlib.import_module("superposition.validate.certificates.check")
 
 STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("*.json"))
-CHECKERS = [Path(certificates.__file__).with_name(name) for name in ("check.py", "check_pentagon.py")]
+KINDS = {"pentagon": 1, "network": 2}
+CHECKERS = [
+    Path(certificates.__file__).with_name(name)
+    for name in ("check.py", "check_pentagon.py", "check_network.py")
+]
 checker = sys.modules["superposition.validate.certificates.check"]
 
 
@@ -68,7 +72,7 @@ def test_stored_certificates_are_accepted_without_the_package(tmp_path):
     assert STORED
     for path in STORED:
         ran = subprocess.run(
-            [sys.executable, "-I", "-S", CHECKERS[path.stem == "pentagon"], path],
+            [sys.executable, "-I", "-S", CHECKERS[KINDS.get(path.stem.split("-")[0], 0)], path],
             capture_output=True,
             text=True,
             timeout=60,

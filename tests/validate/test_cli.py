@@ -440,8 +440,8 @@ FREE = {
     ("atlas", "name"), ("claims", "--id"), ("experiment", "name"), ("experiment", "settings"),
     ("reference", "names"), ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
     ("sweep", "--together"),
-    *((name, "--values") for name in ("best", "loss", "audit", "predict law", "sae")),
-    *((name, "--importance") for name in ("best", "loss", "audit", "predict law", "sae")),
+    *((name, "--values") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
+    *((name, "--importance") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
 }  # fmt: skip
 PLACES = {"FILE", "FOLDER", "ADDRESS", "NAME=VALUE", "NAME=ARRAY", "NAME=LIST"}
 
@@ -549,5 +549,15 @@ def test_sparsity_stands_for_p_in_every_command(capsys):
     assert told(*best, "--sparsity", "0.95") == told(*best, "--p", "0.05")
     line = ("phases", "--x", "importance", "--grid", "importance=[0.5]")
     assert told(*line, "--sparsity", "0.95") == told(*line, "--p", "0.05")
+    few = ("atlas", "--n-features", "3", "--n-hidden", "1")
+    assert told(*few, "--sparsity", "0.97") == told(*few, "--p", "0.03") != []
+    preset = ("best", "--law", "elhage", "--n-features", "3", "--n-hidden", "1", "--starts", "1")
+    assert told(*preset, "--sparsity", "0.95") == told(*preset, "--p", "0.05")
+    assert cli.main([*preset, "--p", "0.1", "0.2"]) == 2
+    assert "`p` must be one number with --law; got 2" in capsys.readouterr().err
+    assert cli.main(["atlas", "--p", "0.1", "--sparsity", "0.9"]) == 2
+    assert "`p` must be given, or `sparsity` instead; got both" in capsys.readouterr().err
+    assert cli.main(["train", "--n-features", "4", "--n-hidden", "1", "--out", "runs.nc"]) == 2
+    assert "`p` must be given, or `sparsity` instead; got neither" in capsys.readouterr().err
     assert cli.main([*rug, "--p", "0.1", "--sparsity", "0.9"]) == 2
     assert "`p` must be given, or `sparsity` instead; got both" in capsys.readouterr().err

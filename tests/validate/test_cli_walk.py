@@ -83,6 +83,7 @@ BASE = {
     "best": {"--n-features": ["3"], "--p": ["0.1"], "--n-hidden": ["2"]},
     "loss": {"file": ["model.npz"], "--p": ["0.1"]},
     "sae": {"file": ["sae.npz"], "--p": ["0.1"]},
+    "ceiling": {"file": ["phi.npz"], "--p": ["0.1"], "--samples": ["200"]},
     "phases": {"--grid": ["sparsity=[0.5]", "importance=[1]"]},
     "plot": {"file": ["model.npz"], "--out": ["x.png"]},
     "explore": {"file": ["x.html"]},
@@ -107,6 +108,7 @@ SLOW = {
     "phases",
     "plot",
     "sae",
+    "ceiling",
     "explore",
     "predict law",
     "predict sparsification",
@@ -121,7 +123,7 @@ INSTEAD = {
     ("best", "--law"): "--n-features",
     **{
         (command, option): "--p"
-        for command in ("audit", "best", "loss", "predict law", "sae")
+        for command in ("audit", "best", "ceiling", "loss", "predict law", "sae")
         for option in ("--p-feature", "--sparsity", "--alpha")
     },
 }
@@ -186,6 +188,7 @@ def stand_ins(monkeypatch, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     certificates.certify([[1]], [0], 0.5, path=tmp_path / "certificate.json")
     np.savez(tmp_path / "model.npz", W=np.ones((3, 2)), b=np.zeros(3))
+    np.savez(tmp_path / "phi.npz", phi=np.eye(2))
     np.savez(tmp_path / "sae.npz", W_enc=np.eye(2), W_dec=np.eye(2), b_enc=np.zeros(2), b_dec=np.zeros(2))
 
 

@@ -14,11 +14,12 @@ import superposition as sp
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.validate import cli, door
+from superposition.validate.door.best import in_words
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
-    "Features", "Model", "audit", "best", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
-    "refute", "sweep",
+    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
+    "predict", "refute", "sae", "sweep",
 )  # fmt: skip
 
 
@@ -39,8 +40,7 @@ def test_each_name_has_help_that_begins_with_an_example(name):
     text = inspect.getdoc(value)
     assert text
     assert len(text.splitlines()) <= 50, "a screen"
-    if name != "Model":
-        assert ">>>" in text[: text.index("Parameters")]
+    assert ">>>" in text[: text.index("Parameters")]
 
 
 def test_ipython_completes_the_names():
@@ -375,6 +375,31 @@ def test_answers_have_pictures_tables_and_sources(make):
         found.nothing  # noqa: B018
 
 
+def test_groups_of_encodings_are_in_words():
+    assert in_words("5 in 2 0-1-2-3-4, single 5") == "5 features in 2 dimensions (0-1-2-3-4), single 5"
+    assert in_words("3 in 1 at 2 positions 0-1-2") == ("3 features in 1 dimension along 2 directions (0-1-2)")
+    many = "12 in 3 at 9 positions 0-1-2-3-4-5-6-7-8-9-10-11"
+    assert in_words(many) == "12 features in 3 dimensions along 9 directions"
+    assert in_words("pentagon 0-1-2-3-4") == "pentagon 0-1-2-3-4"
+    assert in_words("single 0, dropped 1, dropped 2, dropped 3, dropped 4") == "single 0, 4 dropped"
+    assert in_words("single 0, dropped 1") == "single 0, dropped 1"
+
+
+def test_a_source_may_be_named_by_its_author():
+    assert sp.claims("cowsik", wrong=True).rows == sp.claims("cowsik2024", wrong=True).rows
+    with pytest.raises(ValueError, match=r"`source` must be one of .*; got ''"):
+        sp.claims("")
+
+
+def test_a_few_points_of_a_phenomenon_are_printed():
+    ratios = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    text = str(sp.predict("rug", p=0.05, ratio=ratios))
+    row = next(line for line in text.splitlines() if line.startswith("loss "))
+    losses = sp.predict("rug", p=0.05, ratio=ratios).loss
+    assert row.split()[1:] == [f"{loss:.6g}" for loss in losses[:5]]
+    assert "and 1 more of 6 points" in text
+
+
 def test_points_of_yours_stand_beside_predictions_in_neutral_ink():
     ax = sp.predict(sp.Features(64, 0.05), [8, 16]).plot(points=([8, 16], [0.01, 0.005]))
     (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
@@ -420,8 +445,8 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
         (["best", "--n-hidden", "2"], "`n-features` must be given, or --law; got neither"),
         (["best", "--law", "x", "--n-hidden", "2"], "`law` must be one of 'elhage'"),
         (
-            ["best", "--law", "elhage", "--sparsity", "0.1", "--n-hidden", "2"],
-            "`law` must stand without --sparsity",
+            ["best", "--law", "elhage", "--alpha", "1.2", "--n-hidden", "2"],
+            "`law` must stand without --alpha",
         ),
         (
             ["best", "--n-features", "3", "--p", "0.1", "--sparsity", "0.1", "--n-hidden", "2"],

@@ -3,6 +3,8 @@
 import os
 import resource
 import stat
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -25,6 +27,27 @@ def dataset():
         },
         {"p": [0.1, 0.2, 0.3], "label": ("p", ["a, b", "c", "d"])},
     )
+
+
+def test_what_a_killed_process_left_of_a_file_goes_with_the_next(tmp_path):
+    code = (
+        "import os, sys\nfrom superposition.validate import files\n"
+        "with files.replacing(sys.argv[1]) as part:\n    part.write_text('half')\n    os._exit(9)"
+    )
+    path = tmp_path / "page.html"
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 9
+    (left,) = tmp_path.iterdir()
+    mine = [tmp_path / f".{'0' * 16}{files.PART}", tmp_path / f".{left.name[1:5]}{files.PART}"]
+    for one in mine:
+        one.write_text("mine")
+    files.write_text(tmp_path / "other.html", "whole")
+    assert left.exists(), "it may belong to that name alone"
+    with files.replacing(path) as part:
+        part.write_text("first")
+        files.write_text(path, "at the same time")
+        assert part.exists(), "this process works still"
+    assert sorted(tmp_path.iterdir()) == sorted([*mine, path, tmp_path / "other.html"])
+    assert path.read_text() == "first"
 
 
 def test_one_table_for_each_set_of_dimensions(dataset, tmp_path):

@@ -124,7 +124,7 @@ def test_modules_are_compared_with_their_weights():
     x = RNG.uniform(-1.0, 1.0, (7, 4)).astype(np.float32)
     np.testing.assert_allclose(model(x), module(torch.as_tensor(x)).detach().numpy(), atol=1e-6)
     other = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.Linear(3, 4))
-    with pytest.raises(ValueError, match=r"`model` must compute what its weights say.*another function"):
+    with pytest.raises(ValueError, match=r"`model` must compute what its weights were .*another activation"):
         door.model_of(other)
 
 

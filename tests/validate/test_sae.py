@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.solvers.sae import folded, measure
+from superposition.solvers.sae import ceiling, folded, measure
 from superposition.theory.features import Features, parent_child
 from superposition.validate import cli
 from superposition.validate.door import autoencoder_of
@@ -88,6 +88,33 @@ def test_decoder_norms_are_folded_as_saelens_folds_them():
     assert other.mse == pytest.approx(one.mse, abs=1e-6)
     assert other.l0 == pytest.approx(one.l0, abs=1e-6)
     assert other.l1 == pytest.approx(one.l1 * norms.numpy(), abs=1e-6)
+
+
+def test_a_module_of_encoder_and_decoder_is_taken_for_what_it_computes():
+    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
+
+    class Autoencoder(torch.nn.Module):
+        def __init__(self, centred, activation=torch.relu):
+            super().__init__()
+            self.encoder, self.activation = torch.nn.Linear(3, 5), activation
+            self.decoder = torch.nn.Linear(5, 3, bias=not centred)
+            if centred:
+                self.bias = torch.nn.Parameter(torch.tensor([0.3, -0.2, 0.1]))
+
+        def forward(self, x):
+            centre = getattr(self, "bias", 0.0)
+            return self.decoder(self.activation(self.encoder(x - centre))) + centre
+
+    torch.manual_seed(0)
+    x = np.random.default_rng(0).normal(size=(9, 3))
+    for centred in (False, True):
+        module = Autoencoder(centred)
+        answer = module(torch.as_tensor(x, dtype=torch.float32)).detach().numpy()
+        np.testing.assert_allclose(autoencoder_of(module)(x), answer, atol=1e-6)
+        with pytest.raises(ValueError, match=r"`model` must have W_enc.*the module\. Got .*encoder\.wei"):
+            autoencoder_of(module.state_dict())
+        with pytest.raises(ValueError, match=r"`model` must compute decoder\(ReLU.*got a module with other"):
+            autoencoder_of(Autoencoder(centred, torch.tanh))
 
 
 def test_live_objects_and_folders(tmp_path):
@@ -191,3 +218,61 @@ def test_the_command(tmp_path, capsys):
     np.savez(tmp_path / "two.npz", phi=phi, more=phi)
     assert cli.main([*call[:3], str(tmp_path / "two.npz"), *call[4:]]) != 0
     assert "`mixing` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
+
+
+def test_the_ceiling(tmp_path, capsys):
+    phi = np.random.default_rng(2).normal(size=(2, 3))
+    found = sp.ceiling(Features(3, 0.1), phi, l0=[0.2, 0.3], samples=500, rng=4)
+    same = ceiling(Features(3, 0.1), phi, [0.2, 0.3], samples=500, rng=4)
+    np.testing.assert_array_equal(found.f1, same.f1)
+    assert found.certainty.startswith("exact, for one step; pursuit measured on 500 samples")
+    assert str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; F1 is the mean over features"
+    assert max(map(len, str(found).splitlines())) <= 80
+    best = found.models[4][0]
+    assert sp.sae(best, Features(3, 0.1), phi).f1.diagonal().mean() == pytest.approx(found.f1[4, 0])
+    frame = found.to_frame()
+    assert len(frame) == 20
+    assert set(frame["certainty"]) == {"exact", "measured"}
+    for what in ("f1", "mse", "explained_variance"):
+        lines = found.plot(what=what).get_lines()
+        np.testing.assert_array_equal(lines[0].get_ydata(), getattr(found, what)[0])
+    assert "2407.14435" in found.cite()
+    with pytest.raises(ValueError, match=r"`what` must be .*got 'recall'"):
+        found.plot(what="recall")
+    many = sp.ceiling(0.1, np.random.default_rng(1).normal(size=(4, 12)), samples=300)
+    assert many.certainty.startswith("measured on 300 samples, ± one standard error; attained")
+    np.savez(tmp_path / "phi.npz", phi=phi)
+    call = ["ceiling", str(tmp_path / "phi.npz"), "--p", "0.1", "--l0", "0.2", "0.3", "--samples", "500"]
+    assert cli.main([*call, "--seed", "4", "--json", "--plot", str(tmp_path / "c.png")]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["f1"] == found.f1.tolist()
+    assert said["exact"] == found.exact.tolist()
+    assert (tmp_path / "c.png").stat().st_size > 0
+    assert cli.main(call) == 0
+    assert "F1, pursuit" in capsys.readouterr().out
+    assert cli.main([*call[:4], "--l0", "9"]) == 2
+    assert "`l0` must lie in (0, 3); got 9" in capsys.readouterr().err
+
+
+def test_what_is_used_against_the_ceiling():
+    """The autoencoders of a ceiling are those of a forward pass with SAELens' names, on other samples."""
+    law, phi = Features(24, 0.08), np.random.default_rng(3).normal(size=(8, 24))
+    found = sp.ceiling(law, phi, l0=[1.5], samples=4000)
+    x = law.sample(40_000, 9)
+    a = torch.tensor(x @ phi.T)
+    for k, (one,) in enumerate(found.models):
+        arrays = {
+            "W_enc": one.W_in.T, "b_enc": one.b_in, "W_dec": one.W_out.T, "b_dec": one.b,
+            "threshold": one.thresholds,
+        }  # fmt: skip
+        h, out = forward({name: torch.tensor(array) for name, array in arrays.items()}, a, False, "jumprelu")
+        error = ((a - out) ** 2).sum(dim=1)
+        on, there = h.numpy() > 0.0, x != 0.0
+        f1 = np.mean(2 * (on & there).sum(axis=0) / (on.sum(axis=0) + there.sum(axis=0)))
+        for name, value, se in (
+            ("mse", float(error.mean()), float(error.std()) / 200.0),
+            ("l0", on.sum(axis=1).mean(), on.sum(axis=1).std() / 200.0),
+            ("f1", f1, found.f1_error[k, 0] / 10**0.5),
+        ):
+            both = np.hypot(se, getattr(found, f"{name}_error")[k, 0])
+            assert abs(getattr(found, name)[k, 0] - value) < 4.5 * both, name

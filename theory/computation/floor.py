@@ -188,11 +188,11 @@ def alike_loss(
     With v and mu the variance and mean of a target (p/6 - p^2/16 and p/4 for ReLU, p/3 - p^2/4 and p/2 for
     \|x\|, 5p/6 - p^2/16 and p/4 for x + ReLU(x)), over F features and n <= F neurons ReLU(u x + beta):
 
-    - "floor": (1 - n/F) v, which no n functions are below, with an output bias or, for n >= 1, without.
+    - "floor": (1 - n/F) v, a lower bound for any n functions, with an output bias or, for n >= 1, without.
     - "naive": n targets from one neuron ReLU(x_i) each, the others from an output bias: the floor for ReLU.
-      For the other targets each of the n is off by v - Cov^2/Var ReLU.
+      For the other targets each of the n has the error v - Cov^2/Var ReLU.
     - "pairs": two neurons ReLU(x_i), ReLU(-x_i) for a target, which are exact for all three.
-    - "zero": no neuron at all, nor a bias: mu^2 + v.
+    - "zero": neither neurons nor a bias: mu^2 + v.
     - "unbiased": n targets from one neuron each, 0 for the others; for ReLU alone, as those that follow.
     - "readout": the same where the others are read from the n neurons, with weights mu^2/(v + n mu^2).
     - "constant": n - 1 targets from one neuron each, and a neuron that is constant, read as a bias.

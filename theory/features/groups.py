@@ -86,7 +86,7 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
     indices : (g,) array_like of int
         Which features.
     p : float or (g,) array_like of float
-        Probability of each that it is the one; their sum is at most 1.
+        Probability of each feature; their sum is at most 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of models, shared by the functions of this room and by `superposition.theory.relu`."""
+"""Checks of models, shared by the functions of this package and by `superposition.theory.relu`."""
 
 import numpy as np
 import numpy.typing as npt

@@ -96,7 +96,7 @@ def class_loss(
     importance : (n_features,) array_like of float, optional
         Weights I_i of the features' errors, at least 0; 1 by default.
     of_map : bool, optional
-        Whether `W` is in truth the matrix M of any model ReLU(M x + b), (n, n), with entries up to 1e50.
+        Whether `W` is the matrix M of any model ReLU(M x + b), (n, n), with entries up to 1e50.
     gradient : bool, optional
         Return the derivatives by W (or M) and b.
     per_feature : bool, optional

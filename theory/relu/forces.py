@@ -32,7 +32,7 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     Returns
     -------
     float or ndarray of float64
-        At most 1/3, for m = 1 and b = 0; 0 for an output that is silent; negative if it does harm. Exact;
+        At most 1/3, for m = 1 and b = 0; 0 for a dead output; negative if it does harm. Exact;
         absolute error below 1e-15 (1 + |m| + |b|)².
 
     Raises

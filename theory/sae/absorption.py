@@ -1,4 +1,4 @@
-"""Two latents of which one stands for both features together, and the parent's is silent then."""
+"""Two latents of which one stands for both features together, and the parent's is off then."""
 
 import math
 from typing import Any
@@ -115,7 +115,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     :math:`m_2 - m_1^2`, and saves one latent. Up to that strength the true dictionary with thresholds
     :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on there. A latent that reads the
     child, and adds the best multiple of its value for the parent, leaves :math:`m_2 - m_1^4/m_2`; above that
-    strength it beats the dictionary that rebuilds both without error, if the parent's latent is silent
+    strength it beats the dictionary that rebuilds both without error, if the parent's latent is off
     wherever the child is on; encoders with a large weight against the child come close to that. Neither
     depends on the probabilities. Binary values have both at 0: with an L0 penalty, absorption always pays.
     The page `sae` has the proof.

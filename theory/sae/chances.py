@@ -1,4 +1,4 @@
-"""Checks of the arguments of this room."""
+"""Checks of the arguments of this package."""
 
 from .. import arguments
 

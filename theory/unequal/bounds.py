@@ -35,8 +35,8 @@ _CLASSES, _TRIED = 400, 25
 def loss_bound(law: Features, n_hidden: int) -> float:
     """Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    It takes O(n log n), for groups times their size and their number of patterns; a million features take a
-    second or two. It is 0 for groups that are on together or not at all.
+    The cost is O(n log n), for groups times their size and number of patterns: a second or two for a million
+    features. It is 0 for groups that are on together or not at all.
 
     Parameters
     ----------

@@ -37,12 +37,12 @@ _NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
-    """Loss of a code of features kept exactly and priority codes of two dimensions, of one load.
+    """Loss of a code that keeps some features exactly, and has the others in planes with priority codes.
 
     Features are sorted by p times the root of importance times scale². The first ones are kept, the others
-    are dealt to the planes in turn and back; how many are kept is searched for. Groups are dealt as a whole
-    or feature by feature, whichever is better; in planes of up to 64 features neighbours are swapped while
-    the loss falls. `loss_bound` is the bound from below.
+    are dealt to the planes in turn and back; the number kept is found by a search. Groups are dealt as a
+    whole or feature by feature, whichever is better; in planes of up to 64 features neighbours are swapped
+    while the loss falls. `loss_bound` is the bound from below.
 
     Parameters
     ----------

@@ -119,7 +119,7 @@ def make(
     scheduler: str | None = None,
     tell: Callable[[str], None] = print,
 ) -> Path:
-    """Solve the atlas anew and write it; what a run that was stopped has left in the folder is taken up.
+    """Solve the atlas anew and write it; a stopped run that is in the folder is continued.
 
     Parameters
     ----------

@@ -246,7 +246,7 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
         structure=named_groups(one.W_in.T) if n <= _STRUCTURE else "",
         gradient_norm=slope,
         end_loss=end,
-        verdict="not asked",
+        verdict="not tried",
         law=law,
     )
 
@@ -343,14 +343,14 @@ def audit(
     reached: Callable[[int], None] = lambda instance: None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:
-    """Say what a trained model ReLU(W_out W_in x + b) is, how good it could be, and if training found it.
+    """Say what a trained model ReLU(W_out W_in x + b) is, how good it could be, whether training found it.
 
     Parameters
     ----------
     model : torch.nn.Module, mapping, path, Weights or sequence of Weights
-        A module, a state dict of tensors or arrays, or a file of one: .npz, .safetensors, or PyTorch's of
-        tensors alone. Layouts of public code are recognised by names and shapes, see `LAYOUTS`. Arrays of
-        one's own are `Weights`.
+        A module, a state dict of tensors or arrays, or a file of one: .npz, .safetensors, or a PyTorch file
+        of a state dict. Layouts of public code are recognised by names and shapes, see `LAYOUTS`. Pass your
+        own arrays as `Weights`.
     law : float, Features or sequence of these
         The data it is meant for: the probability that a feature is on, values then uniform on [0, 1], or any
         law; one for each instance, or one for all.
@@ -376,7 +376,7 @@ def audit(
     reached : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional
-        Called with a line of text after each descent of a search.
+        Called with a line of text as the search and the descent from each model proceed.
 
     Returns
     -------
@@ -398,7 +398,7 @@ def audit(
     (`solvers.codes.envelope`, the rug) or of very different lengths (`theory.unequal.priority_loss`), are
     shown and decide nothing.
 
-    A bias that a file leaves out is assumed to be that of least loss beside the weights.
+    If a file has no bias, the bias of least loss for its weights is assumed.
 
     Examples
     --------
@@ -438,6 +438,8 @@ def audit(
     for (_, _, own, _), group in groups.items():
         known = _known([one for _, one in group], own, starts, seconds, generator, progress)
         for k, one in group:
+            if steps:
+                progress(f"descent from the weights of model {k}")
             measured[k] = _measured(k, one, own, known, steps, generator), known
             reached(k)
     return Audit(layout=name, models=tuple(_judged(*pair) for pair in (measured[k] for k in models)))

@@ -1,4 +1,4 @@
-"""What a network with hidden neurons that bend computes, and whether that beats computing a part exactly."""
+"""What a network with a nonlinear hidden layer computes, and whether it beats computing a part exactly."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,7 +127,7 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     Parameters
     ----------
     model : Model
-        With hidden neurons that bend and linear outputs.
+        With nonlinear hidden neurons and linear outputs.
     law : float or Features
     target
         As of `solvers.loss.evaluator`.
@@ -183,7 +183,7 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
 def read_network(
     model: Any, layout: str | None, keys: Mapping[str, str] | None = None
 ) -> tuple[str, list[Model]] | None:
-    """Return the layout and the instances of a network that bends, or None if what is given is none.
+    """Return the layout and the instances of a nonlinear network, or None if what is given is none.
 
     A live module must compute what its weights say.
     """
@@ -210,5 +210,6 @@ def _check(module: Any, models: list[Model]) -> None:
     wanted = wanted if len(models) > 1 else wanted[:, 0]
     if found.shape != wanted.shape or np.abs(found - wanted).max() > _SINGLE * np.abs(wanted).max():
         raise ValueError(
-            f"`model` must compute what its weights say, {models[0]!r}; got a module of another function."
+            f"`model` must compute what its weights were taken for, {models[0]!r}; got a module with other "
+            "outputs, as of another activation."
         )

@@ -118,8 +118,8 @@ def _model(one: Audited) -> str:
         ("macroscopic loss of the rug", "not for such features" if np.isnan(one.rug) else f"{one.rug:.6g}"),
         ("in a limit", "none is known" if np.isnan(one.limit) else f"{one.limit:.6g}: {one.limit_name}"),
         ("loss of the zero model", f"{one.zero_loss:.6g}"),
-        ("end of descent from here", "not asked" if np.isnan(one.end_loss) else f"{one.end_loss:.6g}"),
-        ("gradient, over the zero model's loss", "not asked" if np.isnan(slope) else f"{slope:.2g}"),
+        ("end of descent from here", "not tried" if np.isnan(one.end_loss) else f"{one.end_loss:.6g}"),
+        ("gradient, over the zero model's loss", "not tried" if np.isnan(slope) else f"{slope:.2g}"),
         ("features represented", str(one.represented)),
     ]
     figure = _figure(one)

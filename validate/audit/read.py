@@ -97,7 +97,8 @@ def _torch(path: Path) -> Any:
             warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
             return _plain(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # a damaged file raises many types
-        raise _refuse(path, f"not of tensors alone, or not whole: {type(error).__name__}") from error
+        why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
+        raise _refuse(path, f"{why}: {type(error).__name__}") from error
 
 
 def _check_heads(path: Path) -> None:
@@ -140,7 +141,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
     Parameters
     ----------
     model : path, mapping or torch.nn.Module
-        A file (.npz, .safetensors, or PyTorch's with tensors alone), a state dict of tensors or arrays, or
+        A file (.npz, .safetensors, or a PyTorch file of a state dict), a state dict of tensors or arrays, or
         anything with a method ``state_dict``.
 
     Returns

@@ -18,7 +18,7 @@ COLUMNS = (
 )  # fmt: skip
 VERDICTS = (
     "proved best", "best of a search", "not beaten by a search", "above the best known",
-    "stays, not searched", "saddle", "unfinished", "not asked",
+    "stays, not searched", "saddle", "unfinished", "not tried",
 )  # fmt: skip
 
 
@@ -83,9 +83,9 @@ class Audited:
     structure: str
     """Which features hang together, and how; empty above 40 features."""
     gradient_norm: float
-    """Length of the gradient by weights and biases over `zero_loss`; nan above 64 features, if not asked."""
+    """Length of the gradient by weights and biases over `zero_loss`; nan above 64 features, if not tried."""
     end_loss: float
-    """Where descent on the exact loss from these weights ends; nan where it was not asked for."""
+    """Where descent on the exact loss from these weights ends; nan where it was not tried."""
     verdict: str
     """One of `VERDICTS`."""
     law: Features
@@ -120,7 +120,7 @@ class Audited:
             "size, so how good a model could be is not known.",
             "saddle": f"At a saddle: the gradient vanishes, but the loss falls after a small kick. {end}",
             "unfinished": f"Not at a minimum. {end}",
-            "not asked": f"Loss {self.loss:.6g}, {beside}. Whether descent stays here was not tried.",
+            "not tried": f"Loss {self.loss:.6g}, {beside}. Whether descent stays here was not tried.",
         }
         limit = f" For comparison: {self.limit_name}, {self.limit:.4g}." if self.limit_name else ""
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed

@@ -2,6 +2,7 @@
 
 from .lean import lean_goal
 from .make import Checked, certify, check, exact_total, wiring_certificate
+from .network import network_certificate
 from .pentagon import pentagon_certificate
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "check",
     "exact_total",
     "lean_goal",
+    "network_certificate",
     "pentagon_certificate",
     "wiring_certificate",
 ]

@@ -17,7 +17,7 @@ from ...theory.arguments import number, shown
 from ...theory.results import result
 from ..annotations import as_annotated
 from ..files import replacing
-from . import check_pentagon
+from . import check_network, check_pentagon
 from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
@@ -37,7 +37,7 @@ class Checked:
 
 @as_annotated
 def check(path: str | Path) -> Checked:
-    """Check a certificate, by ``check.py`` or ``check_pentagon.py``, files that need nothing of this package.
+    """Check a certificate, by a file that needs nothing of this package: ``check.py`` or one beside it.
 
     Parameters
     ----------
@@ -61,15 +61,17 @@ def check(path: str | Path) -> Checked:
         raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))}.")
     try:
         return Checked(True, _proved(path))
-    except (Rejected, check_pentagon.Rejected, OSError) as error:
+    except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
         return Checked(False, str(error))
 
 
 def _proved(path: str | Path) -> str:
     """Return what a certificate proves, by the checker of its kind."""
     with open(path, "rb") as file:
-        pentagon = check_pentagon.KIND.encode() in file.read(check_pentagon.MOST_BYTES)
-    return (check_pentagon.proved if pentagon else proved)(path)
+        content = file.read(check_pentagon.MOST_BYTES)
+    if check_network.KIND.encode() in content:
+        return check_network.proved(path)
+    return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
 
 
 def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
@@ -82,6 +84,14 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
         rule = "be made of finite numbers or fractions"
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
     return found if most is None else found.limit_denominator(most)
+
+
+def probability(p: Any) -> Fraction:
+    """Return p as a fraction after checking that it is in (0, 1]."""
+    chance = _fraction("p", p)
+    if not 0 < chance <= 1:
+        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+    return chance
 
 
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
@@ -316,9 +326,7 @@ def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Pa
     """
     m = arguments.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = arguments.integer("n_features", n_features, 2 * m, MOST_FEATURES)
-    chance, generator = _fraction("p", p), arguments.generator("rng", rng)
-    if not 0 < chance <= 1:
-        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+    chance, generator = probability(p), arguments.generator("rng", rng)
     W, b, at = np.zeros((n, m)), np.zeros(n), 0
     for k in range(m):
         size = n // m + (k < n % m)

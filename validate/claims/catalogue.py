@@ -28,7 +28,7 @@ _ROWS = {
     row.id: row for held in _HELD for row in (*held.values(), *held.get("ROWS", ())) if isinstance(row, Claim)
 }
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted(_ROWS.values(), key=lambda claim: ("LCBEKOPU".index(claim.id[0]), int(claim.id[1:])))
+    sorted(_ROWS.values(), key=lambda claim: ("LCBEKOPSU".index(claim.id[0]), int(claim.id[1:])))
 )
 
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from .laws import chances_of
 from .text import Add, Listed, layouts, print_json, print_table, say, shown, tell
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
@@ -25,6 +26,7 @@ def add(add_command: Add) -> None:
     option("--n-features", type=int, choices=range(2, 10), help="list these alone")
     option("--n-hidden", type=int, choices=range(1, 5), help="list these alone")
     option("--p", type=float, choices=(0.01, 0.03, 0.1, 0.3, 0.7), help="list these alone")
+    option("--sparsity", type=float, choices=(0.99, 0.97, 0.9, 0.7, 0.3), help="instead of --p: S = 1 - p")
     option("--importance", choices=("equal", "falling"), help="list these alone; falling is 0.7^i")
     option("--tied", action=argparse.BooleanOptionalAction, help="list tied models alone, or free ones")
     option("--json", action="store_true", help="a list of objects, one a model, with its weights")
@@ -55,6 +57,8 @@ def _atlas(options: argparse.Namespace) -> None:
         else:
             say(f"written to {options.out}")
         return
+    if options.sparsity is not None:
+        options.p = chances_of(options)[0]
     wanted = {name: getattr(options, name) for name in FILTERS}
     found = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)
     if options.json:
@@ -66,7 +70,9 @@ def _atlas(options: argparse.Namespace) -> None:
     ]
     print_table("best models known", ["name", *COLUMNS], rows)
     if options.name is not None:
-        say(f"{found[0].structure}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
+        from ..door.best import in_words
+
+        say(f"{in_words(found[0].structure)}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
 
 
 def _plain(one: Any) -> dict[str, Any]:

@@ -18,25 +18,40 @@ def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "audit",
-        "say what trained models ReLU(W_out W_in x + b) are, how good they could be, if training found it",
+        "say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next",
         "superposition audit model.safetensors --p 0.05 --html model.html",
         _audit,
     ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
     add_law(option, sizes=False)
     add_layout(option)
     option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
     option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
-    option("--steps", type=int, default=300, help="of descent on the exact loss (default: 300; 0: none)")
-    option("--starts", type=int, help="of a search, up to 64 features (default: 20 to 60; 0: none)")
-    option("--seconds", type=float, default=20.0, help="budget of each search (default: 20; 0: no search)")
+    option(
+        "--steps", type=int, default=300, help="steps of descent on the exact loss (default: 300; 0: none)"
+    )
+    option(
+        "--starts",
+        type=int,
+        help="random starts of the search, up to 64 features (default: 20 to 60; 0: none)",
+    )
+    option(
+        "--seconds",
+        type=float,
+        default=20.0,
+        help="time budget of each search, in seconds (default: 20; 0: no search)",
+    )
     option("--html", metavar="FILE", help="write a page with pictures here")
-    option("--json", action="store_true", help="layout and a list of objects, one an instance")
+    option(
+        "--json",
+        action="store_true",
+        help="an object: the layout, and a list with an object for each instance",
+    )
     option(
         "--target",
         default="identity",
         choices=("identity", "relu", "abs"),
-        help="what a network with linear outputs is to compute: identity, relu or abs (default: identity)",
+        help="target of a network with linear outputs: identity, relu or abs (default: identity)",
     )
 
 
@@ -120,7 +135,7 @@ def _shown(value: Any) -> str:
 
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
-    """Print what networks with hidden neurons that bend are worth beside the naive solution."""
+    """Compare networks with nonlinear hidden neurons with the naive solution."""
     from ..audit import audit_network
 
     picked = list(range(len(models))) if options.instances is None else options.instances

@@ -14,23 +14,23 @@ def add(add_command: Add) -> None:
     """Add the commands to the program."""
     option = add_command(
         "best",
-        "find the best model ReLU(W_out W_in x + b) of a size, beside a proved floor",
+        "find the best model ReLU(W_out W_in x + b) of a size, and a proved lower bound",
         "superposition best --n-features 5 --n-hidden 2 --p 0.05 --out best.npz --plot best.png",
         _best,
     ).add_argument
     add_law(option)
     option("--n-hidden", type=int, required=True, help="number of hidden neurons")
-    option("--free", action="store_true", help="a decoder of its own, not the encoder's transpose")
+    option("--free", action="store_true", help="let the decoder differ from the encoder's transpose")
     option("--starts", type=int, help="random starts (default: 60 for few features, else 20)")
-    option("--seconds", type=float, help="budget")
-    option("--seed", type=int, default=0, help="of the starts (default: 0)")
+    option("--seconds", type=float, help="time budget of the search, in seconds")
+    option("--seed", type=int, default=0, help="seed of the starts (default: 0)")
     option("--out", metavar="FILE", help="write the model here, as arrays W_out, W_in, b (.npz)")
     _results(option)
 
     option = add_command(
         "loss", "print the exact expected loss of a model", "superposition loss best.npz --p 0.05", _loss
     ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
     add_law(option, sizes=False)
     option("--instance", type=int, help="which model, from 0, where there are several")
     add_layout(option)
@@ -38,7 +38,7 @@ def add(add_command: Add) -> None:
         "--target",
         default="identity",
         choices=("identity", "relu", "abs"),
-        help="what linear outputs are to be: the features, or relu or abs of them (default: identity)",
+        help="target of linear outputs: the features, or relu or abs of them (default: identity)",
     )
     _results(option)
 
@@ -59,16 +59,21 @@ def add(add_command: Add) -> None:
     option("--grid", nargs="+", metavar="NAME=LIST", help="values along the axes, such as p=[0.1,0.2]")
     option("--n-features", type=int, default=2, help="number of features (default: 2)")
     option("--n-hidden", type=int, default=1, help="number of hidden neurons (default: 1)")
-    option("--p", type=float, help="that a feature is on, if on no axis (default: 0.1)")
+    option("--p", type=float, help="probability that a feature is on, if not an axis (default: 0.1)")
     option("--sparsity", type=float, help="instead of --p: S = 1 - p")
-    option("--importance", type=float, default=1.0, help="of the last feature, if on no axis (default: 1)")
-    option("--starts", type=int, default=10, help="of the descents at each point (default: 10)")
+    option(
+        "--importance",
+        type=float,
+        default=1.0,
+        help="importance of the last feature, if not an axis (default: 1)",
+    )
+    option("--starts", type=int, default=10, help="random starts at each point (default: 10)")
     _results(option)
 
     option = add_command(
         "plot", "draw a model from a file", "superposition plot best.npz --out best.png", _plot
     ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or PyTorch's of tensors alone")
+    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
     option("--instance", type=int, help="which model, from 0, where there are several")
     add_layout(option)
     option("--out", metavar="FILE", required=True, help=_PICTURE)

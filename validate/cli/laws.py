@@ -9,40 +9,58 @@ from .text import Listed, layouts
 # Names of `sp.laws`, which is not imported for `--help`.
 PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
 # Instead of --law.
-_OTHERS = ("sparsity", "p_feature", "alpha", "exactly")
+_OTHERS = ("p_feature", "alpha", "exactly")
 
 
 def add_law(option: Any, sizes: bool = True) -> None:
     """Add the options of a law of the data; with `sizes` also the number of features."""
     if sizes:
         option("--n-features", type=int, help="number of features")
-        option("--law", choices=PRESETS, help="a law of public models instead")
-    several = "" if sizes else ": one, or one an instance"
-    option("--p", type=float, nargs="+", help=f"probability that a feature is on{several}")
+        option("--law", choices=PRESETS, help="data of public models, instead of --p and the like")
+    several = "" if sizes else ": one, or one for each model in the file"
+    option("--p", type=float, nargs="+", help=f"probability p that a feature is on{several}")
     option("--sparsity", type=float, nargs="+", help="instead of --p: S = 1 - p")
-    option("--p-feature", type=float, nargs="+", help="instead of --p: one for each feature")
+    option("--p-feature", type=float, nargs="+", help="instead of --p: one p for each feature")
     option(
         "--alpha",
         type=float,
-        help="instead of --p: p_i falls as i^-ALPHA, one feature on on average",
+        help="instead of --p: p_i falls as i^-ALPHA, with one feature on on average",
     )
-    option("--exactly", type=int, help="so many features on; without --p all are alike")
-    option("--values", default="uniform", help="law of the values of features that are on (default: uniform)")
-    option("--scale", type=float, nargs="+", default=[1.0], help="of the values: one, or one a feature")
-    importance = "of features: one, one a feature, or geometric:R for 1, R, R^2, ... (default: 1)"
+    option("--exactly", type=int, help="condition on exactly this many features on; --p may be left out")
+    option(
+        "--values",
+        default="uniform",
+        help="distribution of the value of a feature that is on (default: uniform)",
+    )
+    option(
+        "--scale",
+        type=float,
+        nargs="+",
+        default=[1.0],
+        help="scale of the values: one, or one for each feature",
+    )
+    importance = "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)"
     option("--importance", nargs="+", default=["1"], help=importance)
 
 
 def add_layout(option: Any) -> None:
     """Add the option that says how a file of weights is laid out."""
-    told = "which one, where shapes leave several; a wrong name lists all"
+    told = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
     option("--layout", metavar="LAYOUT", choices=Listed(layouts), help=told)
 
 
-def _from_sparsity(sparsity: list[float] | None) -> list[float]:
+def _from_sparsity(sparsity: Any) -> list[float]:
     from ...theory.arguments import from_sparsity
 
-    return [] if sparsity is None else list(map(float, from_sparsity("sparsity", sparsity)))
+    return [] if sparsity is None else from_sparsity("sparsity", sparsity).ravel().tolist()
+
+
+def chances_of(options: argparse.Namespace) -> list[float]:
+    """Return p from --p or --sparsity, of which one must be given."""
+    if (options.p is None) is (options.sparsity is None):
+        got = "neither" if options.p is None else "both"
+        raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+    return _from_sparsity(options.sparsity) or list(options.p)
 
 
 def _one_or_each(values: list[float]) -> Any:
@@ -86,6 +104,12 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     ]
 
 
+def _one(name: str, values: list[float] | None) -> float | None:
+    if values is not None and len(values) > 1:
+        raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
+    return None if values is None else values[0]
+
+
 def law_of(options: argparse.Namespace) -> Any:
     """Return the one law that the options describe."""
     if options.law is not None:
@@ -94,7 +118,8 @@ def law_of(options: argparse.Namespace) -> Any:
         others = [name for name in _OTHERS if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
-        return laws(options.law, options.n_features, None if options.p is None else options.p[0])
+        given = {name: _one(name, getattr(options, name)) for name in ("p", "sparsity")}
+        return laws(options.law, options.n_features, **given)
     if options.n_features is None:
         raise ValueError("`n-features` must be given, or --law; got neither.")
     return laws_of(options, [options.n_features])[0]

@@ -4,7 +4,7 @@ import argparse
 
 from ..predictions import PREDICTIONS, predict
 from .door import check_picture, save
-from .laws import add_law, law_of
+from .laws import add_law, chances_of, law_of
 from .text import Add, number, print_json, print_table, say, shown
 
 
@@ -68,25 +68,13 @@ def _law(options: argparse.Namespace) -> None:
         say(found)
 
 
-def _on(options: argparse.Namespace) -> list[float]:
-    """Return p from --p or --sparsity."""
-    from ...theory.arguments import from_sparsity
-
-    if (options.p is None) is (options.sparsity is None):
-        got = "neither" if options.p is None else "both"
-        raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
-    if options.p is not None:
-        return list(options.p)
-    return list(map(float, from_sparsity("sparsity", options.sparsity)))
-
-
 def _predict(options: argparse.Namespace) -> None:
     if options.phenomenon == "law":
         return _law(options)
     prediction = PREDICTIONS[options.phenomenon]
     grids = {one.name: getattr(options, one.name) for one in prediction.parameters}
     if "p" in grids:
-        grids["p"] = _on(options)
+        grids["p"] = chances_of(options)
     columns = predict(options.phenomenon, **grids)
     rows = list(zip(*columns.values(), strict=True))
     if options.json:

@@ -1,4 +1,4 @@
-"""``superposition sae``: what a sparse autoencoder does on known features."""
+"""``superposition sae | ceiling``: what an autoencoder does on known features, and what decoders reach."""
 
 import argparse
 from typing import Any
@@ -12,9 +12,14 @@ _NAMES = (
     "cosines", "dead", "p", "firing_error",
 )  # fmt: skip
 
+_REACHED = (
+    "decoders", "asked", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
+    "exact", "samples", "certainty",
+)  # fmt: skip
+
 
 def add(add_command: Add) -> None:
-    """Add the command to the program."""
+    """Add the commands to the program."""
     option = add_command(
         "sae",
         "print error, L0, F1 and firing of a sparse autoencoder on known features, exactly",
@@ -31,6 +36,31 @@ def add(add_command: Add) -> None:
     choices = ("yes", "no")
     option("--subtract-b-dec", choices=choices, help="whether b_dec is subtracted from the input")
     _results(option)
+
+    option = add_command(
+        "ceiling",
+        "print which F1 and error decoders reach at each L0 that know features and dictionary",
+        "superposition ceiling dictionary.npz --p 0.05 --l0 2 4 8 --plot ceiling.png",
+        _ceiling,
+    ).add_argument
+    option("file", metavar="FILE", help="the dictionary: one array (d, n_features) in an .npz file")
+    add_law(option, sizes=False)
+    option("--l0", type=float, nargs="+", help="expected numbers of latents that are on")
+    option("--samples", type=int, default=10_000, help="that fix thresholds, and that evaluate")
+    option("--seed", type=int, default=0, help="of the samples (default: 0)")
+    _results(option)
+
+
+def _ceiling(options: argparse.Namespace) -> None:
+    from .. import door, files
+
+    check_picture(options.plot, "plot")
+    if options.plot is not None:
+        files.another_file(options.plot, {"mixing": options.file}, "plot")
+    mixing = _dictionary(options.file)
+    law = laws_of(options, [mixing.shape[1]])[0]
+    found = door.ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
+    _show(found, options, _REACHED)
 
 
 def _sae(options: argparse.Namespace) -> None:

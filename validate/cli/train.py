@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from ...solvers.progress import hush
+from .laws import chances_of
 from .text import DEVICES, PRECISIONS, Add, number, print_json, print_table
 
 
@@ -24,19 +25,23 @@ def add(add_command: Add) -> None:
         "--ratio", type=float, nargs="+", help="n_hidden/n_features, (0, 1]; rounded to whole neurons"
     )
     size.add_argument("--n-hidden", type=int, nargs="+", help="number of hidden neurons, instead of --ratio")
-    option("--p", type=float, nargs="+", required=True, help="probability that a feature is on, (0, 1]")
-    option("--seeds", type=int, nargs="+", default=[0], help="one model for each (default: 0)")
+    option("--p", type=float, nargs="+", help="probability that a feature is on, (0, 1]")
+    option("--sparsity", type=float, nargs="+", help="instead of --p: S = 1 - p")
+    option(
+        "--seeds", type=int, nargs="+", default=[0], help="seeds; one model is trained for each (default: 0)"
+    )
     option("--tied", action="store_true", help="W_out is the transpose of W_in")
     init = "first weights: aligned (the default), linear (of Cowsik et al.) or normal (of Liu et al.)"
     option("--init", default="aligned", choices=("aligned", "linear", "normal"), help=init)
     schedule = "paper (the stopping rule of Cowsik et al.), converged, both, or liu (that of Liu et al.)"
     option("--schedule", default="both", choices=("paper", "converged", "both", "liu"), help=schedule)
-    option("--steps", type=int, default=10_000, help="batches of the converging phase (default: 10000)")
-    option("--learning-rate", type=float, help="up to the stopping rule (default: 3e-3 / sqrt(n_features))")
-    option("--peak-learning-rate", type=float, help="largest one of the converging phase (default: 0.01)")
+    option("--steps", type=int, default=10_000, help="steps of the converging phase (default: 10000)")
+    rate = "learning rate up to the stopping rule (default: 3e-3 / sqrt(n_features))"
+    option("--learning-rate", type=float, help=rate)
+    option("--peak-learning-rate", type=float, help="largest rate of the converging phase (default: 0.01)")
     option("--batch-size", type=int, default=1024, help="samples in a batch (default: 1024)")
     option("--evaluation-samples", type=int, default=2**20, help="fresh samples for a loss (default: 2^20)")
-    precision = "of factors of products: float32 (default), tf32 or bf16"
+    precision = "of the factors in matrix products: float32 (default), tf32 or bf16"
     option("--precision", default="float32", choices=PRECISIONS, help=precision)
     option("--captured", action="store_true", help="repeat a step as one CUDA graph")
     device = "auto (CUDA where there is one, the default), cpu or cuda"
@@ -56,14 +61,15 @@ def _train(options: argparse.Namespace) -> None:
     from ...solvers import rug as solver
     from .. import files, training
 
+    on = chances_of(options)
     out = files.output_file(options.out, "out", make_folder=True)  # before the hours of training, not after
     files.another_file(out, {"checkpoint": options.checkpoint})
     if options.ratio is not None:
-        n_hidden, p, seed = training.grid(options.n_features, options.p, options.ratio, options.seeds)
+        n_hidden, p, seed = training.grid(options.n_features, on, options.ratio, options.seeds)
     else:
-        columns = zip(*itertools.product(options.p, options.n_hidden, options.seeds), strict=True)
+        columns = zip(*itertools.product(on, options.n_hidden, options.seeds), strict=True)
         p, n_hidden, seed = (np.array(column) for column in columns)
-    others = {"n_features", "n_hidden", "ratio", "p", "seeds", "out", "json", "command", "act"}
+    others = {"n_features", "n_hidden", "ratio", "p", "sparsity", "seeds", "out", "json", "command", "act"}
     given = {name: value for name, value in vars(options).items() if name not in others}
     talks = sys.stdout.isatty() and not options.json
     if talks:

@@ -100,7 +100,7 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
                 rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
     text = (
         f"{_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of one model "
-        "of two features and one neuron. What that has is computed without training: it does not depend on "
+        "of two features and one neuron. Its properties are computed without training and do not depend on "
         "n_features."
     )
     title = "Figs. 4-7: does symmetry emerge as models grow?"
@@ -164,7 +164,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
     many = ", ".join(str(n) for n in hessian["n_features"].values)
     title = "The rug is a saddle: least curvature of the exact loss"
     caption = (
-        "In units of p, for steps of unit length on matrices of the rug's rank; the sign is turned. Dashed: "
+        "Minus the curvature in units of p, for steps of unit length on matrices of the rug's rank. Dashed: "
         "the rate at which interference becomes normal."
     )
     figure = Figure("curvature", title, caption, hessian, runs.plot_curvature, size=(5.2, 3.6))
@@ -216,7 +216,8 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
             **_SHARES,
         },
         "Exact losses in units of the macroscopic rug's. Without a slope, and without negative curvature "
-        "beyond its error, a model is at a local minimum.",
+        "beyond its error, a model is at a local minimum. One that still has a slope was stopped on its way, "
+        "and where it stands depends on rounding: another processor found other codes at p = .4, ratio .25.",
     )
     headline = (
         f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "

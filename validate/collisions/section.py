@@ -24,7 +24,7 @@ BARS = "Bars and brackets are 95 % intervals, Student's over runs, or exact ones
 
 TEXT = """
 Under the l1 force encodings end on one neuron each, and chance decides whether two features end on the same
-one. With opposite signs they do not feel each other (a benign collision), and the neuron stays polysemantic.
+one. With opposite signs they do not interact (a benign collision), and the neuron stays polysemantic.
 With equal signs they interfere (a malign collision) until one of them has left. So a neuron has two places,
 one for each sign. The source expects n²/(4m) polysemantic neurons for n features and m neurons. Were all
 arrangements of the features on the 2m places equally likely, it would be n(n-1)/(2(2m-1)) on average, for
@@ -180,7 +180,7 @@ def _show_together(ds: xr.Dataset) -> Shown:
     ]
     changed = int((ds["after"] != ds["before"]).sum())
     text = (
-        "Features that are on together feel each other also when their signs are opposite. The p at which "
+        "Features that are on together interact even when their signs are opposite. The p at which "
         "half as many neurons as with one-hot inputs are shared by one-hot encodings, over the predicted "
         f"scale λ/4: {'; '.join(said)}. Models that were trained one-hot and then with such inputs have a "
         f"count that differs from the one before in {changed} of {ds['after'].size} cases. For small p none "

@@ -30,6 +30,11 @@ def _gain(ds: xr.Dataset) -> xr.DataArray:
     return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive(ds)
 
 
+def _label_floor(ax: Axes, x: float, y: float) -> None:
+    """Write what a line is above the point (x, y) on it."""
+    ax.annotate("floor", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
+
+
 @draws
 def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what networks without output bias save against p, and what the floor allows; of `run_unbiased`."""
@@ -51,7 +56,9 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
             label = f"{task}, {int(at['n_features'])} on {int(at['n_hidden'])}"
             ax.plot(ds["p"], at["best"] / at["naive"], "os^v"[i % 4] + "-", color=f"C{k}", ms=4, label=label)
             ax.plot(ds["p"], at["floor"] / at["naive"], "os^v"[i % 4] + ":", color=f"C{k}", ms=2)
-    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive; dotted: floor")
+    lowest = float((ds["floor"] / ds["naive"]).isel(p=0).min())
+    _label_floor(ax, float(ds["p"][0]), lowest)
+    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
 @draws
@@ -63,7 +70,9 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=name)
         ax.plot(ds["p"], at["floor"] / at["naive"], ":", color=f"C{i}")
     ax.axhline(1, color="0.5", linewidth=0.8)
-    return finished(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive; dotted: floor")
+    lowest = float((ds["floor"] / ds["naive"]).isel(p=0).min())
+    _label_floor(ax, float(ds["p"][0]), lowest)
+    return finished(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
 
 
 @draws
@@ -255,7 +264,8 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot([i - 0.3, i + 0.3], [at["floor"] / at["naive"]] * 2, "k-", linewidth=1)
     ax.axhline(1, color="0.5", linewidth=0.8)
     ax.set_xticks(range(ds.sizes["place"]), [str(k + 1) for k in range(ds.sizes["place"])])
-    return finished(ax, None, xlabel="place", ylabel="loss / naive; lines: floor")
+    _label_floor(ax, -0.3, float((ds["floor"] / ds["naive"]).isel(place=0)))
+    return finished(ax, None, xlabel="place", ylabel="loss / naive")
 
 
 def _show_trained(ds: xr.Dataset) -> Shown:

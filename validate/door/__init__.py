@@ -6,6 +6,7 @@ from .advice import audit
 from .answer import CERTAINTIES, Answer
 from .autoencoders import autoencoder_of
 from .best import best
+from .ceiling import ceiling
 from .entry import entry
 from .exact import loss
 from .foresee import predict
@@ -27,6 +28,7 @@ __all__ = [
     "audit",
     "autoencoder_of",
     "best",
+    "ceiling",
     "claims",
     "explore",
     "laws",

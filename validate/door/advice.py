@@ -12,6 +12,7 @@ from ..audit import Audited, NetworkAudit, audit_network
 from ..audit import audit as audit_weights
 from ..layouts import Weights
 from .answer import Answer
+from .best import in_words
 from .entry import entry
 from .models import read_models, toy_model
 
@@ -72,7 +73,7 @@ def audit(
     Raises
     ------
     ValueError
-        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with hidden neurons that bend
+        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden neurons
         and linear outputs, or law and model do not fit.
     """
     said, models = read_models(model, law, layout=layout, keys=keys)
@@ -93,7 +94,7 @@ def audit(
             f"{name}{seen.verdict}. {advice(seen)}",
         ]
         if seen.structure:
-            lines.append(f"{name}structure: {seen.structure}")
+            lines.append(f"{name}structure: {in_words(seen.structure)}")
     values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
     values |= {
         "models": found.models, "advice": advice(first), "sentence": first.sentence, "model": models[0],
@@ -137,7 +138,11 @@ def certainty_of(one: Audited) -> str:
     if one.verdict == "proved best":
         return "proved"
     if one.searched:
-        return f"best of {one.searched} starts ({one.hits} hits)"
+        if one.hits:
+            return f"best of {one.searched} starts ({one.hits} hits)"
+        if one.best_name.startswith("a search"):
+            return f"best of {one.searched} starts (0 hits, found by moving features of another minimum)"
+        return f"best of {one.searched} starts (0 hits) and {one.best_name}"
     return "not decided: no search was made at this size"
 
 
@@ -174,7 +179,7 @@ def advice(one: Audited) -> str:
         "above the best known": f"Train again from other starts: this one is stuck, {_percent(above)} above "
         "the best known of its size; longer training will not help.",
         "stays, not searched": "It stays where it is. No better one was searched: give seconds.",
-        "not asked": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
+        "not tried": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
     }[one.verdict]
 
 

@@ -4,6 +4,9 @@ Read in SAELens 6.18.0 (commit 91ca16c): ``sae.py``, ``standard_sae.py``, ``jump
 becomes h = ReLU(W_enc' (a - b_dec) + b_enc), without b_dec where ``apply_b_dec_to_input`` is off, and W_dec'
 h + b_dec. A JumpReLU sets h to 0 where the preactivation is at most the threshold; while it is trained the
 logarithm of the threshold is stored.
+
+A module of two linear layers named ``encoder`` and ``decoder`` is read as well, with a `bias` that is
+subtracted first and added at the end as in saprmarks/dictionary_learning. Its outputs are compared.
 """
 
 import json
@@ -22,7 +25,9 @@ __all__ = ["autoencoder_of", "looks_like_autoencoder"]
 # Names of files in a folder that SAELens writes.
 WEIGHTS, CONFIGURATION = "sae_weights.safetensors", "cfg.json"
 _NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
+_SINGLE = 1e-4  # of outputs in single precision
 _KNOWN = {*_NEEDED, "threshold", "log_threshold", "scaling_factor", "cfg"}
+_LAYERS, _BIASES = ("encoder.weight", "decoder.weight"), ("encoder.bias", "decoder.bias", "bias")
 ARCHITECTURES = ("standard", "jumprelu")
 
 
@@ -67,6 +72,29 @@ def _read(x: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
     return x.state_dict(), _settings(getattr(x, "cfg", {}))
 
 
+def _of_layers(x: Any, state: Mapping[str, Any]) -> Model:
+    """Return a module of a linear encoder, ReLU and a linear decoder, by what it computes."""
+    from ..audit.read import answers
+
+    if not callable(x):
+        rule = (
+            "W_enc, W_dec, b_enc, b_dec: the transposes of encoder.weight and decoder.weight, and both biases"
+        )
+        raise ValueError(f"`model` must have {rule}; or pass the module. Got {', '.join(map(str, state))}.")
+    arrays = {name: _double(one) for name, one in state.items()}
+    W_in, W_out = (arguments.matrix(name, arrays[name]) for name in _LAYERS)
+    shift = arguments.each("bias", arrays.get("bias", 0.0), W_in.shape[1])
+    b_in, b = arrays.get("encoder.bias", 0.0), arrays.get("decoder.bias", 0.0)
+    made = Model(W_in, b_in=b_in - W_in @ shift, hidden="relu", W_out=W_out, b=b + shift, output="identity")
+    inputs = np.random.default_rng(0).normal(size=(64, made.n_features))
+    found, wanted = answers(x, inputs), made(inputs)
+    apart = found is None or found.shape != wanted.shape or np.abs(found - wanted).max()
+    if apart > _SINGLE * np.abs(wanted).max():
+        rule = "decoder(ReLU(encoder(x))), with a `bias` subtracted before and added after if there is one"
+        raise ValueError(f"`model` must compute {rule}; got a module with other outputs.")
+    return made
+
+
 def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
     """Return the model of a sparse autoencoder with the names of SAELens.
 
@@ -74,7 +102,8 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     ----------
     x : mapping, torch.nn.Module or path
         Arrays or tensors ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``; of a
-        JumpReLU also ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or
+        JumpReLU also ``threshold`` or ``log_threshold``; or a module whose linear layers are its ``encoder``
+        and ``decoder``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or
         the file ``cfg.json`` next to ``sae_weights.safetensors``.
     apply_b_dec_to_input : bool, optional
         Whether `b_dec` is subtracted from the input; by default what the settings say.
@@ -98,6 +127,8 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     (array([-0.6]), array([1.5, 0.2]))
     """
     state, settings = _read(x)
+    if all(name in state for name in _LAYERS) and set(map(str, state)) <= {*_LAYERS, *_BIASES}:
+        return _of_layers(x, state)
     missing = [name for name in _NEEDED if name not in state]
     if missing:
         raise ValueError(f"`model` must have {', '.join(_NEEDED)}; got none named {missing[0]!r}.")

@@ -1,5 +1,6 @@
 """The best model of a size: what a toy model should reach."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..audit.models import usual_starts
 from .answer import Answer, counted
 from .entry import entry
 
-__all__ = ["best", "geometry"]
+__all__ = ["best", "geometry", "in_words"]
 
 _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition: model and loss",
@@ -25,11 +26,34 @@ _SOURCES = (
 )
 # Features up to which groups of encodings are named.
 _NAMED = 40
+# Features of a single group up to which they are listed.
+_LISTED = 9
 
 
 def geometry(W: Any) -> str:
     """Return which features share directions, and how, in words; empty above 40 features."""
     return named_groups(np.asarray(W)) if len(W) <= _NAMED else ""
+
+
+def in_words(shape: str) -> str:
+    """Return names of groups of features with those that have none spelt out.
+
+    >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
+    'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
+    """
+
+    def told(found: re.Match[str]) -> str:
+        n, rank, positions, members = found.groups()
+        along = f" along {counted(int(positions), 'direction')}" if positions else ""
+        whole = found.group() == shape and int(n) > _LISTED  # the list would be of all features
+        which = "" if whole else f" ({members})"
+        return f"{counted(int(n), 'feature')} in {counted(int(rank), 'dimension')}{along}{which}"
+
+    parts = shape.split(", ")
+    dropped = [one for one in parts if one.startswith("dropped")]
+    if len(dropped) > 3:  # as many as are read at a glance
+        shape = ", ".join([*(one for one in parts if one not in dropped), f"{len(dropped)} dropped"])
+    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", told, shape)
 
 
 def certainty_of(found: Minimum) -> str:
@@ -118,7 +142,7 @@ def answer_of(found: Minimum, law: Features) -> Answer:
         f"best model found of {counted(n, 'feature')} on {counted(m, 'hidden neuron')}",
         f"loss per feature   {found.loss:.7g} ({100 * found.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else "proved floor       none is known for this law",
-        f"represented        {kept} of {n} features" + (f": {shape}" if shape else ""),
+        f"represented        {kept} of {n} features" + (f": {in_words(shape)}" if shape else ""),
     ]
     if found.starts < found.planned:
         lines.append(f"the budget ended the search after {found.starts} of {found.planned} starts")

@@ -249,6 +249,10 @@ def _solved(law: Features, m: int) -> list[Row]:
     return rows
 
 
+# Points that are printed beside each other, 12 columns each.
+_POINTS = 5
+
+
 def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     told = PREDICTIONS[arguments.choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(one.name == "p" for one in told.parameters):
@@ -266,7 +270,12 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
             f"{key:{width}}  {_shown(v[0]):14} {told.sources.get(key, 'given')}" for key, v in columns.items()
         ]
     else:
-        lines.append(f"{data.sizes['point']} points of {', '.join(columns)}: to_frame() has them")
+        width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
+        for key, values in columns.items():
+            lines.append(f"{key:{width}}  {''.join(f'{_shown(one):12}' for one in values[:shown])}".rstrip())
+        left = data.sizes["point"] - shown
+        if left:
+            lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
     sources = tuple(f"{key}: {source}" for key, source in told.sources.items())
     kind = "asymptotic or exact, as each column's source says"

@@ -25,7 +25,7 @@ def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) ->
     Parameters
     ----------
     source : str, optional
-        Only statements of this source, such as "cowsik2024"; all by default.
+        Only statements of this source, such as "cowsik2024" or "cowsik"; all by default.
     wrong : bool, optional
         Only what is wrong as printed.
     id : str or sequence of str, optional
@@ -44,7 +44,9 @@ def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) ->
     """
     rows = list(judged.recall(current=False).values())
     if source is not None:
-        arguments.choice("source", source, tuple(dict.fromkeys(row["source"] for row in rows)))
+        known = tuple(dict.fromkeys(row["source"] for row in rows))
+        begun = [one for one in known if isinstance(source, str) and one.startswith(source)]
+        source = begun[0] if len(begun) == 1 else arguments.choice("source", source, known)
         rows = [row for row in rows if row["source"] == source]
     if id is not None:
         wanted = [id] if isinstance(id, str) else list(id)

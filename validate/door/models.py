@@ -79,7 +79,7 @@ def _of_layers(module: Any) -> Model | None:
     made = Model(W_in, b_in=biases[0] if len(biases) > 1 else 0.0, W_out=W_out, b=biases[-1])
     try:
         check_module(module, [Weights(made.W_out, made.W_in, made.bias)])
-    except ValueError:  # its hidden neurons may bend
+    except ValueError:  # its hidden neurons may be nonlinear
         return None
     return made
 
@@ -138,11 +138,11 @@ def model_of(x: Any, *, instance: int | None = None, law: Any = None, layout: st
     Parameters
     ----------
     x : Model, torch.nn.Module, mapping, path, array_like or tuple
-        A module; a state dict of tensors or arrays; a file of one (.npz, .safetensors, PyTorch's of tensors
-        alone); a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b) with a square M = W_out W_in.
-        Layouts of public code are recognised by names and shapes: `superposition.validate.audit.LAYOUTS`, and
-        `superposition.validate.networks.NETWORKS` of networks whose hidden neurons bend. So is a module of
-        two linear layers, whose outputs are compared.
+        A module; a state dict of tensors or arrays; a file of one (.npz, .safetensors, or what `torch.save`
+        wrote of a state dict); a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b) with a
+        square M = W_out W_in. Layouts of public code are recognised by names and shapes:
+        `superposition.validate.audit.LAYOUTS`, and `superposition.validate.networks.NETWORKS` of networks
+        with nonlinear hidden neurons. So is a module of two linear layers, whose outputs are compared.
     instance : int, optional
         Which one, where there are several.
     law : Features, optional

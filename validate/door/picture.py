@@ -88,9 +88,10 @@ def gram(W_out: Any, W_in: Any, ax: Axes) -> Axes:
     """Draw W_out W_in: blue positive, orange negative, white zero."""
     M = np.asarray(W_out) @ np.asarray(W_in)
     top = float(np.abs(M).max()) or 1.0
-    ax.imshow(M, cmap=_DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
+    picture = ax.imshow(M, cmap=_DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
     ax.set(xlabel="input feature", ylabel="output")
     ax.grid(False)
+    ax.figure.colorbar(picture, ax=ax, label="W_out W_in")
     return ax
 
 
@@ -131,7 +132,8 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
     names = list(data.data_vars)
     moving = [name for name in names if data[name].dtype.kind in "fiu" and np.unique(data[name]).size > 1]
     across = x or (moving[0] if moving else names[0])
-    up = y or next((name for name in reversed(moving) if name != across), names[-1])
+    wanted = ["loss", *reversed(moving)]
+    up = y or next((name for name in wanted if name in moving and name != across), names[-1])
     for name in (across, up):
         arguments.choice("x", name, tuple(map(str, names)))
     order = np.argsort(data[across].values)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -23,7 +22,7 @@ _SOURCES = (
 
 
 @entry
-def sae(model: Any, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-3) -> Answer:
+def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answer:
     r"""Return what a sparse autoencoder does with activations of known features, without sampling.
 
     >>> import numpy as np

@@ -215,14 +215,14 @@ $("r").oninput = event => { state.r = +event.target.value; draw(); };
 // --- The phase diagram ---
 
 const PHASE_COLOURS = ["#7fb6d9", "#dfb3c9", "#80c9ab", "#f0cf80"];
-const LEFT = 60, RIGHT = 630, TOP = 15, BOTTOM = 315;
+const LEFT = 78, RIGHT = 630, TOP = 15, BOTTOM = 305;
 
 function axes(target, title, ticksX, ticksY) {
-  for (const [at, text] of ticksX) svg(target, "text", { x: at, y: BOTTOM + 18, "text-anchor": "middle" }, text);
+  for (const [at, text] of ticksX) svg(target, "text", { x: at, y: BOTTOM + 20, "text-anchor": "middle" }, text);
   for (const [at, text] of ticksY) svg(target, "text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, text);
-  svg(target, "text", { x: (LEFT + RIGHT) / 2, y: 352, "text-anchor": "middle" }, title[0]);
-  svg(target, "text", { x: 14, y: (TOP + BOTTOM) / 2, "text-anchor": "middle",
-    transform: `rotate(-90 14 ${(TOP + BOTTOM) / 2})` }, title[1]);
+  svg(target, "text", { x: (LEFT + RIGHT) / 2, y: 350, "text-anchor": "middle" }, title[0]);
+  svg(target, "text", { x: 18, y: (TOP + BOTTOM) / 2, "text-anchor": "middle",
+    transform: `rotate(-90 18 ${(TOP + BOTTOM) / 2})` }, title[1]);
 }
 
 const diagram = DATA.diagram, cell = { i: 0, j: 0 };
@@ -245,7 +245,7 @@ function drawDiagram() {
     list.length - 1];
   axes(target, ["sparsity S = 1 − p", "importance of the second feature"],
     few(diagram.sparsity).map(k => tick(k, 0, diagram.sparsity[k].toFixed(2))),
-    few(diagram.importance).map(k => tick(k, 1, shown(+diagram.importance[k].toPrecision(2)))));
+    few(diagram.importance).map(k => tick(k, 1, String(+diagram.importance[k].toPrecision(2)))));
   const mark = svg(target, "rect", { width: w, height: h, fill: "none", stroke: "#000", "stroke-width": 2 });
   const show = (i, j) => {
     cell.i = Math.max(0, Math.min(nx - 1, i)); cell.j = Math.max(0, Math.min(ny - 1, j));

@@ -74,8 +74,8 @@ def descend(
     importance : (n_features,) array_like of float, optional
         Weights of the squared errors, 1 by default.
     bias, momentum : bool, float, optional
-        Whether an output bias is trained as well, from 0; in [0, 1), with it the course is not that of the
-        flows, the minima are.
+        Whether an output bias is trained as well, from 0; in [0, 1), with momentum the
+        trajectory is not that of the flows, but the minima are the same.
 
     Raises
     ------

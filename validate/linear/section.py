@@ -41,8 +41,8 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
     ends = ds["population_loss"].sel(route="trained", data="samples")
     lost = ends / ds["level"].sel(data="expected").isel(kept=-1) - 1
     text = (
-        "Escape times: each direction grows by itself, from what Gram and Schmidt leave of its row of the "
-        "first weights once the rows of larger eigenvalues are taken out. In the exact flow the loss is "
+        "Escape times: each direction grows by itself, starting from the part of its row of the first "
+        "weights that is orthogonal to the rows of larger eigenvalues. In the exact flow the loss is "
         f"halfway to the next saddle at {span(flow / ds['predicted'], '.3f')} times the time so predicted "
         f"({ds.sizes['run']} starts, tied and untied, expected loss and samples); the closed form of the "
         f"whole course, a sum of such modes, differs from the flow by at most {law:.1e} of the loss at the "

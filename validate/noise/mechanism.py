@@ -155,7 +155,7 @@ def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: i
 
 @draws
 def judged(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
-    """Estimate what tells the mechanisms apart, in the data of :func:`run_mechanism`.
+    """Estimate what distinguishes the mechanisms, in the data of :func:`run_mechanism`.
 
     ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of
     second. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: what part of the growth at

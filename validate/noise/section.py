@@ -19,7 +19,7 @@ source infers this from the loss after one step, an effect of second order in th
 that do not interfere. Theory here finds that the second order does not drive encodings there, and that
 another effect of first order does: noise carries overlaps of encodings over the threshold of the ReLU, and
 how often it does so depends on the shapes of the encodings. At first order only learning rate × steps counts,
-and the flow of the noise-averaged loss has it all; that flow is what stands in black beside training.
+and the flow of the noise-averaged loss has all of it. Figures show that flow in black next to training.
 
 Learning rates and l1 strengths are those of the printed loss, a sum over inputs and outputs.
 """
@@ -37,8 +37,8 @@ def _show_mechanism(ds: xr.Dataset) -> Shown:
     text = (
         f"At the source's settings (learning rate {float(at['learning_rate']):g}, σ = {std:g}) encodings "
         f"that descended the printed regulariser would have grown by {printed:.2g}, {printed / grown:.1%} of "
-        f"the {grown:.2g} measured; the second order that encodings really feel without interference would "
-        f"have changed them by {true:.2g}."
+        f"the {grown:.2g} measured; the true second-order effect without interference would have "
+        f"changed them by {true:.2g}."
     )
     flow = f"flow less this: {found['gap']:.2g}" if "gap" in found else "not computed"
     alone = f"{float(ds['lone_predicted'].mean()):.3g} (second order)"
@@ -99,7 +99,7 @@ def _show_fig4(ds: xr.Dataset) -> Shown:
     caption = (
         f"Fourth norms with intervals of {LEVEL:.0%}; time is learning rate × steps, under bipolar noise. "
         "The prediction has encodings at the overlaps of a simplex from the start, and does not know that "
-        "bounded noise falls silent."
+        "bounded noise stops acting."
     )
     return Shown(text, [figure], [Table.of("Last fourth norms, and times to a mean of 1/2", frame, caption)])
 

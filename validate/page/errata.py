@@ -66,6 +66,14 @@ _SOURCES = {
         "goodfire-ai/spd, issues (2025)",
         "A neuron is one ReLU; p is the probability that a feature is on.",
     ),
+    "hedging2025": (
+        "Chanin et al. (2025), Feature Hedging",
+        "A latent is a ReLU that reads activations, sums of directions of the features that are on.",
+    ),
+    "absorption2024": (
+        "Chanin et al. (2024), A is for Absorption",
+        "A hierarchy is a child feature that is on only with its parent.",
+    ),
 }
 _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 

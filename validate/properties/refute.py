@@ -143,9 +143,9 @@ def refute(
         these Hypothesis looks at the modules which are loaded.
     **drawn
         For each argument of `inequality` one of: a range ``(low, high)`` of numbers, or of whole numbers if
-        both ends are ints; a strategy, of this room or of Hypothesis; a function of other arguments, by name,
-        which returns one of these; anything else is a constant. Descents move what ranges and strategies of
-        this room draw, within what these allow. Others are kept as drawn.
+        both ends are ints; a strategy, of `superposition.validate.properties` or of Hypothesis; a function of
+        other arguments, by name, which returns one of these; anything else is a constant. Descents move what
+        ranges and our strategies draw, within what these allow. Others are kept as drawn.
 
     Returns
     -------

@@ -24,7 +24,7 @@ _MOST_FEATURES = 64
 
 @dataclass(frozen=True)
 class Range:
-    """What a strategy of this room may draw, within which a search may move: numbers, sizes, what is kept."""
+    """What a strategy of ours may draw, within which a search may move: numbers, sizes, what is kept."""
 
     low: float
     high: float

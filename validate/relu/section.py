@@ -52,8 +52,8 @@ def _show_phases(ds: xr.Dataset) -> Shown:
     )
     of_phases = (
         "Exact minima over encodings and biases; the first feature has importance 1. Dots: where the best "
-        "model jumps, and where a dropped feature enters continuously. The paler a colour, the smaller one "
-        "encoding is beside the other."
+        "model jumps, and where a dropped feature enters continuously. The paler a colour, the shorter one "
+        "encoding is than the other."
     )
     of_patterns = (
         "Loss of the best of four patterns, encodings (1, 0), (0, 1), (1, -1) and (1, 1) with fixed biases, "

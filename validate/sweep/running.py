@@ -37,8 +37,8 @@ def run(
 ) -> xr.Dataset:
     """Call a function at each point of a grid, and store what it returns.
 
-    What a store has already is not done again. A run may be killed at any moment, and the next one goes on:
-    the store is in the end the same, byte by byte, whatever was killed and however many processes there were.
+    Points that the store already has are skipped. A run may be killed at any moment, and the next one goes
+    on: the final store is the same, byte by byte, whatever was killed and however many processes there were.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def run(
     Returns
     -------
     xarray.Dataset
-        As :func:`open` returns it. What failed is told by ``point_state`` and ``point_error``.
+        As :func:`open` returns it. ``point_state`` and ``point_error`` say what failed.
 
     Raises
     ------
@@ -93,8 +93,7 @@ def run(
 
     Notes
     -----
-    When, where and with what versions each run was made stands in the attributes of the group ``provenance``,
-    apart from the arrays.
+    The attributes of the group ``provenance`` say when, where and with what versions each run was made.
 
     Examples
     --------

@@ -5,6 +5,7 @@ chunk's points is written after everything else of it, and each file is written 
 the states call done is there. Whether it is still as it was written is for `whole` to say.
 """
 
+import itertools
 import json
 import os
 import platform
@@ -35,6 +36,7 @@ from .whole import (
     point_sum,
     read,
     read_group,
+    remove,
     write,
     write_group,
 )
@@ -291,20 +293,30 @@ class Store:
 
     def _array(self, name: str, dims: tuple[str, ...], shape: tuple[int, ...], fill: Any) -> Any:
         """Make an array over the grid and dimensions of its own, with `fill` everywhere."""
-        self._check_free(name)
-        return self._group.create_array(
+        return self._made(
             name,
             shape=(*self.plan.shape, *shape),
             chunks=(*self.plan.chunk, *(max(n, 1) for n in shape)),
             dtype=str if isinstance(fill, str) else np.asarray(fill).dtype,
             fill_value=fill,
             dimension_names=(*self._axes, *dims),
-            overwrite=True,
-            compressors=_compressors(),
         )
 
+    def _made(self, name: str, **given: Any) -> Any:
+        """Make an array, also in the place of another: of its folder only what belongs to that one goes."""
+        self._check_free(name)
+        if not self._is_array(name):
+            return self._group.create_array(name, compressors=_compressors(), **given)
+        before = self._group[name]
+        for at in itertools.product(*map(range, before.cdata_shape)):
+            remove(self._group, f"{name}/{before.metadata.encode_chunk_key(at)}")
+        spare = _zarr().create_group(store=_zarr().storage.MemoryStore())
+        spare.create_array(name, compressors=_compressors(), **given)
+        write(self._group, f"{name}/zarr.json", (read(spare, f"{name}/zarr.json") or b"").decode())
+        return self._group[name]
+
     def _check_free(self, name: str) -> None:
-        """Refuse to make an array where there is a folder of something else, which Zarr would remove."""
+        """Refuse to make an array where there is a folder of something else."""
         root = getattr(self._group.store, "root", None)  # of a store on this machine
         if root is not None and not self._is_array(name) and (Path(root) / name).exists():
             raise _refused(str(root), f"without a folder {name!r} that is no array")
@@ -317,15 +329,12 @@ class Store:
 
     def _label(self, name: str, values: npt.NDArray[Any]) -> None:
         """Make the labels of a dimension."""
-        self._check_free(name)
-        array = self._group.create_array(
+        array = self._made(
             name,
             shape=values.shape,
             chunks=values.shape,
             dtype=str if values.dtype.kind in "OUT" else values.dtype,
             dimension_names=(name,),
-            overwrite=True,
-            compressors=_compressors(),
         )
         array[...] = _stored(values)
 

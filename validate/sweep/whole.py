@@ -42,6 +42,13 @@ def write(group: Any, name: str, content: str) -> None:
     sync((group.store_path / name).set(made))
 
 
+def remove(group: Any, name: str) -> None:
+    """Remove a file of a store, if it is there."""
+    from zarr.core.sync import sync
+
+    sync((group.store_path / name).delete())
+
+
 def write_group(group: Any, name: str, attributes: Mapping[str, Any]) -> None:
     """Write the ``zarr.json`` of a group, with a checksum of its attributes among them."""
     write(group, f"{name}/zarr.json".lstrip("/"), _document(attributes))

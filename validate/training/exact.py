@@ -71,7 +71,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     -----
     A step is deterministic, so that line searches (LBFGS) work, and a loss that does not fall any more has
     converged. It takes a millisecond for 5 features, half a second for 64, ten seconds for 512: with many
-    features samples are cheaper as long as a noisy gradient serves.
+    features samples are cheaper as long as a noisy gradient is good enough.
 
     Examples
     --------

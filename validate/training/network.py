@@ -1,4 +1,4 @@
-"""The exact loss of networks with a hidden layer that bends, for PyTorch."""
+"""The exact loss of networks with a nonlinear hidden layer, for PyTorch."""
 
 from functools import cache
 from typing import Any

@@ -75,8 +75,8 @@ def train(
     nothing else; every loss that is returned is *per feature*.
 
     A model has random streams of its own for its first weights, its training data and its evaluations: its
-    numbers depend on its own sizes, p, seed and the settings only, and are the same, bit for bit on a CPU,
-    whatever models and threads it is trained beside.
+    numbers depend only on its own sizes, p, seed and the settings. On a CPU they are the same, bit for bit,
+    whatever other models and threads run with it.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def train(
         gives. Of (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model, block): ``history``, mean
         losses over 100 batches, NaN after the last; the coordinate ``block`` is the number of its last batch.
         ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are padded with zeros up to the
-        largest n_hidden, which leaves M as it is. A law is told by ``law_p``, ``law_scale`` and
-        ``law_importance`` (feature). The attributes tell settings, device, torch version and wall time.
+        largest n_hidden, which leaves M as it is. A law is given by ``law_p``, ``law_scale`` and
+        ``law_importance`` (feature). The attributes say settings, device, torch version and wall time.
 
         A model whose loss or weights ceased to be finite stops there, has the status "diverged" at the ends
         it did not reach, and NaN for their losses and statistics.

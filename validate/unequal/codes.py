@@ -99,9 +99,10 @@ def _show(ds: xr.Dataset) -> Shown:
     rugs = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
     said = [f"{float(one):.0%} with {on:g} on" for on, one in zip(ds["number_on"].values, rugs, strict=True)]
     text = (
-        "At one price of capacity each frequency takes the code that is best for it: dropped, kept, pairs, "
-        "priority codes or the rug, for many copies of each feature. For alike features this is the envelope "
-        f"of codes. Over {over.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
+        "With one Lagrange multiplier for capacity, features of each frequency independently take the code "
+        "that is best for them: dropped, kept, pairs, priority codes or the rug, for many copies of each "
+        "feature. For features that are alike this is the envelope of codes. Over "
+        f"{over.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
         f"{span(over, '.2g')} times the proved bound of these features, their priority code "
         f"{span(better, '.3g')} times the envelope, and without priority codes it would be "
         f"{span(gain, '.3g')} times as high. Of the neurons the rug has at most {', '.join(said)}."

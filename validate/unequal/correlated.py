@@ -12,12 +12,12 @@ from .groups import run_blocks, run_groups, run_polished
 from .tables import run_tables
 
 TEXT = """
-Blocks of features that depend on each other, and on other blocks no more, have a capacity matrix each: the
-block of a projection on the rows. A row pays for what it writes on its block with a normal noise, and the
-best matrices and coefficients follow at one price of capacity. Features that exclude each other share a
-direction at opposite ends, features that are on together on the same side, and two such pairs at
-opposite ends again. Where few features are on, planes in which the first one that is on silences the
-others lose less; training does not find them.
+Take blocks of features that depend on each other and on no other block. Each block has a capacity matrix, its
+part of a projection on the rows. Other blocks add normal noise, whose size depends on these capacities. The
+best matrices and coefficients follow with one Lagrange multiplier for capacity. Features that exclude each
+other share a direction at opposite ends. Features that are on together share one on the same side, and two
+such pairs are at opposite ends. Where few features are on, priority planes, in which the longest encoding
+that is on turns the outputs of the others off, lose less; training does not find them.
 """
 
 WITHIN = 3  # standard errors
@@ -48,7 +48,7 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @draws
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of words around a circle at the smallest n_hidden; of `run_tables`."""
+    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
@@ -58,7 +58,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @draws
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of words around a circle: best, principal components, trained; of `run_tables`."""
+    """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
     ax.plot(m, at["linear"], "k--", label="principal components")
     for k, decay in enumerate(ds["decay"].values):
@@ -184,8 +184,8 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         off = "; ".join(f"{one:+.3f}" for one in off_line(trained))
         bend = (
             f"Losses at {int(trained['n_features'].max())} features differ from the line through the smaller "
-            f"sizes by {off}, relative to it and in the same order: if any interval is without 0, no "
-            "limit is read off a line. "
+            f"sizes by {off}, relative to it and in the same order: if an interval does not contain 0, no "
+            "limit is taken from the line. "
         )
     least = ds["predicted"].min("pairs").values
     last = ds["trained"].isel(n_features=-1, steps=-1).mean("seed").values
@@ -196,8 +196,8 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
         f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
         f"best code of blocks of one or two pairs, with {WITHIN} standard errors over the seeds to either "
-        f"side: {'; '.join(said)}. {bend}Priority codes, where the first feature of a "
-        "plane that is on silences the others, have "
+        f"side: {'; '.join(said)}. {bend}Priority codes, in which the longest encoding of "
+        "a plane that is on turns the others' outputs off, have "
         f"{'; '.join(f'{value:.3f}' for value in first)} times the loss of these blocks in the limit of very "
         "different lengths, in the same order. Built with lengths "
         f"from 1 to {float(solved['reach'][-1]):g} they have "
@@ -259,12 +259,12 @@ def show_places(*found: xr.Dataset) -> Shown:
         place = f"p = {span(trained['p'], 'g')}, ratio {span(trained['ratio'], 'g')}"
         said.append(f"{count} of {trained.sizes['case']} cases at {place}")
     text = (
-        f"At other places the limits of trained pairs are within {WITHIN} standard errors of the best code "
-        f"of one or two pairs in {'; '.join(said)}. The last place was chosen after the others were seen; "
-        "its runs, seeds and this criterion were set before it was run. Where trained losses are above, it "
-        "is the optimiser that differs: the code's matrices exist, with its loss. At ratio 1/2 a direction "
-        "holds two features, and pairs that exclude each other would lose least on one of their own, which "
-        f"trained models do not find. Priority codes lose less in {lower} of these cases."
+        f"At other settings the limits of trained pairs are within {WITHIN} standard errors of the best code "
+        f"of one or two pairs in {'; '.join(said)}. The last setting was chosen after the others had been "
+        "inspected; its runs, seeds and this criterion were fixed before it was run. Where trained losses "
+        "are above, the optimiser falls short: matrices with the code's loss exist. At ratio 1/2 a direction "
+        "holds two features, and exclusive pairs would lose least on a direction of their own, which trained "
+        f"models do not find. Priority codes lose less in {lower} of these cases."
     )
     columns = ["p", "ratio", "pairs", "strength", "code", "trained, limit", "over code"]
     columns += ["partner, code", "partner, trained", "verdict"]
@@ -273,7 +273,7 @@ def show_places(*found: xr.Dataset) -> Shown:
         "either side. Partner: M_ij/M_ii for j the other of the pair; of the code the first output's in the "
         "kind of block that most are."
     )
-    return Shown(text, (), [Table("Pairs at other places", columns, rows, caption)])
+    return Shown(text, (), [Table("Pairs at other settings", columns, rows, caption)])
 
 
 def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> Shown:
@@ -292,11 +292,11 @@ def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> S
             held += over.low <= 1 <= over.high
             none += not count
     text = (
-        "Where many features are on, the matrices of the best codes have their loss at any size. So small "
-        "models can be asked whether it is the optimiser's fault that losses lie above a code. Of those of "
-        f"{int(small['n_features'][0])} and {int(large['n_features'][0])} features, fresh seeds, a model is "
-        f"at the code if its loss differs by {AT_CODE:.1%} at most. It was predicted, before they were run, "
-        f"that in each case some are, and none is below. In {none} of {len(rows)} cases none is; the best "
+        "Where many features are on, the matrices of the best codes have the same loss at any size. So small "
+        "models can tell whether losses above a code are the optimiser's fault. Take new seeds of models of "
+        f"{int(small['n_features'][0])} and {int(large['n_features'][0])} features. A model has found the "
+        f"code if its loss differs by at most {AT_CODE:.1%}. The prediction, fixed before the runs: in each "
+        f"case some models have, and none is below. In {none} of {len(rows)} cases none is; the best "
         f"models have {span(said, '.4f')} times the loss of the code. The intervals of the means hold it in "
         f"{held}."
     )
@@ -306,7 +306,7 @@ def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> S
 
 
 def show_tables(ds: xr.Dataset) -> Shown:
-    """Say and show what is best for words around a circle."""
+    """Say and show what is best for cyclic features."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
     reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")

@@ -76,9 +76,9 @@ def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     """Say who shares a direction with whom, of a model of independent pairs 2j, 2j + 1.
 
     ``partner``: mean of M_ij/M_ii over the features that are kept, j the other of the pair. ``opposed``:
-    share of them that hear some feature of another pair with half their own weight or more, and the opposite
-    sign. ``dropped``: share of all features. ``together`` and ``apart``: mean capacities of the pairs' sums
-    and differences.
+    share of them that receive some feature of another pair with half their own weight or more and the
+    opposite sign. ``dropped``: share of all features. ``together`` and ``apart``: mean capacities of the
+    pairs' sums and differences.
     """
     own = M.diagonal()
     kept = own >= DROPPED * own.max()

@@ -75,34 +75,34 @@ def _silenced(ds: xr.Dataset, wide: xr.Dataset, unbiased: xr.Dataset) -> str:
     less = few["loss"].sel(alpha=none["alpha"]) / none["loss"]
     widths = ", ".join(str(m) for m in few["n_hidden"].values)
     return (
-        "It is the first biases, of variance 1, that make it so. An output that its own feature does "
-        "not turn on at any value is silent: it hardly learns, and its feature is lost. Of the pairs of a "
-        f"silent and a heard output {span(few['lower'], '.1%')} have the silent one begin with the lower "
-        f"bias (m = {widths}; asked: {LOWER:.0%}). Silent outputs lose {span(share, '.0%')} of the whole "
-        f"loss; it was asked whether they lose {UNHEARD:.0%} or more, and they do at "
-        f"{int((share >= UNHEARD).sum())} of {share.size} places. If biases begin at 0, in rows of length 1, "
-        f"and all else is the source's (alpha = {float(none['alpha']):g}, m = {widths}), they lose "
-        f"{span(left, '.1%')} (asked: {UNHEARD_UNBIASED:.0%} at most), and the loss is less by factors of "
-        f"{span(less, '.2g')}.\n\n"
-        "So the law 1/m of these runs counts outputs that fall silent, fewer in a wider model, and it has a "
+        "The cause is the initial biases, of variance 1. An output is dead if its own feature does not turn "
+        "it on at any value: it hardly learns, and its feature is lost. In "
+        f"{span(few['lower'], '.1%')} of the pairs of a dead and a live output, the dead one begins with the "
+        f"lower bias (m = {widths}; preregistered: {LOWER:.0%}). Dead outputs make up {span(share, '.0%')} "
+        f"of the whole loss. The preregistered criterion, {UNHEARD:.0%} or more, is met at "
+        f"{int((share >= UNHEARD).sum())} of {share.size} settings. If biases begin at 0, rows have length "
+        f"1, and all else is the source's (alpha = {float(none['alpha']):g}, m = {widths}), they make up "
+        f"{span(left, '.1%')} (preregistered: {UNHEARD_UNBIASED:.0%} at most), and the loss is less by "
+        f"factors of {span(less, '.2g')}.\n\n"
+        "So the law 1/m of these runs counts dead outputs, which are fewer in a wider model, and it has a "
         f"floor. With m = {int(one['n_hidden'])} neurons {float(one['silent']):.1%} of the outputs are "
-        f"silent, where {float(ndtr(-2.0)):.1%} of unit rows are before the first step; they lose "
+        f"dead, compared with {float(ndtr(-2.0)):.1%} of unit rows before the first step. They make up "
         f"{float(one['unheard'] / one['loss']):.0%} of the loss, whose exponent from m = "
-        f"{int(ds['n_hidden'][-1])} on is {last_exponent(ds, wide):.2f} (asked: {FLATTER:g} at most)."
+        f"{int(ds['n_hidden'][-1])} on is {last_exponent(ds, wide):.2f} (preregistered: {FLATTER:g} at most)."
     )
 
 
 def _shrunk(weak: xr.Dataset, even: xr.Dataset) -> str:
-    """Say what models with shrinking rows lose beside the sum that is printed."""
+    """Compare the loss of models with shrinking rows with the printed sum."""
     ratios = [one["loss"].values / printed_sum(one) for one in (weak, even)]
     source, zero = (", ".join(f"{one:.2f}" for one in ratio) for ratio in ratios)
     held, also = (int((np.abs(ratio - 1) <= NEAR_SUM).sum()) for ratio in ratios)
     return (
-        f"Where a decay of {float(weak['weight_decay']):g} shortens the rows, the loss is said to be that of "
-        f"all features but the most frequent. With alpha = {float(weak['alpha']):g}, m = "
+        f"Where a decay of {float(weak['weight_decay']):g} shortens the rows, the source says that the loss "
+        f"is that of all features but the most frequent. With alpha = {float(weak['alpha']):g}, m = "
         f"{', '.join(str(m) for m in weak['n_hidden'].values)}, it is {source} times that at the source's "
-        f"settings, where biases that began high keep their rows, and {zero} times if all begin at 0 (asked: "
-        f"within {NEAR_SUM:.0%}; {held} and {also} of {len(ratios[0])} are)."
+        f"settings, where rows survive whose biases began high, and {zero} times if all biases begin at 0 "
+        f"(preregistered: within {NEAR_SUM:.0%}; {held} and {also} of {len(ratios[0])} are)."
     )
 
 
@@ -110,7 +110,7 @@ def _figure(series: xr.Dataset) -> Figure:
     return Figure(
         "published",
         "Loss against width at the source's settings",
-        "One model a point. Between the dashed and the full line is what all other outputs lose.",
+        "Each point is one model. The gap between the dashed and the full line is the loss of live outputs.",
         series,
         [partial(plot_published, alpha=float(a)) for a in series["alpha"].values],
         columns=3,
@@ -118,7 +118,7 @@ def _figure(series: xr.Dataset) -> Figure:
 
 
 def _table(series: xr.Dataset, silent: xr.DataArray) -> Table:
-    """Return exponents over all widths and between two, and how many outputs are silent."""
+    """Return exponents over all widths and between two, and how many outputs are dead."""
     ms = series["n_hidden"].values
     local = {name: -np.diff(np.log(series[name])) / np.diff(np.log(ms)) for name in ("published", "aligned")}
     shares = silent, series["silenced"] / series["published"]
@@ -130,7 +130,7 @@ def _table(series: xr.Dataset, silent: xr.DataArray) -> Table:
     ]
     between = [f"m {x} to {y}" for x, y in itertools.pairwise(ms)]
     columns = ["alpha", *LOSSES, *(f"{name}, {one}" for name in local for one in between)]
-    columns += [f"silent, m = {', '.join(str(m) for m in ms)}", "their share of the loss"]
+    columns += [f"dead, m = {', '.join(str(m) for m in ms)}", "their share of the loss"]
     caption = (
         "Exponents of models trained as published, of those from aligned weights and biases of 0 with our "
         "rates, of the priority code, and of the proved bound."
@@ -168,13 +168,13 @@ def _show(
         f"weights and biases normal) the loss over m = {', '.join(str(m) for m in ms)} falls with the "
         f"exponents of the table, by least squares: at {ones} of {len(laws)} alphas within {NEAR_ONE:g} of "
         f"the 1 that is printed, at {near} within {NEAR_EXPONENT:g} of the code's (from biases of 0 with our "
-        f"rates at {also}). That was asked before these runs were there, and so was what follows; another "
-        "seed had been seen at six of the nine places."
+        f"rates at {also}). This and the following criteria were fixed before these runs; another seed had "
+        "already been inspected at six of the nine settings."
     )
     share = (series["silenced"] / series["published"]).values
     headline = (
         f"Trained as their public code does, models of Liu et al. lose {span(share, '.0%')} of their loss at "
-        "outputs that random first biases have silenced: the law 1/m of these runs counts them."
+        "outputs that random initial biases made dead: the law 1/m of these runs counts them."
     )
     said = "\n\n".join((text, _silenced(ds, wide, unbiased), _shrunk(weak.squeeze(), even.squeeze())))
     return Shown(said, [_figure(series)], [_table(series, runs["silent"])], headline)

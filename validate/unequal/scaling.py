@@ -19,11 +19,11 @@ from .descended import run_descended
 from .width import run_split, run_width, source_law
 
 TEXT = """
-Features differ: in how often they are on, in how much their errors weigh. A matrix of rank m has the
-capacities of its outputs sum to m at most, and one price of capacity splits them best: features are dropped,
-kept exactly, put in pairs, or hear normal interference. Frequencies p that fall as i^-alpha give a law of
-loss against m. It is bracketed: below by a bound that is proved for every model, above by a code whose exact
-loss is known.
+Features differ in how often they are on and in how much their errors weigh. The capacities of the outputs of
+a matrix of rank m sum to at most m. With one Lagrange multiplier for capacity they are split best: features
+are dropped, kept exactly, put in pairs, or receive normal interference. Frequencies p that fall as i^-alpha
+give a law of loss against m. Two losses bracket it: a proved lower bound for every model, and a code whose
+exact loss is known.
 """
 
 # Columns of tables, as formats.
@@ -85,19 +85,19 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
     gained = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
     begun = ds["start"].sel(begin="code") / ds["priority"]
     text = (
-        f"Is that the optimiser, or the optimum? At n = {ds.attrs['n_features']} models trained for "
-        f"{ds.attrs['train_steps']} steps, and the code at finite lengths (a plane's encodings differ by "
-        f"{ds.attrs['reach']:g} at most), go on for {ds.attrs['steps']} steps by the exact gradient. It was "
-        "asked before they were run at how many of 15 places the code is within "
-        f"{NEAR:.0%} of the best end. Of the {places} that are run (alpha = "
-        f"{', '.join(f'{float(a):g}' for a in ds['alpha'].values)}) it is at {count}, at {held} of the "
-        f"{int(level.sum())} whose last tenth of steps gains less than {LEVEL_END:.1%}. That is no proof of "
-        f"a minimum: gradients are still {slope} of the loss of the zero model. "
-        f"Descents take trained models to {span(gained, '.2f')} of their loss. "
-        f"The best ends lie {span(ratio, '.2f')} times as high as the code, below it at "
-        f"{int((ratio < 1).sum())} places. From the code's own weights they end lower than from trained ones "
-        f"at {int((won['begin'] == 'code').sum())}: its loss is a limit of lengths that differ by many "
-        f"decades, and at finite ones it starts {span(begun, '.2g')} times as high."
+        f"Is that the optimiser, or the optimum? At n = {ds.attrs['n_features']} we continue for "
+        f"{ds.attrs['steps']} steps of the exact gradient, from models trained for "
+        f"{ds.attrs['train_steps']} steps and from the code at finite lengths (the encodings of a plane "
+        f"differ by at most {ds.attrs['reach']:g}). Fixed before these runs: at how many of 15 settings is "
+        f"the code within {NEAR:.0%} of the best end? Of the {places} settings that were run (alpha = "
+        f"{', '.join(f'{float(a):g}' for a in ds['alpha'].values)}) it is so at {count}, and at {held} of "
+        f"the {int(level.sum())} whose last tenth of steps gains less than {LEVEL_END:.1%}. That is no proof "
+        f"of a minimum: gradients are still {slope} of the loss of the zero model. "
+        f"Descents take trained models to {span(gained, '.2f')} of their loss. The loss of the best ends is "
+        f"{span(ratio, '.2f')} times that of the code, and below it at {int((ratio < 1).sum())} settings. "
+        "Descents from the code's own weights end lower than those from trained models at "
+        f"{int((won['begin'] == 'code').sum())}: the code's loss is a limit of lengths that differ by many "
+        f"decades, and at finite lengths it starts {span(begun, '.2g')} times as high."
     )
     ends = {
         f"{one} {end}": ds[name].sel(begin=one, drop=True)
@@ -141,18 +141,19 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
     text = (
         f"Models of {ds.attrs['n_features']} features, {ds.attrs['on']:g} on at a time on average, with free "
         f"weights: from {ms[0]} to {ms[-1]} hidden neurons the loss falls with the exponents "
-        f"{', '.join(said)} (least squares over all widths, {LEVEL:.0%} over {ds.sizes['seed']} seeds). It "
-        f"is no power of the width. All models are {'above' if inside else 'NOT above'} the proved bound.\n\n"
+        f"{', '.join(said)} (least squares over all widths, {LEVEL:.0%} over {ds.sizes['seed']} "
+        "seeds). The loss is not a power of the width. All models are "
+        f"{'above' if inside else 'NOT above'} the proved bound.\n\n"
         "Few features are on at a time, and the interference is not normal. Trained models with free weights "
         "give up capacity to have nearly all of their interference negative, so that an output that is off "
         f"stays off: from m = 10 to n/2 they lose {span(shape.sel(n_hidden=wide).mean('seed'), '.2f')} times "
         "what normal interference of the same capacities would cost, and at "
-        f"{below} of {free['loss'].mean('seed').size} places less than the best split of capacity. Even so "
-        "they are not the best models: a code of features sorted by priority, of which larger ones silence "
-        "smaller ones, has a loss in closed form, and below n/2 trained models lose "
+        f"{below} of {free['loss'].mean('seed').size} settings less than the best split of capacity. Even so "
+        "they are not the best models: the loss of a priority code, in which larger features turn the "
+        "outputs of smaller ones off, has a closed form, and below n/2 trained models lose "
         f"{'; '.join(times)} times as much. Both are exact losses; the code's is a limit of lengths that "
         "differ by many decades. Training has not converged either: "
-        f"{level} of {int(gained.notnull().sum())} places move by less than {LEVEL_OFF:.0%} from "
+        f"{level} of {int(gained.notnull().sum())} settings move by less than {LEVEL_OFF:.0%} from "
         f"{int(ds['steps'][0])} to {int(ds['steps'][-1])} steps, and {worse} end higher after more steps."
     )
     caption = (
@@ -222,13 +223,13 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     built = int((off & (split["realised"] < best)).sum())
     text = (
         f"With {ds.attrs['on']:g} of {ds.attrs['n_features']} features on at a time interference is normal, "
-        "and each frequency has the code that is best at one price. The best of "
-        f"{free.sizes['seed']} models trained for {int(ds['steps'][-1])} steps lose {span(ratio, '.3f')} "
-        "times what this envelope predicts, with nothing fitted. It was asked before they were trained at "
-        f"how many of the {ratio.size} places they are within {NEAR:.0%}: at {int((~off).sum())}. The others "
-        f"have m = {widths}, and there it is the optimiser: at "
-        f"{built} of {int(off.sum())} a matrix built from the split has the lesser exact loss, at "
-        f"{int((off & (best > constant)).sum())} even a model that answers the means of its features has."
+        "and with one Lagrange multiplier for capacity features of each frequency take the code that is best "
+        f"for them. The loss of the best of {free.sizes['seed']} models trained for {int(ds['steps'][-1])} "
+        f"steps is {span(ratio, '.3f')} times what this envelope predicts, with nothing fitted. Fixed before "
+        f"training: at how many of the {ratio.size} settings is it within {NEAR:.0%}? At "
+        f"{int((~off).sum())}. The others have m = {widths}, and there the optimiser falls short: at {built} "
+        f"of {int(off.sum())} a matrix built from the split has a smaller exact loss, and at "
+        f"{int((off & (best > constant)).sum())} even a model that outputs the means of its features has."
     )
     caption = (
         "Built: exact loss of a matrix of this size. Ratio: trained over envelope. Shorter: loss "
@@ -252,9 +253,9 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset) -> Shown:
             rows.append([f"{a:g}", f"{decay:g}", *cells, span(at["long"].mean("seed"), ".2f")])
     ms = ds["n_hidden"].values
     text = (
-        "The source draws rows to length one by a negative weight decay, which fills the space, or shortens "
-        "them by a positive one. Exponents between neighbouring widths are no constants in either, with n = "
-        f"{ds.attrs['n_features']} and {int(ds['steps'][-1])} steps."
+        "In the source, a negative weight decay draws rows to length one, which fills the space, and a "
+        "positive one shortens them. Exponents between neighbouring widths are not constant in either case, "
+        f"with n = {ds.attrs['n_features']} and {int(ds['steps'][-1])} steps."
     )
     columns = [
         "alpha",

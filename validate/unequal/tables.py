@@ -29,7 +29,7 @@ RATE, BATCH = 1e-2, 256
 
 
 def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float = 1.0) -> Features:
-    """Return the law of words around a circle, binary; all 2^n_features patterns are listed.
+    """Return the law of cyclic features, binary; all 2^n_features patterns are listed.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def run_tables(
     steps: int = 6400,
     starts: int = 6,
 ) -> xr.Dataset:
-    """Find the best tied model of words around a circle, beside principal components and trained models.
+    """Find the best tied model of cyclic features, beside principal components and trained models.
 
     Parameters
     ----------

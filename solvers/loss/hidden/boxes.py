@@ -16,10 +16,7 @@ from ....theory.kernels import kernel, shared
 from ..methods.outputs import IntArray
 from .table import SMOOTH, Table, between, density_at
 
-__all__ = ["by_patterns", "cube_on", "pair_on"]
-
-FAR = 30.0  # half sides of a cube from its middle to where neurons are 0: what cancels grows with it
-PARALLEL = 1e-6  # squared sine of the angle between neurons that are not taken as parallel
+__all__ = ["by_patterns", "pair_on"]
 
 
 @shared
@@ -144,6 +141,24 @@ def _breakpoints(
 
 
 @shared
+def _scales(w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
+    """Return at which scale means over the values below each are smooth in its value, between breakpoints.
+
+    That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
+    """
+    k = w.shape[1]
+    scale = np.full(k, np.min(panels[1:] - panels[:-1]))
+    for level in range(1, k):
+        narrow = 1.0
+        for unit in range(2 if bends else 1):
+            for m in range(level):
+                if 0.0 < abs(w[unit, m]) < narrow * abs(w[unit, level]):
+                    narrow = abs(w[unit, m]) / abs(w[unit, level])
+        scale[level] *= narrow
+    return scale
+
+
+@shared
 def _meetings(
     level: int,
     y1: float,
@@ -247,7 +262,7 @@ def pair_on(
     filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
     base[k, 0], base[k, 1] = b[0], b[1]
-    points, whole = np.ones(k, np.int64), table.panels[1] - table.panels[0]
+    points, scale = np.ones(k, np.int64), _scales(w, bends, table.panels)
     level = k - 1
     filled[level] = _breakpoints(
         level, b[0] - t[0], b[1] - t[1], w, bends, ends, corners, counts, table.panels, places[level]
@@ -270,7 +285,7 @@ def pair_on(
         width = places[level, interval[level] + 1] - first
         q = min((3 + level + table.degree * (level + 1)) // 2 + 1, 24)
         if table.degree < 0:
-            share = width / whole
+            share = width / scale[level]
             q = SMOOTH if share > 0.5 else 14 if share > 0.25 else 10 if share > 0.125 else 8
         points[level] = q
         v = first + width * table.nodes[q, node[level]]
@@ -294,204 +309,6 @@ def pair_on(
         for m in range(1, k):
             by_w[0, m] += share * value[m] * (out[1] + out[5])
             by_w[1, m] += share * value[m] * (out[2] + out[6])
-
-
-@shared
-def _centre_of_face(
-    w: FloatArray, zc: FloatArray, crosses: FloatArray, free: FloatArray, x: FloatArray
-) -> bool:
-    """Move x to the nearest point where neurons that bend in a face are 0; return whether there is one."""
-    g11, g22, g12 = 0.0, 0.0, 0.0
-    for m in range(free.size):
-        if free[m] > 0.0:
-            g11 += w[0, m] * w[0, m] * crosses[0]
-            g22 += w[1, m] * w[1, m] * crosses[1]
-            g12 += w[0, m] * w[1, m] * crosses[0] * crosses[1]
-    g11, g22 = g11 + 1.0 - crosses[0], g22 + 1.0 - crosses[1]
-    det = g11 * g22 - g12 * g12
-    if not det > PARALLEL * g11 * g22:
-        return False
-    z1, z2 = zc[0] * crosses[0], zc[1] * crosses[1]
-    for _ in range(2):  # the second time what rounding has left
-        step1, step2 = (g22 * z1 - g12 * z2) / det, (g11 * z2 - g12 * z1) / det
-        for m in range(free.size):
-            if free[m] > 0.0:
-                move = w[0, m] * step1 * crosses[0] + w[1, m] * step2 * crosses[1]
-                x[m] -= move
-                z1 -= w[0, m] * move * crosses[0]
-                z2 -= w[1, m] * move * crosses[1]
-    return True
-
-
-@shared
-def _edge(
-    w: FloatArray, zc: FloatArray, crosses: FloatArray, j: int, half: float, x: FloatArray, state: FloatArray
-) -> None:
-    """Write the integrals over an edge, x[j] from x[j] - half to x[j] + half."""
-    k = x.size
-    low, high = -half, half
-    for unit in range(2):
-        if crosses[unit] > 0.0:
-            place = -zc[unit] / w[unit, j]
-            if w[unit, j] > 0.0:
-                low = max(low, place)
-            else:
-                high = min(high, place)
-    if not high > low:
-        return
-    size, at = high - low, 0.5 * (low + high)
-    z1, z2, wide = zc[0] + w[0, j] * at, zc[1] + w[1, j] * at, size * size / 12.0
-    state[0], state[1], state[2] = size, size * z1, size * z2
-    state[3] = size * (z1 * z2 + w[0, j] * w[1, j] * wide)
-    for m in range(k):
-        v = x[m] + at if m == j else x[m]
-        state[4 + m], state[4 + k + m], state[4 + 2 * k + m] = size * v, size * v * z1, size * v * z2
-    state[4 + k + j] += size * w[0, j] * wide
-    state[4 + 2 * k + j] += size * w[1, j] * wide
-
-
-@shared
-def _whole_face(
-    w: FloatArray, zc: FloatArray, free: FloatArray, half: FloatArray, x: FloatArray, state: FloatArray
-) -> None:
-    """Write the integrals over a face where no neuron bends; x is its centre."""
-    k, size, both = x.size, 1.0, zc[0] * zc[1]
-    for m in range(k):
-        if free[m] > 0.0:
-            size *= 2.0 * half[m]
-            both += w[0, m] * w[1, m] * half[m] * half[m] / 3.0
-    state[0], state[1], state[2], state[3] = size, size * zc[0], size * zc[1], size * both
-    for m in range(k):
-        wide = half[m] * half[m] / 3.0 if free[m] > 0.0 else 0.0
-        state[4 + m] = size * x[m]
-        state[4 + k + m] = size * (x[m] * zc[0] + w[0, m] * wide)
-        state[4 + 2 * k + m] = size * (x[m] * zc[1] + w[1, m] * wide)
-
-
-@shared
-def _sum_facets(
-    face: int, power: IntArray, ends: FloatArray, free: FloatArray, at: FloatArray, states: FloatArray,
-    sums: FloatArray,
-) -> None:  # fmt: skip
-    """Write the sum of a face's facets, times their distances from a point."""
-    sums[:] = 0.0
-    for m in range(free.size):
-        if free[m] > 0.0:
-            sums += (at[m] - ends[m, 0]) * states[face - 2 * power[m]]
-            sums += (ends[m, 1] - at[m]) * states[face - power[m]]
-
-
-@shared
-def _from_facets(
-    a1: float, a2: float, dimension: int, x: FloatArray, sums: FloatArray, state: FloatArray
-) -> None:
-    """Write the integrals over a face from those over its facets, times their distances from x.
-
-    Where z_i bends it is 0 at x, so that those places are no facets; otherwise it is a_i. A function that is
-    homogeneous around x, of degree q, has the integral `sums`/(dimension + q).
-    """
-    k, m = x.size, float(dimension)
-    size = sums[0] / m
-    d1, d2 = (sums[1] - a1 * sums[0]) / (m + 1.0), (sums[2] - a2 * sums[0]) / (m + 1.0)
-    both = (sums[3] - a1 * sums[2] - a2 * sums[1] + a1 * a2 * sums[0]) / (m + 2.0)
-    state[0], state[1], state[2] = size, d1 + a1 * size, d2 + a2 * size
-    state[3] = both + a1 * d2 + a2 * d1 + a1 * a2 * size
-    for j in range(k):
-        v, of_v = x[j], sums[4 + j]
-        e = (of_v - v * sums[0]) / (m + 1.0)
-        e1 = (sums[4 + k + j] - v * sums[1] - a1 * of_v + v * a1 * sums[0]) / (m + 2.0)
-        e2 = (sums[4 + 2 * k + j] - v * sums[2] - a2 * of_v + v * a2 * sums[0]) / (m + 2.0)
-        state[4 + j] = e + v * size
-        state[4 + k + j] = e1 + v * d1 + a1 * (e + v * size)
-        state[4 + 2 * k + j] = e2 + v * d2 + a2 * (e + v * size)
-
-
-@shared
-def _by_boxes(
-    table: Table, w: FloatArray, zc: FloatArray, free: FloatArray, ends: FloatArray, corners: FloatArray,
-    counts: FloatArray, x: FloatArray, state: FloatArray,
-) -> None:  # fmt: skip
-    """Write what faces need in which both neurons bend, by nested integrals."""
-    k = x.size
-    which = np.flatnonzero(free)
-    size = which.size
-    inner, found, by_w = np.empty((2, size)), np.zeros(5), np.zeros((2, size))
-    b, t = zc.copy(), np.zeros(2)
-    for m in range(size):
-        inner[:, m] = w[:, which[m]]
-        b -= inner[:, m] * x[which[m]]
-    share = table.density[0, 0] ** size
-    pair_on(
-        table, inner, b, t, True, ends[which].copy(), corners[which].copy(), counts[which].copy(), found, by_w
-    )
-    state[1], state[2], state[3] = found[2] / share, found[1] / share, found[0] / share
-    for m in range(k):
-        state[4 + k + m], state[4 + 2 * k + m] = x[m] * state[1], x[m] * state[2]
-    for m in range(size):
-        state[4 + k + which[m]], state[4 + 2 * k + which[m]] = by_w[1, m] / share, by_w[0, m] / share
-
-
-@kernel
-def cube_on(
-    table: Table, w: FloatArray, b: FloatArray, bends: bool, ends: FloatArray, corners: FloatArray,
-    counts: FloatArray, found: FloatArray, by_w: FloatArray,
-) -> None:  # fmt: skip
-    """Add what `pair_on` does, for uniform values and no thresholds, from face to face of the cube.
-
-    A homogeneous function of degree q has, over a polytope of k dimensions, an integral of 1/(k + q) times
-    those over its facets, each times its distance from the centre of homogeneity (Lasserre, 1998). The
-    centre is where both neurons are 0, as near to the middle as can be. Where that is far outside, or
-    both neurons are parallel within the face, nested integrals take its place.
-    """
-    k = w.shape[1]
-    half, power = 0.5 * (ends[:, 1] - ends[:, 0]), np.ones(k + 1, np.int64)
-    for m in range(k):
-        power[m + 1] = 3 * power[m]
-    states, sums = np.zeros((power[k], 4 + 3 * k)), np.empty(4 + 3 * k)
-    free, x, at, zc, crosses = np.empty(k), np.empty(k), np.empty(k), np.empty(2), np.empty(2)
-    for face in range(power[k]):
-        dimension, last, off = 0, 0, False
-        zc[:] = b
-        wide1, wide2 = 0.0, 0.0
-        for m in range(k):  # digits: 0 and 1 are the ends, 2 is between
-            digit = (face // power[m]) % 3
-            free[m] = 1.0 if digit == 2 else 0.0
-            x[m] = ends[m, 0] + half[m] if digit == 2 else ends[m, digit]
-            zc += w[:, m] * x[m]
-            if digit == 2:
-                dimension, last = dimension + 1, m
-                wide1, wide2 = wide1 + abs(w[0, m]) * half[m], wide2 + abs(w[1, m]) * half[m]
-        crosses[0] = 1.0 if abs(zc[0]) < wide1 else 0.0
-        crosses[1] = 1.0 if bends and abs(zc[1]) < wide2 else 0.0
-        off = (crosses[0] == 0.0 and zc[0] + wide1 <= 0.0 and (zc[0] < 0.0 or wide1 > 0.0)) or (
-            bends and crosses[1] == 0.0 and zc[1] + wide2 <= 0.0 and (zc[1] < 0.0 or wide2 > 0.0)
-        )
-        if off:
-            continue
-        state = states[face]
-        if crosses[0] + crosses[1] == 0.0:
-            _whole_face(w, zc, free, half, x, state)
-            continue
-        if dimension == 1:
-            _edge(w, zc, crosses, last, half[last], x, state)
-            continue
-        at[:] = x
-        near = _centre_of_face(w, zc, crosses, free, at)
-        for m in range(k):
-            near = near and abs(at[m] - x[m]) <= FAR * half[m]
-        if not near:
-            _by_boxes(table, w, zc, free, ends, corners, counts, x, state)
-            continue
-        _sum_facets(face, power, ends, free, at, states, sums)
-        a1, a2 = zc[0] + np.sum(w[0] * (at - x)), zc[1] + np.sum(w[1] * (at - x))
-        _from_facets(a1 * (1.0 - crosses[0]), a2 * (1.0 - crosses[1]), dimension, at, sums, state)
-    share, state = table.density[0, 0] ** k, states[power[k] - 1]
-    found[0] += share * state[3]
-    found[1] += share * state[2]
-    found[2] += share * state[1]
-    for m in range(k):
-        by_w[0, m] += share * state[4 + 2 * k + m]
-        by_w[1, m] += share * state[4 + k + m]
 
 
 @shared
@@ -590,10 +407,10 @@ def _free_part(
     """Write the mean over values within their spans, with its derivatives."""
     k = spread.shape[1]
     part[:], by_part[:] = 0.0, 0.0
-    if not spherical or k <= 2:
+    if not spherical or k < 2:
         _on(table, spread.copy(), at, t, bends, ends[:k], corners[:k], counts[:k], part, by_part)
         return
-    turned, axes = _turned(spread)
+    turned, axes = _turned(spread, bends)
     by_two = np.zeros((2, 2))
     _on(table, turned, at, t, bends, ends[:2], corners[:2], counts[:2], part, by_two)
     for m in range(k):
@@ -661,18 +478,35 @@ def by_patterns(
 
 
 @shared
-def _turned(w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of both neurons for two values on orthogonal axes, and these axes."""
-    k = w.shape[1]
-    turned, axes = np.zeros((2, 2)), np.zeros((2, k))
-    turned[0, 0] = math.sqrt(np.sum(w[0] * w[0]))
-    if turned[0, 0] > 0.0:
-        axes[0] = w[0] / turned[0, 0]
-    turned[1, 0] = np.sum(w[1] * axes[0])
-    left = w[1] - turned[1, 0] * axes[0]
-    turned[1, 1] = math.sqrt(np.sum(left * left))
-    if turned[1, 1] > 0.0:
-        axes[1] = left / turned[1, 1]
+def _turned(w: FloatArray, bends: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of both neurons for two values on orthogonal axes, and these axes.
+
+    The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
+    lines: then the mean over its value is smooth in the other one at scale 1, as no neuron's weight there is
+    larger than on the first axis.
+    """
+    turned, axes = np.zeros((2, 2)), np.zeros((2, w.shape[1]))
+    size1, size2 = math.sqrt(np.sum(w[0] * w[0])), math.sqrt(np.sum(w[1] * w[1]))
+    if size1 == 0.0 and size2 == 0.0:
+        return turned, axes
+    one = w[0] / size1 if size1 > 0.0 else w[1] / size2
+    two = w[1] / size2 if size2 > 0.0 else one
+    if np.sum(one * two) < 0.0:
+        two = -two
+    axes[0] = one + two if bends else one
+    axes[0] /= math.sqrt(np.sum(axes[0] * axes[0]))
+    rest = one - two
+    rest -= np.sum(rest * axes[0]) * axes[0]
+    far = math.sqrt(np.sum(rest * rest))
+    if far > 0.0:
+        axes[1] = rest / far
+        axes[1] -= np.sum(axes[1] * axes[0]) * axes[0]
+        axes[1] /= math.sqrt(np.sum(axes[1] * axes[1]))
+    for unit in range(2):
+        for axis in range(2):
+            turned[unit, axis] = np.sum(w[unit] * axes[axis])
+    if not bends and size1 > 0.0:
+        turned[0, 1] = 0.0
     return turned, axes
 
 
@@ -689,12 +523,8 @@ def _on(
     found: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Run `cube_on` where it can, or `pair_on`: twice where feature 0 does not move one that jumps."""
+    """Run `pair_on`: twice where feature 0 does not move one that jumps."""
     k = w.shape[1]
-    flat = table.degree == 0 and table.edges.size == 2 and t[0] == 0.0 and t[1] == 0.0
-    if k >= 3 and flat and np.any(w[0] != 0.0) and (not bends or np.any(w[1] != 0.0)):
-        cube_on(table, w, b, bends, ends, corners, counts, found, by_w)
-        return
     pair_on(table, w, b, t, bends, ends, corners, counts, found, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not bends) or w[unit, 0] != 0.0:

@@ -18,9 +18,9 @@ class Firing(NamedTuple):
 
     active: float
     given: FloatArray
-    """(n,): given that feature j is on."""
+    """(n,): given that feature j is on; nan if it never is."""
     given_pairs: FloatArray
-    """(n, n): given that j and k are on; the diagonal is `given`."""
+    """(n, n): given that j and k are on, nan if they never are; the diagonal is `given`."""
     error: float
 
 
@@ -51,7 +51,7 @@ def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
     At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
     shifted to one.
     """
-    setting, heard = unit.setting, unit.heard
+    setting, heard = unit.setting, np.flatnonzero(unit.w)
     w = np.zeros((2, heard.size))
     w[0] = unit.w[heard]
     shift = 0.0 if unit.t > 0.0 else float(np.abs(w[0]).max(initial=0.0)) or 1.0
@@ -68,7 +68,7 @@ def firing(unit: Unit, pairs: bool = False) -> Firing:
 
     Few features are taken pattern by pattern. Of more, patterns in which at most one feature, or the pair
     alone, is heard are exact; for the others the transforms of the features are summed over a lattice of
-    frequencies. Features must be independent.
+    frequencies.
     """
     setting, heard = unit.setting, unit.heard
     if setting.exact(heard.size, targets=False):
@@ -95,10 +95,8 @@ def _by_all_patterns(unit: Unit) -> tuple[float, FloatArray, FloatArray]:
     whole = np.zeros((len(patterns), unit.setting.law.n))
     whole[:, heard] = patterns
     on = on_in_patterns(unit, whole)
-    # Given a feature, the others have their own probabilities: divided by p_j p_k, which are not 0.
-    each = np.outer(p, p)
-    np.fill_diagonal(each, p)
-    joint = (patterns.T * (chances * on)) @ patterns / each
+    each, joint = ((patterns.T * one) @ patterns for one in (chances, chances * on))
+    joint = np.divide(joint, each, out=np.full(each.shape, np.nan), where=each > 0.0)
     return float(chances @ on), joint.diagonal().copy(), joint
 
 

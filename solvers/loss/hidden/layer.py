@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,8 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
 
     Groups join one after the other; patterns that cannot reach `exactly` are left out on the way.
     """
+    if "patterns" in law.kept:
+        return cast(tuple[FloatArray, FloatArray], law.kept["patterns"])
     features, wanted = law.features, law.features.exactly
     most = law.n if law.values.discrete or law.values == "normal" else FEW[bool(law.values.pieces)]
     on, chances = np.zeros((1, law.n)), np.ones(1)
@@ -143,7 +145,8 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
     if highest > most:
         rule = f"at most {most} features on at once where they are not independent, for {law.values!r} values"
         raise ValueError(f"`law` must have {rule}; got {highest}.")
-    return on, chances / chances.sum()
+    law.kept["patterns"] = on, chances / chances.sum()
+    return cast(tuple[FloatArray, FloatArray], law.kept["patterns"])
 
 
 def _half(values: Values) -> Values:
@@ -165,6 +168,13 @@ def _taper(count: int) -> FloatArray:
     """
     x = (np.arange(1, count + 1) / count - 0.2) / 0.8
     return np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))]
+
+
+def _others(n: int, some: IntArray) -> IntArray:
+    """Return the indices below n that are not among some; quicker than NumPy's of sets, on few."""
+    left = np.full(n, True)
+    left[some] = False
+    return np.flatnonzero(left)
 
 
 def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
@@ -194,14 +204,15 @@ class Unit:
         self._reach: tuple[float, float, float] | None = None
         self._turned = np.empty((self.heard.size, 0), np.complex128)
         self.size = np.inf  # in the norm of exponent 8
+        self.chance_beyond = 0.0  # a bound of the probability that z is beyond the reach
         self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
 
     @property
     def reach(self) -> tuple[float, float, float]:
         """What z - t rises to, the half period of the lattice, and what the neuron is off by beyond."""
         if self._reach is None:
-            (up, over, high), (down, under, low) = self._within(1.0), self._within(-1.0)
-            self.size = high + low + abs(self.b) + self.t
+            (up, over, high, far), (down, under, low, back) = self._within(1.0), self._within(-1.0)
+            self.size, self.chance_beyond = high + low + abs(self.b) + self.t, far + back
             high, low = max(self.b - self.t + up, 0.0), max(self.t - self.b + down, 0.0)
             least = max(0.05 * (high + low), 1e-250)
             high, low = 1.02 * max(high, least), 1.02 * max(low, least)
@@ -210,7 +221,7 @@ class Unit:
 
     def reach_of(self, other: "Unit") -> None:
         """Take over what is known of the same neuron."""
-        self._reach, self.size = other.reach, other.size
+        self._reach, self.size, self.chance_beyond = other.reach, other.size, other.chance_beyond
         self._s, self._phi = other._s, other._phi
 
     def turned(self, turn: float, count: int) -> ComplexArray:
@@ -235,16 +246,17 @@ class Unit:
             found = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
         return found if np.isfinite(found) else np.inf
 
-    def _within(self, side: float) -> tuple[float, float, float]:
-        r"""Return how far w x reaches to a side, what the neuron is off by where it reaches further, and w x.
+    def _within(self, side: float) -> tuple[float, float, float, float]:
+        r"""Return how far w x reaches to a side, what the neuron is off by beyond, w x, and the chance of it.
 
-        The last two in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By Chernoff's bound
-        E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next
-        half period the periodic function is off by at most twice that, and by the threshold.
+        The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By
+        Chernoff's bound E (w x - T)_+^q is at most
+        :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next half period the periodic
+        function is off by at most twice that, and by the threshold.
         """
         law, w, q = self.setting.law, self.w[self.heard], 8.0 / 7.0
         low, high = law.values.support
-        best, error, size = np.inf, 0.0, np.inf
+        best, error, size, chance = np.inf, 0.0, np.inf, 0.0
         if np.isfinite([low, high]).all():
             best = size = float(np.sum(np.maximum(np.maximum(side * w * low, side * w * high), 0.0)))
         aim = TAIL * self.setting.tol * max(self.rms, 1e-250)
@@ -261,7 +273,8 @@ class Unit:
             worse, last = 0 if far < last else worse + 1, far
             if far < best:
                 best, error = float(far), float(min(aim, off))
-        return best, error, size
+                chance = error / off
+        return best, error, size, chance
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
         """Return 0 and so many odd frequencies, and E v^r e^{isv} at s w of features, (3, n, 1 + count)."""
@@ -372,17 +385,20 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     b, t, p = np.array([one.b, two.b]), np.array([one.t, two.t]), law.p[either]
     loud = np.full(either.size, np.nan)
     scale = one.rms * two.rms
-    by_w = np.zeros((2, n))
+    by_w, read = np.zeros((2, n)), np.any(w != 0.0, axis=0)
     if setting.exact(either.size, targets=False):
         method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
-        found, by = _patterns(setting, (w, b, t), *_all_patterns(setting, p), True, loud)
+        on, chances = _all_patterns(setting, p)
+        if not slopes:  # features that are not independent and that neither hears matter for slopes alone
+            either, on, w, loud = either[read], on[:, read], np.ascontiguousarray(w[:, read]), loud[read]
+        found, by = _patterns(setting, (w, b, t), on, chances, True, loud)
     else:
         method = "lattice of pairs"
         found, by, error, slope_error, changes = _by_lattice(setting, one, two, either, (w, b, t), slopes)
     by_w[:, either] = by
     error += setting.precision * scale
     slope_error += _rounding(setting, one.rms + two.rms, found, by)
-    rest = np.setdiff1d(np.arange(n), either)
+    rest = _others(n, either)
     by_w[:, rest] = found[1:3, None] * law.mean[rest]
     return Means(
         float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method, changes
@@ -615,6 +631,7 @@ class UnitMeans:
     slope_error: float
     active: float
     """P(z > t)."""
+    active_error: float
     method: str
 
 
@@ -622,7 +639,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     """Return means of a neuron with targets, and the derivatives of E h g."""
     setting, law = unit.setting, unit.setting.law
     n, heard, p = law.n, unit.heard, unit.p
-    others = np.setdiff1d(np.arange(n), heard)
+    others = _others(n, heard)
     target_means = law.p * setting.mean
     start = g0 + float(g[others] @ target_means[others])
     quiet = np.full(heard.size, np.nan)
@@ -648,8 +665,9 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     by_b, flux, error = found[1], found[3], setting.precision * unit.rms
     slope_error = _rounding(setting, unit.rms + 1.0, plain, by)
     active = plain[1] - plain[3]
+    active_error = setting.precision
     if not exact:
-        count, before, last = 64, np.full(heard.size + 2, np.inf), np.full(2, np.inf)
+        count, before, last = 64, np.full(heard.size + 3, np.inf), np.full(3, np.inf)
         of_heard = np.ascontiguousarray(g[heard])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
@@ -670,23 +688,25 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
             weight = unit.weight(s) * tapered
             tilted = 1j * s * weight
             now, along, _ = sums(False)
+            now = np.r_[now, np.sum(unit.step(s) * tapered * along[0]).real]
             each = np.abs(now - before)
-            step = np.array([each[:-1].max(), each[-1]])
+            step = np.array([each[:-2].max(), each[-2], each[-1]])
             change, last = np.maximum(step, last / _FALL), step
             if change[0] <= FINER * setting.tol * unit.rms or count >= MOST:
                 break
             before, count = now, 2 * count
         slopes += sums(True)[2]
         mean += now[0]
-        targets += now[1:-1]
-        by_b += now[-1]
+        targets += now[1:-2]
+        by_b += now[-2]
         rate += np.sum(tilted * along[0]).real
         flux += np.sum(unit.flux(s) * tapered * along[1]).real
-        active += np.sum(unit.step(s) * tapered * along[0]).real
+        active += now[-1]
         rounding, beyond = unit.rounding(weight), unit.reach[2]
         error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
-        slope_error += 4.0 * SAFE * float(change.max()) + beyond * (1.0 + np.pi / unit.reach[1])
+        slope_error += 4.0 * SAFE * float(change[:2].max()) + beyond * (1.0 + np.pi / unit.reach[1])
         slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
+        active_error = SAFE * float(change[2]) + unit.chance_beyond + unit.rounding(unit.step(s)) + 2.0**-44
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[heard] = targets
     by_w[heard] = slopes
@@ -694,7 +714,9 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     own = g[others] * (chance * cross - law.mean[others] * target_means[others])
     by_w[others] = law.mean[others] * by_b + own * rate
     method = "boxes" if exact else "lattice of pairs"
-    return UnitMeans(mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, method)
+    return UnitMeans(
+        mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
+    )
 
 
 def _target_transforms(

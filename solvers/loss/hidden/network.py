@@ -140,7 +140,7 @@ def hidden_means(
             one.mean,
             one.active,
             one.by_targets * law.scale,
-            one.error,
+            max(one.error, one.active_error),
         )
         for j in range(i, count):
             pair = pair_means(unit, units[j], False)
@@ -240,8 +240,6 @@ def network_loss(
     slope_error *= max(1.0, float(law.scale.max()))
     slope_error += 2.0 * float(np.max(weights * np.maximum(own.max(axis=1), of_b)))
     by = {"W_in": by_W * law.scale, "b_in": by_b_in, "W_out": by_out, "b": by_b}
-    if model.tied:
-        by = {"W_in": by["W_in"] + by_out.T, "b_in": by_b_in, "b": by_b}
     if model.thresholds is not None:
         by["thresholds"] = -flux
     by = {key: frozen(one) for key, one in by.items()}
@@ -296,8 +294,7 @@ def linear_loss(
     by_b = -2.0 * weights * shift
     by_M = 2.0 * weights[:, None] * (M @ spread - A @ cross.T - shift[:, None] * mean) * law.scale
     by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
-    by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
-    by |= {"b_in": model.W_out.T @ by_b, "b": by_b}
+    by = {"W_in": by_in, "W_out": by_out, "b_in": model.W_out.T @ by_b, "b": by_b}
     far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))
     error = 64.0 * 2.0**-52 * far * float(np.max(weights * (sizes + np.abs(shift) + 1.0), initial=0.0))
     return losses, errors, mean_error, {key: frozen(one) for key, one in by.items()}, error, "second moments"

@@ -1,11 +1,11 @@
 r"""Kernels of the exact loss and its gradient for bounded values, by a sum over a lattice of frequencies.
 
-Patterns in which at most one other feature is on and heard are integrated piece by piece (`few`): they make
-the atom of the interference and the jumps of its density. For the others, Poisson's formula turns the
-integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the right
-count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off above a
-frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on [0, 1],
-and by the jumps of the density and of its derivatives for others.
+Patterns with at most one other feature that is on and has a weight are integrated piece by piece (`few`):
+they make the atom of the interference and the jumps of its density. For the others, Poisson's formula turns
+the integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the
+right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off
+above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on
+[0, 1], and by the jumps of the density and of its derivatives for others.
 """
 
 import numpy as np
@@ -111,7 +111,7 @@ def lattice(
 def _few_on(
     law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the part of patterns with at most one other feature on and heard: `found` and `by_m`.
+    """Return the part of patterns with at most one other feature on that has a weight: `found` and `by_m`.
 
     found[3] is E (|x| + |terms of y|)^2 where anything is on, which rounding of y is in units of.
     """

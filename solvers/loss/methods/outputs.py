@@ -58,10 +58,11 @@ class Outputs:
 
 
 def merged(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
-    """Write some of the outputs of a part into those of all."""
+    """Write some of the outputs of a part into those of all; a method without derivatives leaves these."""
     for one in fields(Outputs):
-        if getattr(part, one.name).size:
-            getattr(into, one.name)[where] = getattr(part, one.name)[which]
+        some, all_of_it = getattr(part, one.name), getattr(into, one.name)
+        if some.size and all_of_it.size:
+            all_of_it[where] = some[which]
 
 
 class Law:

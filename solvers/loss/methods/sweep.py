@@ -6,7 +6,7 @@ nu = sum_j m_j x_j is a product over units of
 
     u(z, y) = sum over patterns of  probability * z^(number on) * prod over the features on of (y_j phi_j),
 
-where z counts what is on, if exactly k are to be, and y_j = y counts what is on and heard (m_j is not 0). One
+where z counts what is on, if exactly k are to be, and y_j = y counts what is on and has a weight m_j. One
 sweep through the units carries the coefficients of y^h z^t, those of all y^h with h >= top together. A sweep
 back gives the derivatives by every phi_j. Nothing is subtracted.
 
@@ -39,7 +39,7 @@ class Others(NamedTuple):
 
     Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
     - 1. A pattern is a probability and a mask, whose bit k says whether the unit's k-th member is on. If
-    `counted`, `total` features are on. Where all are single, heard and not counted, `alone` has their
+    `counted`, `total` features are on. Where all are single, with a weight, none counting, `alone` has their
     probabilities; else it is empty.
     """
 
@@ -55,7 +55,7 @@ class Others(NamedTuple):
 
 
 def independent(p: FloatArray) -> Others:
-    """Return independent features, all heard, that are on with probability p."""
+    """Return independent features, all with a weight, that are on with probability p."""
     steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
     pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
     return Others(steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p)
@@ -63,7 +63,7 @@ def independent(p: FloatArray) -> Others:
 
 @kernel
 def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return the weight of pattern q of unit u, how many of it are heard, and how many are counted."""
+    """Return the weight of pattern q of unit u, how many of it have a weight, and how many are counted."""
     weight, loud, on = complex(others.chance[q], 0.0), 0, 0
     for place in range(others.first[u + 1] - others.first[u]):
         if (others.mask[q] >> place) & 1:
@@ -89,7 +89,7 @@ def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, s
 
 @kernel
 def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
-    """Return what `sweep` does for want = top where each feature is a unit, heard, and nothing is counted."""
+    """Return what `sweep` does for want = top; each feature is a unit with a weight, and nothing counts."""
     n = p.size
     states, slope = np.empty((n, 3), np.complex128), np.empty(n, np.complex128)
     none, one, more = 1.0, 0.0j, 0.0j  # prod (1-p), coefficient of y, all above (of all from `top` on)

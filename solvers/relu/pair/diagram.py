@@ -129,7 +129,7 @@ def phase_diagram(
 
     The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
     encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the
-    neighbours' solutions are polished by Newton's method. That none is missed is not shown here: see
+    neighbours' solutions are polished by Newton's method. This does not prove that none is missed: see
     `certify`. The page "Small ReLU models" of the documentation describes the phases.
 
     Parameters

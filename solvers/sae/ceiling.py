@@ -1,0 +1,408 @@
+r"""What known features and their dictionary allow: error and F1 at each L0, of decoders that know both.
+
+One-step decoders read :math:`z = W a`, one latent a feature. `dictionary` has the transpose of the dictionary
+as W and the dictionary as decoder. `linear` has the rows of the linear regression of x on a,
+:math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance: for independent features
+and normal interference, no direction tells better whether the feature is on. `logistic` has the rows of
+logistic regressions of that on a, which are better where few features are on. Their decoder is the linear
+regression of a on the latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a
+common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i
+where the latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.features import Features, as_features
+from ...theory.models import Model
+from ...theory.results import frozen, result
+from .measure import measure
+
+__all__ = ["DECODERS", "Ceiling", "ceiling"]
+
+THRESHOLDS = ("common threshold", "thresholds for F1", "thresholds for error")
+DECODERS = (
+    *(f"{one}, {kind}" for one in ("dictionary", "linear", "logistic") for kind in THRESHOLDS),
+    "pursuit",
+)
+EXACT, EXACT_ATOMS = 4, 10  # features up to which decoders are evaluated without samples; of atoms alone
+MOST = 2048  # features
+BATCHES = 20  # whose spread gives the standard errors
+CUTS = 200  # places at most at which the threshold of a latent may be, between the samples that fix it
+SMALL = 1e-6  # least gain: an activation must rise with what the latent reads
+RIDGE = 10.0  # of logistic regressions on whitened activations, for the sum over samples
+STEPS = 60  # of them
+_ROUNDING = 1e-12  # of what a latent reads, as a share of the largest
+_CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of the largest
+
+
+@result
+class Ceiling:
+    """What decoders that know features and dictionary reach, each at several numbers of latents that are on.
+
+    Arrays have a row for each decoder and a column for each L0 that was asked for.
+
+    Attributes
+    ----------
+    decoders : tuple of str
+        `DECODERS`.
+    asked : (count,) ndarray of float64
+        Expected numbers of latents that are on, as asked for.
+    l0, f1, mse : (decoders, count) ndarray of float64
+        The number that is reached, the mean over features of F1 of the feature's own latent, and the expected
+        squared error, summed over the coordinates of the activations.
+    l0_error, f1_error, mse_error : (decoders, count) ndarray of float64
+        One standard error, or what the exact number is off by.
+    explained_variance : (decoders, count) ndarray of float64
+        1 - `mse` over the variance of the activations.
+    exact : (decoders,) ndarray of bool
+        Whether the numbers are expectations, not means over samples.
+    models : tuple of tuples of Model
+        The autoencoder of each number; none for pursuit, which is no single step.
+    samples : int
+        How many fixed thresholds and regressions; as many others were used to evaluate, and for logistic
+        regressions.
+    """
+
+    decoders: tuple[str, ...]
+    asked: FloatArray
+    l0: FloatArray
+    f1: FloatArray
+    mse: FloatArray
+    l0_error: FloatArray
+    f1_error: FloatArray
+    mse_error: FloatArray
+    explained_variance: FloatArray
+    exact: Any
+    models: Any
+    samples: int
+
+
+def ceiling(
+    law: Any, mixing: npt.ArrayLike, l0: npt.ArrayLike | None = None, *, samples: int = 10_000, rng: Any = 0
+) -> Ceiling:
+    r"""Return error and F1 of decoders that know the features' law and the dictionary, at each L0.
+
+    Parameters
+    ----------
+    law : float or Features
+        Of up to 2048 features.
+    mixing : (d, n_features) array_like of float
+        The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
+    l0 : float or sequence of float, optional
+        Expected numbers of latents that are on, between 0 and n_features; by default from a half to twice the
+        expected number of features that are on.
+    samples : int, optional
+        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact.
+    rng : Generator or int, optional
+
+    Returns
+    -------
+    Ceiling
+        Up to 4 features, 10 of binary values, the one-step decoders are evaluated exactly. A feature is on
+        where it is not 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
+    Notes
+    -----
+    All numbers are attained, by the decoders of `Ceiling.models`; that no other autoencoder has a larger F1
+    is not proved, and one that mixes features may have a smaller error (page `sae`). Thresholds of their own
+    are best on the samples that fix them, among 200 places and the best one for each latent, at that L0 or
+    below: they maximise mean F1, or minimise the features' own errors, with a Lagrange multiplier for L0.
+
+    Examples
+    --------
+    >>> found = ceiling(0.1, np.eye(3), l0=0.25)
+    >>> found.decoders[4], found.f1[4].round(2), found.exact[4]
+    ('linear, thresholds for F1', array([0.9]), True)
+    """
+    phi = arguments.real("mixing", arguments.matrix("mixing", mixing), -1e50, 1e50)
+    n = phi.shape[1]
+    if n > MOST:
+        raise ValueError(f"`mixing` must have at most {MOST} columns; got {n}.")
+    features = as_features(law, n)
+    on = float(features.on_probability().sum())
+    usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
+    asked = arguments.vector("l0", usual if l0 is None else np.atleast_1d(l0))
+    arguments.real("l0", asked, 0.0, float(n), brackets="()")
+    samples = arguments.integer("samples", samples, 10 * BATCHES)
+    arguments.fits("samples", samples, 8.0 * samples * n)
+    draw = arguments.generator("rng", rng)
+    known, fresh, first = (features.sample(samples, draw) for _ in range(3))
+    values = features.values
+    exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
+    spread = float(np.trace(phi @ features.covariance() @ phi.T))
+    count = asked.size
+    found, models = np.zeros((len(DECODERS), count, 6)), []
+    readings = phi.T, _regression(features, phi), _logistic(features, phi, first)
+    for k, W in enumerate(_gained(one, phi) for one in readings):
+        read = W @ phi
+        read[np.abs(read) < _ROUNDING * np.abs(read).max()] = 0.0  # so that rounding turns no latent on
+        z, anew = (x @ read.T for x in (known, fresh))
+        for j, cuts in enumerate((_common(z, asked), *_own(z, known, phi, asked))):
+            models.append(tuple(_autoencoder(W, phi, known, z, t, fitted=k > 0) for t in cuts))
+            found[len(THRESHOLDS) * k + j] = [
+                _exact(sae, features, phi) if exact else _sampled(sae, phi, fresh, W, anew)
+                for sae in models[-1]
+            ]
+    found[-1] = _pursuit(phi, known, fresh, asked)
+    l0s, f1, mse, l0_error, f1_error, mse_error = (frozen(one.copy()) for one in np.moveaxis(found, 2, 0))
+    variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
+    exactly = frozen(np.array([exact] * len(models) + [False]))
+    return Ceiling(
+        DECODERS, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
+        exactly, tuple(models), samples,
+    )  # fmt: skip
+
+
+def _gained(W: FloatArray, phi: FloatArray) -> FloatArray:
+    """Return rows scaled so that each reads its own feature with weight 1; rows that do not read it are 0."""
+    own = np.sum(W * phi.T, axis=1)
+    size = np.linalg.norm(W, axis=1) * np.linalg.norm(phi, axis=0)
+    read = own > _CUTOFF * size
+    return np.where(read[:, None], W / np.where(read, own, 1.0)[:, None], 0.0)
+
+
+def _whitening(features: Features, phi: FloatArray) -> FloatArray:
+    """Return the matrix, (d, rank), that gives activations the covariance 1."""
+    values, vectors = np.linalg.eigh(phi @ features.covariance() @ phi.T)
+    kept = values > _CUTOFF * max(float(values.max()), 0.0)
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def _logistic(features: Features, phi: FloatArray, x: FloatArray) -> FloatArray:
+    """Return rows of logistic regressions, each of whether a feature is on, on the activations.
+
+    In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of
+    normal classes: where a feature is on in few samples, that is what is left.
+    """
+    white = _whitening(features, phi)
+    u, on, (count, n), rank = x @ (phi.T @ white), x != 0.0, x.shape, white.shape[1]
+    u -= u.mean(axis=0)
+    chance = np.clip(on.mean(axis=0), 0.5 / count, 1.0 - 0.5 / count)
+    # For normal classes of one covariance: between the means, over what is left within the classes.
+    apart = (u.T @ on) / (count * chance * (1.0 - chance))
+    within = 1.0 - chance * (1.0 - chance) * np.sum(apart**2, axis=0)
+    prior = apart / np.maximum(within, 0.01)
+    shift = np.log(chance / (1.0 - chance)) - 0.5 * (1.0 - 2.0 * chance) * np.sum(prior * apart, axis=0)
+
+    def f(theta: FloatArray) -> tuple[float, FloatArray]:
+        B, c = theta[:-n].reshape(rank, n), theta[-n:]
+        z = u @ B + c
+        loss = np.logaddexp(0.0, z).sum() - z[on].sum() + 0.5 * RIDGE * float(np.sum((B - prior) ** 2))
+        left = expit(z) - on
+        slopes = np.r_[(u.T @ left + RIDGE * (B - prior)).ravel(), left.sum(axis=0)]
+        return float(loss) / count, slopes / count
+
+    start = np.r_[prior.ravel(), shift]
+    found = minimize(f, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    return np.asarray((white @ found[:-n].reshape(rank, n)).T)
+
+
+def _regression(features: Features, phi: FloatArray) -> FloatArray:
+    """Return the linear regression of the features on the activations."""
+    white = _whitening(features, phi)
+    return np.asarray(features.covariance() @ phi.T @ white @ white.T)
+
+
+def _common(z: FloatArray, asked: FloatArray) -> list[FloatArray]:
+    """Return one threshold for all latents, at each L0."""
+    return [np.full(z.shape[1], _above(z.ravel(), one * len(z))) for one in asked]
+
+
+def _above(values: FloatArray, count: float) -> float:
+    """Return a threshold that so many values are above, ties aside."""
+    k = min(max(round(count), 1), values.size - 1)
+    low, high = np.partition(values, [values.size - k - 1, values.size - k])[[-k - 1, -k]]
+    # Not 0, where latents that read nothing are: rounding would turn them on.
+    return float(0.5 * (low + high)) or 1e-6 * float(np.abs(values).max())
+
+
+def _own(z: FloatArray, x: FloatArray, phi: FloatArray, asked: FloatArray) -> tuple[list[FloatArray], ...]:
+    """Return thresholds for each latent at each L0 or below, of largest mean F1, and of least summed error.
+
+    The error is that of a feature by its latent's regression, times the square of its direction's length.
+    """
+    count, n = z.shape
+    grid = np.unique(np.geomspace(1, count - 1, CUTS).astype(int))
+    size = grid.size + 3
+    rates, f1, saved, cuts = np.zeros((4, n, size))
+    for i in range(n):
+        order = np.argsort(-z[:, i], kind="stable")
+        read, values = z[order, i], x[order, i]
+        places = np.flatnonzero(read[:-1] > read[1:]) + 1  # so many are above
+        cuts[i] = read[0] + 1.0 + abs(read[0])  # never on, and where there are fewer places
+        if not places.size:
+            continue
+        on = values != 0.0
+        score = 2.0 * np.cumsum(on)[places - 1] / (places + on.sum())
+        # Of regressions on those above: k mean^2 + covariance^2/variance, from centred sums.
+        u = read - read.mean()
+        first, second, cross, square = (np.cumsum(one)[places - 1] for one in (values, u, u * values, u * u))
+        left = np.maximum(square - second**2 / places, 0.0)
+        slope = np.maximum(cross - second * first / places, 0.0)
+        better = np.divide(slope**2, left, out=np.zeros(left.size), where=left > 1e-9 * square)
+        worth = first**2 / places + better
+        some = np.searchsorted(places, grid)
+        some = np.unique(np.r_[np.minimum(some, places.size - 1), score.argmax(), worth.argmax()])
+        at, k = slice(1, some.size + 1), places[some]
+        cuts[i, at], rates[i, at] = 0.5 * (read[k - 1] + read[k]), k / count
+        f1[i, at], saved[i, at] = score[some], worth[some]
+    saved *= np.sum(phi**2, axis=0)[:, None]
+    saved /= max(float(saved.max()), 1e-300)
+    return tuple([cuts[np.arange(n), at] for at in _cheapest(worth, rates, asked)] for worth in (f1, saved))
+
+
+def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
+    """Return a column for each row, worth most in all with rates that sum to `asked` at most.
+
+    A row's choice has the largest worth minus a price times its rate; at the last price some rows have two.
+    """
+    rows, found = np.arange(len(worth)), []
+
+    def best(price: float) -> Any:
+        return np.argmax(worth - price * rates, axis=1)
+
+    for wanted in asked:
+        low, high = 0.0, 15.0  # prices are their hyperbolic sines: of too many on, and of few enough
+        if rates[rows, best(0.0)].sum() <= wanted:
+            high = 0.0
+        for _ in range(60 if high else 0):
+            middle = 0.5 * (low + high)
+            if rates[rows, best(np.sinh(middle))].sum() > wanted:
+                low = middle
+            else:
+                high = middle
+        few, many = best(np.sinh(high)), best(np.sinh(low))
+        # At the price between, both are as good: so many rows take the larger one as make up the number.
+        more = np.cumsum(rates[rows, many] - rates[rows, few])
+        found.append(np.where(more <= wanted - rates[rows, few].sum(), many, few))
+    return found
+
+
+def _autoencoder(
+    W: FloatArray, phi: FloatArray, x: FloatArray, z: FloatArray, t: FloatArray, fitted: bool
+) -> Model:
+    """Return the autoencoder with given thresholds on z = W a, its activations and decoder by regression."""
+    size, n = z.shape
+    rows, of = np.nonzero(z > t)
+    read, told = z[rows, of], x[rows, of]
+
+    def sums(one: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(of, one, n), float)
+
+    count = np.maximum(np.bincount(of, minlength=n), 1)
+    mean_z, mean_x = sums(read) / count, sums(told) / count
+    centred = read - mean_z[of]
+    square = sums(centred**2)
+    gain = np.maximum(sums(centred * told) / np.where(square > 0.0, square, 1.0), SMALL)
+    bias = np.maximum(mean_x - gain * mean_z, -gain * t)  # the threshold of a JumpReLU is not negative
+    h = csr_array((gain[of] * read + bias[of], (rows, of)), shape=(size, n))
+    mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ x.mean(axis=0)
+    V = phi
+    if fitted:
+        joint = (h.T @ h).toarray() / size
+        ridge = 1e-9 * float(joint.trace()) / n or 1.0
+        joint -= np.outer(mean_h, mean_h)
+        joint[np.diag_indices_from(joint)] += ridge
+        V = np.linalg.solve(joint, (h.T @ x) @ phi.T / size - np.outer(mean_h, mean_a)).T
+    thresholds = np.maximum(gain * t + bias, 0.0)
+    return Model(gain[:, None] * W, b_in=bias, hidden="jumprelu", W_out=V, b=mean_a - V @ mean_h,
+                 output="identity", thresholds=thresholds)  # fmt: skip
+
+
+Row = tuple[float, float, float, float, float, float]
+
+
+def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
+    found = measure(sae, features, phi)
+    error = found.firing_error * sae.n_hidden
+    return float(found.l0.sum()), float(found.f1.diagonal().mean()), found.mse, error, error, found.mse_error
+
+
+def _sampled(sae: Model, phi: FloatArray, x: FloatArray, W: FloatArray, z: FloatArray) -> Row:
+    """Return the same from samples; the encoder's rows are multiples of those of W, which read z."""
+    gain = np.sum(sae.W_in * W, axis=1) / np.maximum(np.sum(W * W, axis=1), 1e-300)
+    h = z * gain
+    h += sae.b_in
+    on = h > sae.thresholds
+    h *= on
+    left = x @ phi.T - csr_array(h) @ sae.W_out.T - sae.b
+    return _by_batches(on, x != 0.0, np.einsum("ij,ij->i", left, left))
+
+
+def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
+    """Return L0, mean F1 and mean square, and their standard errors: F1's by leaving out each batch."""
+    batches = np.array_split(np.arange(len(squares)), BATCHES)
+    hits, fired, there = (
+        np.array([one[at].sum(axis=0) for at in batches], float) for one in (fires & on, fires, on)
+    )
+
+    def f1(hits: FloatArray, fired: FloatArray, there: FloatArray) -> float:
+        total = fired + there  # 0 for a feature that was never on and a latent that never was: left out
+        return float(np.mean(2.0 * hits[total > 0.0] / total[total > 0.0])) if np.any(total > 0.0) else np.nan
+
+    whole = f1(*(one.sum(axis=0) for one in (hits, fired, there)))
+    without = np.array(
+        [f1(*(one.sum(axis=0) - one[k] for one in (hits, fired, there))) for k in range(BATCHES)]
+    )
+    f1_error = np.sqrt((BATCHES - 1) * np.mean((without - without.mean()) ** 2))
+    counts = fires.sum(axis=1)
+    root = np.sqrt(len(squares))
+    return (
+        float(counts.mean()), whole, float(squares.mean()), float(counts.std() / root), float(f1_error),
+        float(squares.std() / root),
+    )  # fmt: skip
+
+
+def _pursuit(phi: FloatArray, known: FloatArray, fresh: FloatArray, asked: FloatArray) -> FloatArray:
+    """Return the same of matching pursuit, which stops where no inner product is above a threshold."""
+    steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
+    _, least, new, _ = _path(phi, known, steps)
+    flat = np.where(new, least, -1.0).ravel()
+    atoms, least, new, squares = _path(phi, fresh, steps)
+    found = []
+    for one in asked:
+        taken = least > max(_above(flat, one * len(known)), 0.0)
+        fires = np.zeros(fresh.shape, bool)
+        rows, at = np.nonzero(taken)
+        fires[rows, atoms[rows, at]] = True
+        left = np.take_along_axis(squares, taken.sum(axis=1)[:, None], axis=1)[:, 0]
+        found.append(_by_batches(fires, fresh != 0.0, left))
+    return np.array(found)
+
+
+def _path(phi: FloatArray, x: FloatArray, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
+    """Return the atoms that pursuit takes, the running least inner product, which are new, and what is left.
+
+    With unit atoms the residual r becomes r - (d r) d for the atom of largest d r. What is left has an entry
+    more: the square before the first step.
+    """
+    norms = np.linalg.norm(phi, axis=0)
+    atoms = phi / np.where(norms > 0.0, norms, 1.0)
+    gram, rows = atoms.T @ atoms, np.arange(len(x))
+    a = x @ phi.T
+    inner = a @ atoms
+    taken, size = np.zeros((len(x), steps), int), np.zeros((len(x), steps))
+    new, left = np.zeros((len(x), steps), bool), np.zeros((len(x), steps + 1))
+    seen = np.zeros(x.shape, bool)
+    left[:, 0] = np.sum(a**2, axis=1)
+    for k in range(steps):
+        taken[:, k] = best = np.argmax(inner, axis=1)
+        size[:, k] = step = np.maximum(inner[rows, best], 0.0)
+        new[:, k] = ~seen[rows, best]
+        seen[rows, best] = True
+        inner -= step[:, None] * gram[best]
+        left[:, k + 1] = np.maximum(left[:, k] - step**2, 0.0)
+    return taken, np.minimum.accumulate(size, axis=1), new, left

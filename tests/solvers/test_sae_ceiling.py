@@ -1,0 +1,191 @@
+"""What decoders reach that know the dictionary: against exact values, brute force and other samples."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from superposition.solvers.sae import DECODERS, ceiling, measure
+from superposition.solvers.sae.ceiling import _cheapest, _own, _path, _regression
+from superposition.theory.features import Features, exclusive, parent_child
+
+
+def dictionary(d, n, seed=0):
+    phi = np.random.default_rng(seed).normal(size=(d, n))
+    return phi / np.linalg.norm(phi, axis=0)
+
+
+def scores(sae, phi, x):
+    """Return L0, mean F1 and the error of an autoencoder, from its definition."""
+    a = x @ phi.T
+    z = a @ sae.W_in.T + sae.b_in
+    on, there = z > sae.thresholds, x != 0.0
+    error = np.sum((a - np.where(on, z, 0.0) @ sae.W_out.T - sae.b) ** 2, axis=1)
+    f1 = 2.0 * np.sum(on & there, axis=0) / (on.sum(axis=0) + there.sum(axis=0))
+    return on.sum(axis=1).mean(), f1.mean(), error
+
+
+def test_an_orthonormal_dictionary_is_read_without_error():
+    for law in (Features(4, 0.3, "binary"), Features(4, 0.3), Features(30, 0.1)):
+        n = law.n_features
+        found = ceiling(law, np.eye(n), l0=[1.05 * law.p.sum()], samples=2000)
+        # A threshold of its own may lie above the smallest values; logistic regressions are estimates.
+        bar, fitted = 0.01 if n < 30 else 0.03, np.array([name.startswith("logistic") for name in DECODERS])
+        assert np.all(np.abs(found.f1[~fitted, 0] - 1.0) <= bar)
+        assert np.all(found.mse[~fitted, 0] < bar)
+        assert np.all(found.f1[fitted, 0] <= 1.0)
+    assert not found.exact.any()
+
+
+def test_more_dimensions_than_features_leave_nothing_to_the_linear_decoder():
+    found = ceiling(Features(4, 0.2), dictionary(6, 4), l0=[0.85], samples=4000)
+    assert found.f1[3] == pytest.approx(1.0, abs=1e-3)
+    assert found.mse[3] < 1e-6
+    assert found.f1[0] < 0.95
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Features(5, (0.1, 0.2, 0.3, 0.1, 0.05), scale=np.linspace(0.5, 1.5, 5)),
+        Features(5, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)]),
+    ],
+    ids=["independent", "groups"],
+)
+def test_samples_agree_with_exact_values(law):
+    """Each sampled number in standard errors; one false alarm in a thousand for a law."""
+    found = ceiling(law, phi := dictionary(3, 5), l0=[0.4, 0.9], samples=4000, rng=3)
+    assert not found.exact.any()
+    levels = []
+    for k, models in enumerate(found.models):
+        for j, sae in enumerate(models):
+            exact = measure(sae, law, phi, tol=1e-6)
+            want = exact.l0.sum(), exact.f1.diagonal().mean(), exact.mse
+            for name, value in zip(("l0", "f1", "mse"), want, strict=True):
+                se = getattr(found, f"{name}_error")[k, j]
+                levels.append(2.0 * stats.t.sf(abs(getattr(found, name)[k, j] - value) / se, 19))
+    assert min(levels) > 1e-3 / len(levels)
+    # Another value is noticed: that of the autoencoder before.
+    other = measure(found.models[5][0], law, phi, tol=1e-6)
+    assert abs(found.mse[5, 1] - other.mse) > 8.0 * found.mse_error[5, 1]
+    assert abs(found.f1[5, 1] - other.f1.diagonal().mean()) > 8.0 * found.f1_error[5, 1]
+
+
+def test_exact_values_are_those_of_other_samples():
+    law, phi = Features(4, 0.2, scale=(1.0, 0.7, 1.3, 1.0)), dictionary(2, 4, 1)
+    found, x = ceiling(law, phi, l0=[0.5], samples=3000), law.sample(200_000, 7)
+    for k, (sae,) in enumerate(found.models):
+        l0, f1, error = scores(sae, phi, x)
+        assert found.l0[k, 0] == pytest.approx(l0, abs=4.0 / np.sqrt(len(x)))
+        assert found.f1[k, 0] == pytest.approx(f1, abs=0.01)
+        assert abs(found.mse[k, 0] - error.mean()) < 4.5 * error.std() / np.sqrt(len(x))
+        assert found.explained_variance[k, 0] == pytest.approx(
+            1.0 - found.mse[k, 0] / np.trace(phi @ law.covariance() @ phi.T)
+        )
+
+
+def test_thresholds_are_best_at_the_l0_that_they_reach():
+    """All pairs of thresholds of two latents on 40 samples."""
+    rng = np.random.default_rng(2)
+    law, phi = Features(2, (0.4, 0.2)), dictionary(1, 2, 5)
+    for _ in range(10):
+        x = law.sample(40, rng)
+        z = (x @ phi.T) @ phi
+        for kind, thresholds in enumerate(_own(z, x, phi, np.array([0.3, 0.6]))):
+            for t in thresholds:
+                options = [[*(0.5 * (s[:-1] + s[1:])), np.inf] for s in np.sort(z, axis=0).T]
+                tried = [(worth(z > np.array(cut), x, z, phi)) for cut in product(*options)]
+                l0, value = worth(z > t, x, z, phi)[[0, 1 + kind]]
+                assert value >= max(one[1 + kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
+
+
+def worth(on, x, z, phi):
+    """Return L0, summed F1, and what regressions on the samples that are on save of the error."""
+    there, saved = x != 0.0, 0.0
+    for i in range(x.shape[1]):
+        u, v = z[on[:, i], i], x[on[:, i], i]
+        if u.size:
+            A = np.stack([u, np.ones(u.size)], axis=1)
+            fit = np.linalg.lstsq(A, v, rcond=None)[0]
+            fit = fit if fit[0] > 0.0 else np.array([0.0, v.mean()])
+            saved += (phi[:, i] @ phi[:, i]) * (v @ v - np.sum((v - A @ fit) ** 2))
+    f1 = 2.0 * np.sum(on & there, axis=0) / np.maximum(on.sum(axis=0) + there.sum(axis=0), 1)
+    return np.array([on.sum(axis=1).mean(), f1.sum(), saved])
+
+
+def test_a_price_shares_what_there_is():
+    worth, rates = np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 2.0]]), np.array([[0.0, 1.0]] * 3)
+    assert [at.sum() for at in _cheapest(worth, rates, np.array([0.5, 1.0, 2.0, 5.0]))] == [0, 1, 2, 3]
+
+
+def test_the_linear_reading_whitens_the_interference():
+    law, phi = Features(9, np.linspace(0.05, 0.3, 9)), dictionary(4, 9)
+    C = phi @ np.diag(law.variance) @ phi.T
+    want = law.variance[:, None] * (phi.T @ np.linalg.inv(C))
+    assert _regression(law, phi) == pytest.approx(want, rel=1e-9)
+    # No other direction has less interference for what it reads of its own feature.
+    rng = np.random.default_rng(0)
+    for i in range(9):
+        rest = C - law.variance[i] * np.outer(phi[:, i], phi[:, i])
+
+        def noise(w, i=i, rest=rest):
+            return w @ rest @ w / (w @ phi[:, i]) ** 2
+
+        assert all(noise(want[i]) <= noise(w) * (1 + 1e-9) for w in rng.normal(size=(100, 4)))
+
+
+def test_pursuit_by_its_definition():
+    phi, rng = dictionary(3, 6) * np.linspace(0.5, 2.0, 6), np.random.default_rng(1)
+    x = Features(6, 0.4).sample(30, rng)
+    atoms, least, new, squares = _path(phi, x, 8)
+    for row, one in enumerate(x):
+        r, seen, smallest = phi @ one, set(), np.inf
+        for k in range(8):
+            assert squares[row, k] == pytest.approx(r @ r, abs=1e-12)
+            inner = phi.T @ r / np.linalg.norm(phi, axis=0)
+            best = int(inner.argmax())
+            if inner[best] <= 1e-12:
+                break
+            smallest = min(smallest, inner[best])
+            assert atoms[row, k] == best
+            assert least[row, k] == pytest.approx(smallest, abs=1e-12)
+            assert bool(new[row, k]) == (best not in seen)
+            seen.add(best)
+            r = r - inner[best] * phi[:, best] / np.linalg.norm(phi[:, best])
+
+
+def test_features_without_a_direction_have_no_latent():
+    phi = dictionary(3, 5)
+    phi[:, 2] = 0.0
+    found = ceiling(Features(5, 0.2), phi, l0=[0.6], samples=1000)
+    assert np.all(np.isfinite(found.f1))
+    assert all(not sae.W_in[2].any() for (sae,) in found.models)
+    sure = ceiling(Features(2, 1.0, "binary"), np.eye(2), l0=[1.0], samples=200)
+    assert np.isnan(sure.explained_variance).all()
+
+
+def test_defaults():
+    found = ceiling(0.02, dictionary(8, 40), samples=500)
+    assert found.decoders == DECODERS
+    assert found.asked == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
+    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.asked[:2], (10, 1)), rtol=0.3)
+    assert found.samples == 500
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mixing": [[np.nan]]}, r"`mixing` must .*nan"),
+        ({"mixing": np.ones((1, 3000))}, r"`mixing` must have at most 2048 columns; got 3000"),
+        ({"law": Features(3, 0.1)}, r"3"),
+        ({"l0": 0.0}, r"`l0` must .*got 0"),
+        ({"l0": [1.0, 2.0]}, r"`l0` must .*2"),
+        ({"l0": [[1.0]]}, r"`l0` must "),
+        ({"samples": 100}, r"`samples` must .*got 100"),
+        ({"rng": "x"}, r"`rng` must .*'x'"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        ceiling(**{"law": 0.1, "mixing": np.eye(2), **change})

@@ -1,0 +1,136 @@
+"""Check a certificate on networks with a hidden layer with fractions: ``python check_network.py FILE``.
+
+Only the standard library is used. To believe a statement one has to believe Python's fractions, this file,
+and the theorem below.
+
+Features x_i are independent, on with probability p, then uniform on [-1, 1]; targets t_i are ReLU(x_i), or
+|x_i|. A network's outputs are y = V h + c with n numbers h that are *any* functions of the features, such as
+ReLU(U x + beta); the loss is the sum over i of E (t_i - y_i)^2.
+
+Theorem. Let P project on the complement of the span of V, of rank n_features - n_hidden or more. P y = P c is
+constant, so the loss is at least E |P (t - c)|^2 >= trace P Cov(t), and Cov(t) is the variance v of a target
+times the identity: no network loses less than (n_features - n_hidden) v, whatever c is. Hence `lower`.
+
+`upper` is what one network loses whose neurons read one feature each; its mean is summed here, by Simpson's
+rule between breakpoints, which is exact for the squares and products of straight lines.
+"""
+
+import hashlib
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from fractions import Fraction as Q
+from typing import Any
+
+FORMAT, KIND = "superposition certificate, version 1", "the least loss of networks with a hidden layer"
+MOST_FEATURES, MOST_DIGITS, MOST_BYTES = 10, 60, 100_000
+TARGETS: dict[str, Callable[[Q], Q]] = {"relu": lambda x: max(x, Q(0)), "abs": abs}
+
+# A function of one feature, which one, and where it bends.
+Bent = tuple[int, Callable[[Q], Q], tuple[Q, ...]]
+
+
+class Rejected(ValueError):
+    """What is wrong with a certificate."""
+
+
+def need(holds: bool, reason: str) -> None:
+    """Reject the certificate unless something holds."""
+    if not holds:
+        raise Rejected(reason)
+
+
+def fractions(found: Any, name: str, *shape: int) -> Any:
+    """Read a fraction in lowest terms like -3/7, a list of such, or a list of lists."""
+    if shape:
+        need(type(found) is list and len(found) == shape[0], f"{name} does not have {shape[0]} entries")
+        return [fractions(one, name, *shape[1:]) for one in found]
+    short = type(found) is str and len(found) <= MOST_DIGITS and set(found) <= set("-/0123456789")
+    need(short, f"{name} has what is no short fraction")
+    try:
+        value = Q(found)
+    except (ValueError, ZeroDivisionError):
+        raise Rejected(f"{name} has what is no fraction: {found!r}") from None
+    need(str(value) == found, f"{name} has a fraction that is not in lowest terms: {found!r}")
+    return value
+
+
+def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
+    """Return the mean of f(x), of degree 2 at most between the bends."""
+    ends = sorted({Q(-1), Q(1), *(x for x in bends if -1 < x < 1)})
+    steps = itertools.pairwise(ends)
+    whole = sum(((b - a) * (f(a) + 4 * f((a + b) / 2) + f(b)) / 6 for a, b in steps), Q(0))
+    return (1 - p) * f(Q(0)) + p * whole / 2
+
+
+def product(p: Q, one: Bent, other: Bent) -> Q:
+    """Return the mean of a product of two functions, each of one feature."""
+    (i, f, bends), (j, g, more) = one, other
+    if i == j:
+        return average(p, lambda x: f(x) * g(x), (*bends, *more))
+    return average(p, f, bends) * average(p, g, more)
+
+
+def neuron(row: list[Q], beta: Q) -> Bent:
+    """Return ReLU(row . x + beta), which reads one feature or none."""
+    read = [k for k, w in enumerate(row) if w != 0]
+    need(len(read) <= 1, "a neuron reads more than one feature")
+    k = read[0] if read else 0
+    return k, lambda x: max(row[k] * x + beta, Q(0)), (-beta / row[k],) if read else ()
+
+
+def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
+    """Return the loss of a network, summed over its outputs."""
+    hidden = [neuron(row, at) for row, at in zip(U, beta, strict=True)]
+    one: Bent = (0, lambda _: Q(1), ())
+    total = Q(0)
+    for k, weights in enumerate(V):
+        terms = [(Q(1), (k, TARGETS[target], (Q(0),))), (-c[k], one)]
+        terms += [(-v, h) for v, h in zip(weights, hidden, strict=True)]
+        total += sum((a * b * product(p, f, g) for a, f in terms for b, g in terms), Q(0))
+    return total
+
+
+def variance(p: Q, target: str) -> Q:
+    """Return the variance of a target."""
+    one: Bent = (0, TARGETS[target], (Q(0),))
+    return product(p, one, one) - average(p, *one[1:]) ** 2
+
+
+def proved(path: Any) -> str:
+    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    with open(path, "rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    try:
+        found = json.loads(content.decode("ascii"))
+        del found["sha256"]
+        found["sha256"] = hashlib.sha256(json.dumps(found, sort_keys=True, indent=1).encode()).hexdigest()
+        need(content == (json.dumps(found, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
+        said, proof = found["statement"], found["proof"]
+        need((found["format"], said["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(found), len(said), len(proof)) == (5, 8, 4), "it has other parts")
+        n, m, target, bias = (said[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
+        need(type(n) is int and type(m) is int and 1 <= m < n <= MOST_FEATURES, "its sizes are not allowed")
+        need(target in TARGETS and type(bias) is bool, "its target or output bias is not known")
+        p, lower, upper = (fractions(said[name], name) for name in ("p", "lower", "upper"))
+        U, V = fractions(proof["U"], "U", m, n), fractions(proof["V"], "V", n, m)
+        beta, c = fractions(proof["beta"], "beta", m), fractions(proof["c"], "c", n)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise Rejected(f"it is no whole certificate of networks (check.py has others): {error}") from None
+    need(0 < p <= 1, "p is not in (0, 1]")
+    need(bias or not any(c), "its network has an output bias")
+    floor, value = (n - m) * variance(p, target), loss(U, beta, V, c, p, target)
+    need(lower <= floor, f"the least loss that is proved is {float(floor):.9g}, not {float(lower):.9g}")
+    need(value <= upper, f"the loss of its network is {float(value):.9g}, not {float(upper):.9g}")
+    what = "with" if bias else "without"
+    where = f"of {n} {target} targets, {m} hidden neurons, p = {p}, {what} an output bias"
+    between = f"is {lower}" if lower == upper else f"lies between {float(lower):.9g} and {float(upper):.9g}"
+    return f"{KIND}, {where}, {between}."
+
+
+if __name__ == "__main__":
+    try:
+        print("accepted:", proved(sys.argv[1])) if sys.argv[1:] else sys.exit(__doc__)
+    except (Rejected, OSError) as error:
+        sys.exit(f"rejected: {error}")
