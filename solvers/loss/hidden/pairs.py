@@ -20,11 +20,8 @@ ComplexArray = npt.NDArray[np.complex128]
 
 FIRST = 32  # frequencies of each neuron to begin with
 MOST = 4096
-# The sum is cut off at several shares of the frequencies. If what is left fell with their square, each
-# difference would tell it, times this. It falls faster, but differences may be small by chance.
-_TELLS = 1.0 / (TAPERS[1:] ** -2.0 - 1.0)
 SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
-CHANGES = _TELLS.size
+CHANGES = TAPERS.size - 1
 
 
 class Side(NamedTuple):
@@ -138,10 +135,11 @@ def both_on_twice(
     pair, setting = _Pair(sides, either, both, p, none, ones), one.setting
     aim, count = setting.tol * one.rms * two.rms, FIRST
     safe = SAFE_ATOMS if setting.atoms.size else SAFE
+    tells = _tells(sum(unit.t != 0.0 for unit in (one, two)))
     while True:
         waves = pair.waves(count)
         sums, by_w = pair.sums(waves, count, False)
-        changes = safe * _TELLS[:, None] * (sums[0] - sums[1:])
+        changes = safe * tells[:, None] * (sums[0] - sums[1:])
         change = np.abs(changes).max(axis=0)
         more = int(np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5)))
         if change[0] <= aim or more > MOST or nodes(more) * max(both.size, 1) > setting.most:
@@ -158,6 +156,16 @@ def both_on_twice(
     slope_error = 4.0 * float(change.max()) + beyond * (1.0 + rates)
     slope_error += rounding * (1.0 + float(s[-1] + t[-1])) + 2.0**-40 * (one.rms + two.rms)
     return sums[0], by_w, error, slope_error, changes[:, 0]
+
+
+def _tells(jumps: int) -> FloatArray:
+    """Return what is cut off, in units of its differences to sums that are cut off earlier.
+
+    It falls slowest for parallel neurons, whose characteristic function is 1 along a diagonal. Coefficients
+    fall with k^-2 there, with k^-1 where a neuron jumps, so what is left beyond k falls with k to the power
+    of `jumps` - 3. The diagonal ends where k^(3/2) is as `count`.
+    """
+    return np.asarray(1.0 / (TAPERS[1:] ** (-2.0 / 3.0 * (3 - jumps)) - 1.0))
 
 
 def nodes(count: float) -> float:
