@@ -137,6 +137,8 @@ CALLS |= {
         "unequal.run_blocks": "run_blocks(sizes=[8], seeds=[0, 1], starts=1)",
         "unequal.run_bracket": "run_bracket([1.0], [0.5], [1.0], n_features=20)",
         "unequal.run_codes": "run_codes([1.0], [0.5], [1.0], n_features=20)",
+        "unequal.run_descended": "run_descended([1.0], [1], n_features=4, train_steps=5, batch=16, steps=2)",
+        "unequal.run_width": "run_width([1.0], [1], n_features=4, tied=[0], steps=[5], seeds=[0], batch=16)",
         "door.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
         "door.best": "best(Features(2, 0.3), 1, starts=1)",
         "door.explore": "explore('page.html')",
@@ -677,7 +679,11 @@ def at_first(room: str) -> dict[str, str]:
     called = [
         one for one in cases(room) if one.bound and "derive_" not in one.key and not _made_elsewhere(one)
     ]
-    return {one.key: outcome(one) for one in called}
+    found = {}
+    for one in called:
+        _end_at_last()
+        found[one.key] = outcome(one)
+    return found
 
 
 def _faults(room: str, calls: tuple[int, int], seed: int) -> list[str]:

@@ -348,11 +348,14 @@ def confirm(name: str) -> dict[str, Any]:
     return {**result, "passed": passed}
 
 
+_MODELS = ("p", "ratio", "n_hidden", "seed")  # what tells models of one file apart
+
+
 def compared(old: xr.Dataset, new: xr.Dataset, only: Sequence[str] = ()) -> dict[str, Any]:
     """Compare a run with the same part of a stored one.
 
-    Places are found by the labels of dimensions, models by p, n_hidden and seed; of dimensions without labels
-    the first are taken.
+    Places are found by the labels of dimensions, models by what tells them apart (p, ratio, n_hidden, seed);
+    of other dimensions without labels the first are taken.
 
     Returns
     -------
@@ -371,8 +374,9 @@ def compared(old: xr.Dataset, new: xr.Dataset, only: Sequence[str] = ()) -> dict
     for dim in map(str, new.dims):
         places: list[Any]
         labels: list[Any]
-        if dim == "model" and "n_hidden" in new:
-            keys = [[ds[key].values.tolist() for key in ("p", "n_hidden", "seed")] for ds in (old, new)]
+        told = [key for key in _MODELS if dim == "model" and key in old and key in new]
+        if told:
+            keys = [[ds[key].values.tolist() for key in told] for ds in (old, new)]
             places, labels = list(zip(*keys[0], strict=True)), list(zip(*keys[1], strict=True))
         elif dim in new.indexes and dim in old.indexes:
             places, labels = old[dim].values.tolist(), new[dim].values.tolist()

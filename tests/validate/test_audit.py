@@ -5,6 +5,7 @@ import pickle
 import re
 import struct
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from superposition.solvers.loss import exact_gradient, exact_loss
-from superposition.solvers.minimise import minimise
+from superposition.solvers.minimise import descend, descend_within, minimise
 from superposition.theory import unequal
 from superposition.theory.features import Features, synchronous
 from superposition.validate import audit
@@ -673,3 +674,38 @@ def test_progress_is_told_on_a_terminal_alone(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(words) == 0
     assert "s, 3 of 3] instance 2" in capsys.readouterr().err
+
+
+def test_seconds_end_search_and_descent_and_the_answer_says_so():
+    law = Features(20, 0.05, importance=0.9 ** np.arange(20))
+    W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
+    given = audit.Weights(W, W.T, np.zeros(20))
+    audit.audit(given, law, seconds=0.01)  # compiles
+    begin = time.perf_counter()
+    (found,) = audit.audit([given, given], law, seconds=1.0, instances=[1]).models
+    assert time.perf_counter() - begin < 5.0  # 30 s without a budget on the machine this was written on
+    assert found.stopped
+    assert found.searched < found.planned
+    assert found.verdict == "unfinished"
+    assert found.end_loss < found.loss
+    assert found.left_out.startswith(f"The budget ended the search after {found.searched} of {found.planned}")
+    assert "descent" in found.left_out
+    assert found.sentence.endswith(found.left_out)
+    pair = audit.Weights(np.array([[1.0], [-1.0]]), np.array([[1.0, -1.0]]), np.zeros(2))
+    (whole,) = audit.audit(pair, 0.1, seconds=60.0).models
+    assert not whole.stopped
+    assert whole.searched == whole.planned
+    assert whole.left_out == ""
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_descent_within_enough_seconds_is_the_usual_one(tied):
+    rng = np.random.default_rng(1)
+    W, law, b = rng.normal(size=(4, 2)), Features(4, 0.2), np.zeros(4)
+    into = W.T if tied else rng.normal(size=(2, 4))
+    timed = descend_within(W, into, b, law, seconds=np.inf, tied=tied)
+    usual = descend(W, into, b, law, tied=tied)
+    assert timed.loss == usual.loss
+    assert np.array_equal(timed.W_out, usual.W_out)
+    early = descend_within(W, into, b, law, seconds=0.0, tied=tied)
+    assert usual.loss <= early.loss <= exact_loss(W @ into, b, law).loss

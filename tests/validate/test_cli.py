@@ -561,3 +561,14 @@ def test_sparsity_stands_for_p_in_every_command(capsys):
     assert "`p` must be given, or `sparsity` instead; got neither" in capsys.readouterr().err
     assert cli.main([*rug, "--p", "0.1", "--sparsity", "0.9"]) == 2
     assert "`p` must be given, or `sparsity` instead; got both" in capsys.readouterr().err
+
+
+def test_sources_of_claims_may_be_begun(capsys):
+    assert cli.main(["claims", "--source", "lecomte", "--wrong"]) == 0
+    assert "of lecomte2024 are wrong as printed" in capsys.readouterr().out
+    try:
+        code = cli.main(["claims", "--source", "l"])  # of Lecomte or of Liu
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert "'lecomte2024'" in capsys.readouterr().err

@@ -466,3 +466,11 @@ def test_commands_refuse_by_name(words, said, capsys, tmp_path, monkeypatch):
 def test_rows_that_are_asked_for_one_by_one_are_all_there(capsys):
     assert cli.main(["claims", "--id", "C8", "--id", "C9", "L1", "--json"]) == 0
     assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {"C8", "C9", "L1"}
+
+
+def test_a_loss_with_a_large_error_is_not_called_exact():
+    from superposition.validate.door.answer import certainty_with
+
+    assert certainty_with(10.8, 4.0, 12.0).startswith("computed, to within 37 % only")
+    assert certainty_with(1.0, 0.01, 12.0).startswith("exact")
+    assert certainty_with(0.0, 1e-12, 12.0).startswith("exact")  # rounding of an error of 0

@@ -301,6 +301,9 @@ def test_parts_are_compared_where_their_labels_are():
     assert index.compared(old, new.assign(name=("case", ["a", "c"])))["variable"] == "name"
     assert index.compared(old, new.assign(seed=("model", [7, 0])))["difference"] == np.inf
     assert index.compared(old, new.drop_vars("loss"))["not_made"] == ["loss"]
+    # Exact descents have no n_hidden: places in the plane tell them apart.
+    plane = old.drop_vars("n_hidden").assign(p=("model", [0.1, 0.4, 0.4]), ratio=("model", [0.5, 0.25, 0.5]))
+    assert index.compared(plane, plane.isel(model=[2]))["difference"] == 0
 
 
 def test_the_command_checks_stores_and_confirms(toy, copy, capsys):

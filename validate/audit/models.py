@@ -10,7 +10,7 @@ import numpy as np
 
 from ...solvers.codes import envelope
 from ...solvers.loss import exact_loss
-from ...solvers.minimise import Minimum, descend, lower_bound, minimise
+from ...solvers.minimise import Minimum, descend_within, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
 from ...solvers.relu import named_groups
 from ...theory import arguments
@@ -36,6 +36,8 @@ _GRADIENT, _DESCENT, _STRUCTURE, _SEARCH = 64, 128, 40, 64
 HITS = 5
 # Above so many features a search moves features, and begins at the models themselves, so many of them.
 _FEW, _GIVEN = 9, 4
+# Share of the seconds after which a search ends, so that descents from the models have the rest.
+_SHARE = 0.5
 # Random starts by default, and of tied models of few features.
 _STARTS, _CHEAP = 20, 60
 _LARGEST = 2**14
@@ -64,6 +66,9 @@ class _Known:
     searched: int = 0
     hits: int = 0
     seconds: float = 0.0
+    planned: int = 0
+    until: float = np.inf
+    """When the seconds for this size and law are over, by `perf_counter`."""
     instance: int | None = None
     """From whose weights descent ended at `best`."""
 
@@ -108,7 +113,9 @@ def _known(
 ) -> _Known:
     """Return what is known of models of the size of the given ones, after a search if there is a budget."""
     n, m = given[0].W_out.shape
-    tied, known = given[0].tied, _limits(n, m, law, given[0].tied)
+    begin, tied = perf_counter(), given[0].tied
+    known = _limits(n, m, law, tied)
+    known.until = begin + seconds if seconds > 0.0 else np.inf
     order = np.argsort(-law.importance * law.variance, kind="stable")
     eye = np.zeros((n, m))
     eye[order[:m], np.arange(min(n, m))] = 1.0
@@ -128,11 +135,13 @@ def _known(
         def tell(done: int, count: int, least: float) -> None:
             progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}")
 
-        begin = perf_counter()
+        begun = perf_counter()
+        left = max(begin + _SHARE * seconds - begun, 0.1 * seconds)
         first = [(one.W_out, one.W_in, one.b) for one in given[:_GIVEN]] if n > _FEW else []
         settings: Any = {"tied": tied, "starts": starts, "rng": rng, "first": first}
-        found = minimise(n, m, law, **settings, seconds=seconds, progress=tell)
-        known.seconds = perf_counter() - begin
+        found = minimise(n, m, law, **settings, seconds=left, progress=tell)
+        known.seconds = perf_counter() - begun
+        known.planned = known.searched + found.planned - len(first)
         made = found.starts - len(first)
         name = f"a search of {made} starts, of which {found.hits} ended there"
         known.add(found.loss, name, Weights(found.W_out, found.W_in, found.b), made, found.hits)
@@ -185,34 +194,45 @@ def best_bias(M: FloatArray, law: Features) -> FloatArray:
     return np.asarray((low + high) / 2.0)
 
 
-def _end(one: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator) -> Minimum:
-    """Return where descent ends; from weights that it does not leave also after small kicks.
+def _end(
+    one: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, until: float
+) -> Minimum:
+    """Return where descent ends, or is at the time `until`; from a place that it does not leave also kicked.
 
     At a saddle the gradient vanishes, and at a kink, as of a bias of 0, no Hessian tells.
     """
+
+    def ended(W_out: FloatArray, W_in: FloatArray) -> Minimum:
+        left = max(until - perf_counter(), 0.0)
+        return descend_within(W_out, W_in, one.b, law, seconds=left, tied=one.tied, steps=steps)
+
     W_in = one.W_out.T if one.tied else one.W_in
-    end = descend(one.W_out, W_in, one.b, law, tied=one.tied, steps=steps)
+    end = ended(one.W_out, W_in)
     size = KICK * np.sqrt(np.mean(one.W_out**2))
     for _ in range(KICKS if end.loss >= loss * (1.0 - SAME) else 0):
+        if perf_counter() > until:
+            break
         out = one.W_out + size * rng.normal(size=one.W_out.shape)
-        into = out.T if one.tied else W_in + size * rng.normal(size=W_in.shape)
-        other = descend(out, into, one.b, law, tied=one.tied, steps=steps)
+        other = ended(out, out.T if one.tied else W_in + size * rng.normal(size=W_in.shape))
         end = other if other.loss < end.loss else end
     return end
 
 
-def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rng: Any) -> Audited:
+def _measured(
+    k: int, one: Weights, law: Features, known: _Known, steps: int, rng: Any, until: float
+) -> Audited:
     """Return a model with what it is by itself; what is best known, and the verdict, need all models."""
     n, m = one.W_out.shape
     aim, here = Objective(n, m, law, one.tied), exact_loss(one.W_out @ one.W_in, one.b, law)
     slope = end = np.nan
+    stopped = False
     asked = steps > 0 and n <= _DESCENT
     if asked or n <= _GRADIENT:
         slope = float(np.linalg.norm(aim.slope(aim.join(one.W_out, one.W_in, one.b))))
     known.add(here.loss, "instance", one, k=k)
     if asked:
-        found = _end(one, law, steps, here.loss, rng)
-        end = found.loss
+        found = _end(one, law, steps, here.loss, rng, until)
+        end, stopped = found.loss, perf_counter() > until
         known.add(end, "descent", Weights(found.W_out, found.W_in, found.b), k=k)
     answer = np.maximum(np.sum(one.W_out * one.W_in.T, axis=1) * law.scale + one.b, 0.0)
     answer -= np.maximum(one.b, 0.0)
@@ -235,6 +255,7 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
         best_W_in=one.W_in,
         best_b=one.b,
         searched=known.searched,
+        planned=max(known.planned, known.searched),
         hits=0,
         seconds=known.seconds,
         lower_bound=known.lower,
@@ -246,6 +267,7 @@ def _measured(k: int, one: Weights, law: Features, known: _Known, steps: int, rn
         structure=named_groups(one.W_in.T) if n <= _STRUCTURE else "",
         gradient_norm=slope,
         end_loss=end,
+        stopped=stopped,
         verdict="not tried",
         law=law,
     )
@@ -264,6 +286,8 @@ def _judged(one: Audited, known: _Known) -> Audited:
             verdict = "saddle" if one.gradient_norm < STILL else "unfinished"
         elif one.loss <= one.lower_bound + rounding + SAME * one.zero_loss * (one.n_hidden >= one.n_features):
             verdict = "proved best"
+        elif one.stopped:
+            verdict = "not tried"
         elif one.loss > known.best * (1.0 + SAME) + rounding:
             verdict = "above the best known"
         elif not known.searched:
@@ -370,9 +394,12 @@ def audit(
     rng : Generator, int or None, optional
         For the search.
     seconds : float, optional
-        Budget of each search, of which there is one for each size and law. No search with 0. A search that
-        needs less, as most of up to 12 features, is the same for the same seed; one that is stopped depends
-        on the speed of the machine. The result says how many starts it made.
+        Budget for each size and law: half of it for the search, what is left then for the descents from the
+        models, an equal share for each. Both end early where they need less, as most of up to 12 features do;
+        the result is then the same for the same seed. One that is stopped depends on the speed of the
+        machine, and ``left_out`` says what was stopped. Outside of the budget are the exact losses, a bias
+        that the file leaves out, and what is compiled at the first call. With 0 there is no search, and
+        descents take what they need.
     reached : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional
@@ -437,9 +464,11 @@ def audit(
     measured = {}
     for (_, _, own, _), group in groups.items():
         known = _known([one for _, one in group], own, starts, seconds, generator, progress)
-        for k, one in group:
+        for done, (k, one) in enumerate(group):
             if steps:
                 progress(f"descent from the weights of model {k}")
-            measured[k] = _measured(k, one, own, known, steps, generator), known
+            now = perf_counter()
+            until = now + max(known.until - now, 0.0) / (len(group) - done)
+            measured[k] = _measured(k, one, own, known, steps, generator, until), known
             reached(k)
     return Audit(layout=name, models=tuple(_judged(*pair) for pair in (measured[k] for k in models)))

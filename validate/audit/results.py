@@ -64,6 +64,8 @@ class Audited:
     """Its bias. Shape (n_features,)."""
     searched: int
     """Starts of searches at this size, with those of the atlas if it has this problem; 0 without a search."""
+    planned: int
+    """How many starts there were to be; more than `searched` if the seconds ended the search."""
     hits: int
     """How many of them ended at the best known loss."""
     seconds: float
@@ -86,6 +88,8 @@ class Audited:
     """Length of the gradient by weights and biases over `zero_loss`; nan above 64 features, if not tried."""
     end_loss: float
     """Where descent on the exact loss from these weights ends; nan where it was not tried."""
+    stopped: bool
+    """Whether the seconds ended the descent, which might go on."""
     verdict: str
     """One of `VERDICTS`."""
     law: Features
@@ -98,6 +102,16 @@ class Audited:
         return f"{_percent(above)}{' of the zero model' if none else ''} above" if above > SAME else ""
 
     @property
+    def left_out(self) -> str:
+        """What the budget of seconds left out, in a sentence; empty if nothing."""
+        parts = []
+        if self.searched < self.planned:
+            parts.append(f"the search after {self.searched} of {self.planned} starts")
+        if self.stopped:
+            parts.append("the descent from these weights before it came to rest")
+        return f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
+
+    @property
     def sentence(self) -> str:
         """What was found, what it rests on, and what to do."""
         best = f"{self.best_known:.6g} ({self.best_name})"
@@ -106,7 +120,13 @@ class Audited:
         left = self._above(self.end_loss)
         fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
         end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"
-        end += f", which is still {left} the best known of this size, {best}." if left else "."
+        end += (
+            ", where its seconds were over."
+            if self.stopped
+            else f", which is still {left} the best known of this size, {best}."
+            if left
+            else "."
+        )
         search = f"{self.searched} starts at this size"
         known = {
             "proved best": "The best model there can be: it attains a proved lower bound.",
@@ -124,7 +144,8 @@ class Audited:
         }
         limit = f" For comparison: {self.limit_name}, {self.limit:.4g}." if self.limit_name else ""
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
-        return known[self.verdict] + limit + assumed
+        left_out = f" {self.left_out}" if self.left_out else ""
+        return known[self.verdict] + limit + assumed + left_out
 
 
 @result

@@ -39,7 +39,7 @@ def add(add_command: Add) -> None:
         "--seconds",
         type=float,
         default=20.0,
-        help="time budget of each search, in seconds (default: 20; 0: no search)",
+        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: no search)",
     )
     option("--html", metavar="FILE", help="write a page with pictures here")
     option(

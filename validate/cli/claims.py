@@ -28,8 +28,8 @@ def add(add_command: Add) -> None:
         _claims,
     ).add_argument
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
-    source = "only claims of this source, such as cowsik2024"
-    option("--source", metavar="SOURCE", choices=Listed(_sources), help=source)
+    source = "only claims of this source, such as cowsik2024, or how its name begins"
+    option("--source", metavar="SOURCE", type=_named, choices=Listed(_sources), help=source)
     option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
     verdict = (
         "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
@@ -52,6 +52,12 @@ def _sources() -> Iterable[str]:
     from .. import judged
 
     return dict.fromkeys(row["source"] for row in judged.recall(current=False).values())
+
+
+def _named(word: str) -> str:
+    """Return the source whose name alone begins so, else the word, which is refused with all names."""
+    begun = [one for one in _sources() if one.startswith(word)]
+    return begun[0] if len(begun) == 1 else word
 
 
 def _claims(options: argparse.Namespace) -> bool:

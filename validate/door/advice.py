@@ -54,7 +54,9 @@ def audit(
     law : Features, float, or a sequence of these
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
-        Budget of the search for a better model, by default 20 for each size and law; 0: no search.
+        Budget for each size and law, by default 20: half for the search for a better model, the rest for
+        descent from the model itself. ``left_out`` says what this ended early; 0: no search. The exact loss,
+        and what the first call compiles, come on top.
     starts, steps, rng, layout, keys
         As in `superposition.validate.audit.audit`.
     progress : callable, optional
@@ -93,11 +95,14 @@ def audit(
             f"proved floor {seen.lower_bound:.6g}",
             f"{name}{seen.verdict}. {advice(seen)}",
         ]
+        if seen.left_out:
+            lines.append(f"{name}{seen.left_out}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure)}")
     values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
     values |= {
-        "models": found.models, "advice": advice(first), "sentence": first.sentence, "model": models[0],
+        "models": found.models, "advice": advice(first), "left_out": first.left_out,
+        "sentence": first.sentence, "model": models[0],
         "taken_for": said, "write_page": found.write_page,
     }  # fmt: skip
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
@@ -163,6 +168,10 @@ def advice(one: Audited) -> str:
     if one.verdict in ("unfinished", "saddle"):
         fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
         left = 0.0 if none else one.end_loss / one.best_known - 1.0
+        if one.stopped:
+            return (
+                f"Train on: descent from here goes down by {_percent(fall)} and more; its seconds were over."
+            )
         end = (
             f", still {_percent(left)} above the best known: then try other starts."
             if left > 1e-6

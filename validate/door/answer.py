@@ -8,7 +8,7 @@ from typing import Any
 
 import xarray as xr
 
-__all__ = ["CERTAINTIES", "Answer", "counted"]
+__all__ = ["CERTAINTIES", "Answer", "certainty_with", "counted"]
 
 # What `Answer.certainty` may begin with, from the strongest to the weakest.
 CERTAINTIES = (
@@ -20,6 +20,25 @@ CERTAINTIES = (
 def counted(count: int, thing: str) -> str:
     """Return so many of a thing, in words: 1 neuron, 2 neurons."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+# Share of a value above which its error leaves nothing of "exact".
+_COARSE = 0.1
+
+
+def certainty_with(value: float, error: float, zero: float) -> str:
+    """Return how sure a loss with an error is; `zero`, the loss of answering nothing, is what small means.
+
+    >>> certainty_with(10.8, 4.0, 12.0)
+    'computed, to within 37 % only: the error that is stated is a large share of the value'
+    """
+    share = error / value if value > 0.0 else 0.0
+    if share > _COARSE and error > 1e-6 * zero:
+        return (
+            f"computed, to within {100.0 * share:.2g} % only: the error that is stated is a large share of "
+            "the value"
+        )
+    return "exact, to the error that is stated"
 
 
 # Columns of a terminal that everybody has.

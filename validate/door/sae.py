@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from ...solvers.sae import measure
 from ...theory.models import Model
-from .answer import Answer
+from .answer import Answer, certainty_with
 from .autoencoders import autoencoder_of
 from .entry import entry
 
@@ -61,12 +61,22 @@ def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answe
     best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
     mse = found.mse if found.mse > found.mse_error else 0.0
     worst = int(best.argmin())
+    spread = mse / (1.0 - found.explained_variance) if found.explained_variance < 1.0 else 0.0
+    sure = certainty_with(mse, found.mse_error, spread)
+    todo = (
+        ()
+        if sure.startswith("exact")
+        else (
+            "The error is large next to the value: compare with a mean over law.sample(…), or lower `tol`.",
+        )
+    )
     lines = (
         f"mean squared error     {mse:.6g}, off by about {found.mse_error:.1g}",
         f"explained variance     {100 * found.explained_variance:.4g} %",
         f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}",
         f"features on            {found.p.sum():.4g} of {n}",
         f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})",
+        *todo,
     )
     data = xr.Dataset(
         {
@@ -82,7 +92,7 @@ def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answe
             "mse": found.mse,
         }
     )
-    return Answer(lines, "exact, to the error that is stated", _SOURCES, found, data, draw_f1)
+    return Answer(lines, sure, _SOURCES, found, data, draw_f1)
 
 
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
