@@ -247,6 +247,8 @@ OPTIONS = {
     "claims.recall": ("id",),
     "claims.run": ("id",),
     "claims.select": ("id",),
+    "door.autoencoder_of": ("model",),  # what `sp.audit` and others call it
+    "door.model_of": ("model",),
     "experiments.checked": ("obj",),
     "experiments.run": ("experiment", "p", "ratio"),
     "files.claim": ("out",),
