@@ -167,7 +167,7 @@ def _taper(count: int) -> FloatArray:
     They blur an activation over a period/count, to all orders: its mean changes by what is not smooth there.
     """
     x = (np.arange(1, count + 1) / count - 0.2) / 0.8
-    return np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))]
+    return np.asarray(np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))], np.float64)
 
 
 def _others(n: int, some: IntArray) -> IntArray:
@@ -228,7 +228,7 @@ class Unit:
         """Return e^{i turn s w} of the features heard, (n, 1 + count), by frequency."""
         if self._turned.shape[1] < count + 1:
             s, _ = self.frequencies(count)
-            found = np.exp(1j * turn * np.outer(self.w[self.heard], s))
+            found: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.heard], s))
             if count > KEPT:
                 return found
             self._turned = found
@@ -288,7 +288,7 @@ class Unit:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        return np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others]
+        return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def weight(self, s: FloatArray) -> ComplexArray:
         """Return the activation's coefficients, with the bias, at 0 and odd frequencies."""
@@ -299,7 +299,7 @@ class Unit:
 
     def step(self, s: FloatArray) -> ComplexArray:
         """Return those of 1(z > t)."""
-        return self._coefficients(s, 0.5, 1.0 / (1j * self.reach[1] * s[1:]))
+        return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
 
     def rounding(self, weight: ComplexArray) -> float:
         """Return what rounding adds to a sum with such weights."""

@@ -80,7 +80,9 @@ class _Pair(NamedTuple):
             parts, turned = [_both_sides(part, which) for part in parts], _both_sides(turned, which)
             parts[0][: parts[0].size // 2] *= -1.0
         of_common = np.ascontiguousarray(side.w[self.both])
-        return Axis(*map(np.ascontiguousarray, parts), side.none, np.ascontiguousarray(turned), of_common)
+        packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
+        packed += [side.none, np.ascontiguousarray(turned), of_common]
+        return Axis(*packed)
 
     def sums(self, waves: Waves, count: int, slopes: bool) -> tuple[FloatArray, FloatArray]:
         """Return the sums for each taper, or with `slopes` the derivatives by the weights instead."""
@@ -97,7 +99,21 @@ class _Pair(NamedTuple):
             along = [np.zeros((4, one.x.size), np.complex128) for one in axes]
             part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.both.size))
             p = np.ascontiguousarray(self.p[self.both])
-            add_block(waves, *axes, p, self.none, self.ones, float(count), slopes, part, by, *along)
+            (rows, columns), (by_rows, by_columns) = axes, along
+            add_block(
+                waves,
+                rows,
+                columns,
+                p,
+                self.none,
+                self.ones,
+                float(count),
+                slopes,
+                part,
+                by,
+                by_rows,
+                by_columns,
+            )
             sums += part[:, [0, 1, 2, 3, 4] if order[0] == 0 else [0, 2, 1, 4, 3]]
             by_w[:, self.both] += by[list(order)]
             if slopes:

@@ -56,7 +56,7 @@ class Waves(NamedTuple):
         if self.sides < 0:
             _from_table(self.per_cell, self.table, flat, out)
         else:
-            all_transforms(values.parts.transform, 1j * flat, out)
+            all_transforms(values.parts.transform, np.asarray(1j * flat, np.complex128), out)
         return out.reshape((3, *y.shape))
 
 
@@ -77,7 +77,7 @@ def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
     out = np.empty((3, y.size), np.complex128)
-    all_transforms(values.parts.transform, 1j * y, out)
+    all_transforms(values.parts.transform, np.asarray(1j * y, np.complex128), out)
     at = out.reshape(3, cells, DEGREE + 1).transpose(1, 0, 2)
     parts = np.stack([at.real, at.imag], axis=2).reshape(cells, 6, DEGREE + 1)
     return Waves(
@@ -88,7 +88,7 @@ def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
 @shared
 def _polynomial(table: FloatArray, cell: int, part: int, x: float) -> float:
     row = table[cell, part]
-    value = row[DEGREE]
+    value: float = row[DEGREE]
     for j in range(DEGREE - 1, -1, -1):
         value = value * x + row[j]
     return value
@@ -222,7 +222,7 @@ def _taper(x: float) -> float:
 @shared
 def _size(k: float, l: float) -> float:
     """Return how far out a pair of frequencies is: coefficients fall with k^2 l^2, so one may be less far."""
-    return max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW)
+    return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
 
 
 @shared
