@@ -247,6 +247,8 @@ OPTIONS = {
     "claims.recall": ("id",),
     "claims.run": ("id",),
     "claims.select": ("id",),
+    "door.autoencoder_of": ("model",),  # what `sp.audit` and others call it
+    "door.model_of": ("model",),
     "experiments.checked": ("obj",),
     "experiments.run": ("experiment", "p", "ratio"),
     "files.claim": ("out",),
@@ -444,7 +446,7 @@ PATHS: dict[str, Any] = {
     "a device": "/dev/full",
 }
 # Names as good as others.
-NAMES = {"text", "a number as text", "another word", "letters"}
+NAMES = {"text", "a number as text", "another word", "letters", "in no folder"}
 SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
     "no word": "",

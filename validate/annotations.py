@@ -176,7 +176,9 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
             bound.arguments[name] = fitted
         try:
             return function(*bound.args, **bound.kwargs)
-        except MemoryError as error:
+        except (MemoryError, RuntimeError) as error:
+            if not (isinstance(error, MemoryError) or "allocate memory" in str(error)):  # PyTorch's own
+                raise
             sizes = [name for name, value in bound.arguments.items() if isinstance(value, int | list | tuple)]
             which = ", ".join(f"`{name}`" for name in sizes or bound.arguments)
             raise ValueError(f"{which} must be smaller: memory is short ({error}).") from error

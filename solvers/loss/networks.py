@@ -52,11 +52,11 @@ class Networks(Evaluator):
             found = network.network_loss(
                 model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
             )
-        losses, errors, slopes, slope_error, method = found
+        losses, errors, error, slopes, slope_error, method = found
         if slopes is not None and model.tied:
             slopes["W_in"] = frozen(slopes["W_in"] + slopes.pop("W_out").T)
         losses = np.maximum(losses, 0.0)
-        mean, error = float(np.mean(importance * losses)), float(np.mean(importance * errors))
+        mean = float(np.mean(importance * losses))
         slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None
         return Loss(mean, error, frozen(losses), frozen(errors), slopes, slope_errors, method)
 
@@ -78,9 +78,9 @@ def evaluator(
     tol : float, optional
         Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
     budget : float, optional
-        Terms of sums, of some 10 ns each, that an evaluation may take. A method that needs more is refused
+        Terms of sums, of some 5 ns each, that an evaluation may take. A method that needs more is refused
         before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
-        output.
+        output, and 8.4e6 a pair of hidden neurons if that is more.
     method : str, optional
         A method of `solvers.loss.methods` by its name; by default the first that covers an output.
     workers : int or None, optional

@@ -94,7 +94,7 @@ class Objective:
         checked(sae, self.law, self.phi)
         whole, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape
-        losses, _, slopes, _, _ = network_loss(
+        losses, _, _, slopes, _, _ = network_loss(
             whole, self._law, self.phi, "identity", ones, True, tol, None, 1
         )
         assert slopes is not None

@@ -16,6 +16,7 @@ from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
 from .. import networks
+from ..annotations import as_annotated
 from ..layouts import named
 from .read import answers, state_of
 
@@ -121,6 +122,7 @@ def naive_loss(
     return float(np.sum(shares[order[kept:]])), int(kept)
 
 
+@as_annotated
 def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6) -> NetworkAudit:
     """Return what a network is worth beside the naive solution.
 

@@ -216,8 +216,8 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
             **_SHARES,
         },
         "Exact losses in units of the macroscopic rug's. Without a slope, and without negative curvature "
-        "beyond its error, a model is at a local minimum. One that still has a slope was stopped on its way, "
-        "and where it stands depends on rounding: another processor found other codes at p = .4, ratio .25.",
+        "beyond its error, a model is at a local minimum. One that still has a slope was stopped on its way: "
+        "its losses and codes are the same on another processor, its curvatures are not.",
     )
     headline = (
         f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "

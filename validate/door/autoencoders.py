@@ -69,6 +69,9 @@ def _read(x: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
         return state_of(path), _settings(cfg)
     if isinstance(x, Mapping):
         return x, _settings(x.get("cfg", {}))
+    if not callable(getattr(x, "state_dict", None)):
+        rule = "a mapping of arrays, a module or a file"
+        raise ValueError(f"`model` must be {rule}; got {arguments.shown(x)}.")
     return x.state_dict(), _settings(getattr(x, "cfg", {}))
 
 

@@ -7,6 +7,8 @@ from typing import ParamSpec, TypeVar
 
 from ...solvers.progress import shown
 from ...theory.arguments import keywords
+from ..annotations import as_annotated
+from ..annotations import called as a_function
 
 __all__ = ["entry"]
 
@@ -15,16 +17,17 @@ R = TypeVar("R")
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function: a wrong keyword is answered with the right one, a terminal shows progress.
+    """Decorate a public function: arguments are checked by annotations, wrong keywords named, progress shown.
 
     A caller who gives `progress` is told there and sees no line.
     """
-    checked = keywords(function)
+    checked = keywords(as_annotated(function))
     own = "progress" in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         if own and kwargs.get("progress") is not None:
+            a_function("progress", kwargs["progress"])
             return checked(*args, **kwargs)
         with shown(function.__name__):
             return checked(*args, **kwargs)

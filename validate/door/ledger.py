@@ -1,6 +1,6 @@
 """What the ledger says of statements in print."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import xarray as xr
 
@@ -15,7 +15,9 @@ _WRONG = ("wrong as printed, corrected", "fails")
 
 
 @entry
-def claims(source: str | None = None, wrong: bool = False, *, id: Any = None) -> Answer:
+def claims(
+    source: str | None = None, wrong: bool = False, *, id: str | Sequence[str] | None = None
+) -> Answer:
     """List statements of the source papers with the verdict on each, from stored evidence.
 
     >>> found = claims("lecomte2024", wrong=True)

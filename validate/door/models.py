@@ -9,6 +9,7 @@ import numpy as np
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
+from ..annotations import as_annotated
 from .autoencoders import autoencoder_of, looks_like_autoencoder
 
 __all__ = ["model_of", "read_models", "toy_model"]
@@ -127,6 +128,7 @@ def read_models(
     return f"{name}{known}: {models[0]}{f', {len(models)} instances' if len(models) > 1 else ''}", models
 
 
+@as_annotated
 def model_of(x: Any, *, instance: int | None = None, law: Any = None, layout: str | None = None,
              keys: Mapping[str, str] | None = None) -> Model:  # fmt: skip
     """Return a model of whatever holds one.

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...solvers.relu import PHASES, phase_diagram
 from .. import atlas, files
+from ..annotations import as_annotated
 from ..stored import read_reference
 
 __all__ = ["explore"]
@@ -19,6 +20,7 @@ _CELLS, _STEP = 24, 4
 _FEATURES = 6
 
 
+@as_annotated
 def explore(path: str | Path) -> Path:
     """Write a page on which models can be dragged, trained and compared, with the exact loss.
 

@@ -22,7 +22,7 @@ LABELS = {"tied": "tied", "pair": "untied"}
 
 def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
     """Check eigenvalues, two or more and from the largest on."""
-    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 0, brackets="()")
+    values = arguments.real("eigenvalues", arguments.vector("eigenvalues", eigenvalues), 1e-100, 1e100)
     steps = np.diff(values)
     if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):
         order = "fall" if strictly else "not rise"

@@ -61,7 +61,7 @@ def run_saddles(
     values = falling(eigenvalues, strictly=False)
     n, sigma = values.size, np.diag(values)
     d, runs, seed = arguments.integers(n_hidden=(n_hidden, 1, n - 1), runs=(runs, 1), seed=(seed, 0))
-    rate = arguments.number("step", step, 0, 0.2, brackets="(]") / values[0]
+    rate = arguments.number("step", step, 1e-9, 0.2) / values[0]
     rng = np.random.default_rng([seed, n, d])
 
     sets = weights.saddles(sigma, d)
@@ -153,7 +153,7 @@ def run_subspaces(
     rng = np.random.default_rng([seed, n, d, samples])
     sigma = SparseUniform(p).second_moment_matrix(n)
     known = spectrum(sigma)
-    rate = arguments.number("step", step, 0, 0.2, brackets="(]") / known.eigenvalues[0]
+    rate = arguments.number("step", step, 1e-9, 0.2) / known.eigenvalues[0]
     equal = known.eigenvalues[-1]
     drawn = (rng.random((samples, n)) < p) * rng.random((samples, n))
     first = initial * rng.normal(size=(runs, n, d))

@@ -61,7 +61,7 @@ def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     >>> stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
     array([False, False,  True])
     """
-    if np.ndim(W) < 2:
+    if np.ndim(W) < 2 or not np.size(W):
         raise ValueError(f"`W` must be matrices of encodings; got {arguments.shown(W)}.")
     sparse = shape(W) >= LEVEL
     return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))

@@ -58,6 +58,8 @@ def run_thomson(
     >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["biased_kept"][0])
     ('pentagon', 'pentagon', 5)
     """
+    if any(np.size(one) != 2 for one in sizes):
+        raise ValueError(f"`sizes` must be pairs of n_features and n_hidden; got {arguments.shown(sizes)}.")
     pairs = [(arguments.integer("sizes", n, 2), arguments.integer("sizes", m, 1)) for n, m in sizes]
     rows = []
     for n, m in pairs:

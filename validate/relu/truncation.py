@@ -133,6 +133,8 @@ def run_truncation(
     ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
     rows = [xr.concat([_large(n, on, ratio, seed) for on in counts], "on") for n in sizes]
     large = xr.concat(rows, "n_features").transpose("kind", "n_features", "on")
+    if any(np.size(one) != 2 for one in small):
+        raise ValueError(f"`small` must be pairs of n_features and n_hidden; got {arguments.shown(small)}.")
     with entry_of("small_p"):
         arguments.probability("p", small_p)
     tables = [

@@ -141,6 +141,24 @@ def _breakpoints(
 
 
 @shared
+def _scales(w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
+    """Return at which scale means over the values below each are smooth in its value, between breakpoints.
+
+    That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
+    """
+    k = w.shape[1]
+    scale = np.full(k, np.min(panels[1:] - panels[:-1]))
+    for level in range(1, k):
+        narrow = 1.0
+        for unit in range(2 if bends else 1):
+            for m in range(level):
+                if 0.0 < abs(w[unit, m]) < narrow * abs(w[unit, level]):
+                    narrow = abs(w[unit, m]) / abs(w[unit, level])
+        scale[level] *= narrow
+    return scale
+
+
+@shared
 def _meetings(
     level: int,
     y1: float,
@@ -244,7 +262,7 @@ def pair_on(
     filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
     base[k, 0], base[k, 1] = b[0], b[1]
-    points, whole = np.ones(k, np.int64), table.panels[1] - table.panels[0]
+    points, scale = np.ones(k, np.int64), _scales(w, bends, table.panels)
     level = k - 1
     filled[level] = _breakpoints(
         level, b[0] - t[0], b[1] - t[1], w, bends, ends, corners, counts, table.panels, places[level]
@@ -267,7 +285,7 @@ def pair_on(
         width = places[level, interval[level] + 1] - first
         q = min((3 + level + table.degree * (level + 1)) // 2 + 1, 24)
         if table.degree < 0:
-            share = width / whole
+            share = width / scale[level]
             q = SMOOTH if share > 0.5 else 14 if share > 0.25 else 10 if share > 0.125 else 8
         points[level] = q
         v = first + width * table.nodes[q, node[level]]
@@ -389,10 +407,10 @@ def _free_part(
     """Write the mean over values within their spans, with its derivatives."""
     k = spread.shape[1]
     part[:], by_part[:] = 0.0, 0.0
-    if not spherical or k <= 2:
+    if not spherical or k < 2:
         _on(table, spread.copy(), at, t, bends, ends[:k], corners[:k], counts[:k], part, by_part)
         return
-    turned, axes = _turned(spread)
+    turned, axes = _turned(spread, bends)
     by_two = np.zeros((2, 2))
     _on(table, turned, at, t, bends, ends[:2], corners[:2], counts[:2], part, by_two)
     for m in range(k):
@@ -460,18 +478,35 @@ def by_patterns(
 
 
 @shared
-def _turned(w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of both neurons for two values on orthogonal axes, and these axes."""
-    k = w.shape[1]
-    turned, axes = np.zeros((2, 2)), np.zeros((2, k))
-    turned[0, 0] = math.sqrt(np.sum(w[0] * w[0]))
-    if turned[0, 0] > 0.0:
-        axes[0] = w[0] / turned[0, 0]
-    turned[1, 0] = np.sum(w[1] * axes[0])
-    left = w[1] - turned[1, 0] * axes[0]
-    turned[1, 1] = math.sqrt(np.sum(left * left))
-    if turned[1, 1] > 0.0:
-        axes[1] = left / turned[1, 1]
+def _turned(w: FloatArray, bends: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of both neurons for two values on orthogonal axes, and these axes.
+
+    The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
+    lines: then the mean over its value is smooth in the other one at scale 1, as no neuron's weight there is
+    larger than on the first axis.
+    """
+    turned, axes = np.zeros((2, 2)), np.zeros((2, w.shape[1]))
+    size1, size2 = math.sqrt(np.sum(w[0] * w[0])), math.sqrt(np.sum(w[1] * w[1]))
+    if size1 == 0.0 and size2 == 0.0:
+        return turned, axes
+    one = w[0] / size1 if size1 > 0.0 else w[1] / size2
+    two = w[1] / size2 if size2 > 0.0 else one
+    if np.sum(one * two) < 0.0:
+        two = -two
+    axes[0] = one + two if bends else one
+    axes[0] /= math.sqrt(np.sum(axes[0] * axes[0]))
+    rest = one - two
+    rest -= np.sum(rest * axes[0]) * axes[0]
+    far = math.sqrt(np.sum(rest * rest))
+    if far > 0.0:
+        axes[1] = rest / far
+        axes[1] -= np.sum(axes[1] * axes[0]) * axes[0]
+        axes[1] /= math.sqrt(np.sum(axes[1] * axes[1]))
+    for unit in range(2):
+        for axis in range(2):
+            turned[unit, axis] = np.sum(w[unit] * axes[axis])
+    if not bends and size1 > 0.0:
+        turned[0, 1] = 0.0
     return turned, axes
 
 
@@ -488,9 +523,9 @@ def _on(
     found: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Run `pair_on`, twice where the first feature does not move a neuron that jumps."""
-    pair_on(table, w, b, t, bends, ends, corners, counts, found, by_w)
+    """Run `pair_on`: twice where feature 0 does not move one that jumps."""
     k = w.shape[1]
+    pair_on(table, w, b, t, bends, ends, corners, counts, found, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not bends) or w[unit, 0] != 0.0:
             continue

@@ -7,7 +7,7 @@ import numpy as np
 from ....theory.arguments import FloatArray
 from ....theory.kernels import kernel
 from .boxes import by_patterns
-from .layer import _FALL, MOST, Unit, _all_patterns, _none_and_one
+from .layer import _FALL, MOST, Unit, _all_patterns, _none_and_one, _taper
 from .table import Table
 
 __all__ = ["Firing", "firing", "on_in_patterns"]
@@ -122,8 +122,7 @@ def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray,
     before = last = np.full(1, np.inf)
     while True:
         s, phi = unit.frequencies(size)
-        # The step's transform is 1/s, where an activation's is 1/s^2 + t/s.
-        step = unit.weight(s) / (1.0 / s**2 + unit.t / s) / s * np.where(np.arange(size) == 0, 1.0, 2.0)
+        step = unit.step(s) * _taper(size)
         factors = off[:, None] + p[:, None] * phi[0]
         factors = np.where(factors == 0.0, 1e-200, factors)
         whole = np.prod(factors, axis=0)

@@ -1,6 +1,6 @@
 """Means of hidden neurons, of their products with each other and with targets, and their derivatives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
 from typing import Any, cast
@@ -11,24 +11,21 @@ from scipy.special import erfc
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.law import Values
-from ....theory.features.values.parts import Parts, all_transforms
+from ....theory.features.values.parts import all_transforms
 from ..methods.outputs import IntArray, Law
 from .boxes import by_patterns
-from .planes import Axis, add_block
+from .pairs import CHANGES, FIRST, Side, both_on_twice, nodes
+from .planes import TABLE, add_line, waves_of
 from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
-KAPPA = 32.0  # images of the sum on the right count e^-32
-RARE = 100.0  # those on the left have a weight of e^32, those of two neurons at once of e^64
-GROWTH = 9.0  # terms may outgrow the sum by e^9
-UNIT = 2.0**-53
-FIRST = 16  # frequencies to begin with
+TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may add
 MOST = 4096  # of a neuron by itself
-TWOS = 200  # of up to so many features patterns of two are exact too
-RAREST = 1e-30  # if the pattern without any has at least this probability
+FINER = 1e-2  # of the tolerance, of means of one neuron: they cost little
+PAIR = 2.0**23  # terms for a pair, at least
 KEPT = 512  # transforms of so many frequencies are kept
 SAFE = 4.0  # changes may fall slowly, or be small by chance
 _FALL = 8.0  # changes are not believed to fall faster than that when frequencies double
@@ -95,6 +92,15 @@ class Setting:
             most, patterns,
         )  # fmt: skip
 
+    def with_identity(self) -> "Setting":
+        """Return the same where targets are the features."""
+        values = self.law.values
+        mean, square = float(values.moment(1)), float(values.moment(2))
+        return replace(
+            self, target_spans=self.spans, target_atoms=self.atoms, target="identity", mean=mean,
+            cross=square, square=square, half=None,
+        )  # fmt: skip
+
     @property
     def precision(self) -> float:
         """Error of exact integrals in units of the neurons' sizes; of smooth densities by Gauss points."""
@@ -154,12 +160,14 @@ def _half(values: Values) -> Values:
 
 
 def _taper(count: int) -> FloatArray:
-    """Return weights that fall smoothly from 1 to 0: what is cut off then matters less than at a sharp edge.
+    """Return weights of 0, 1, and of odd frequencies, that fall smoothly from 2 to 0.
+
+    What is cut off then matters less than at a sharp edge.
 
     They blur an activation over a period/count, to all orders: its mean changes by what is not smooth there.
     """
-    x = (np.arange(count) / count - 0.2) / 0.8
-    return np.asarray(0.5 * erfc(4.0 * (2.0 * x - 1.0)))
+    x = (np.arange(1, count + 1) / count - 0.2) / 0.8
+    return np.asarray(np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))], np.float64)
 
 
 def _others(n: int, some: IntArray) -> IntArray:
@@ -174,12 +182,6 @@ def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
     off = 1.0 - p
     before, after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
     return float(before[-1]), p * before[:-1] * after[1:]
-
-
-def _transforms(parts: Parts, z: ComplexArray) -> ComplexArray:
-    out = np.empty((3, z.size), np.complex128)
-    all_transforms(parts.transform, np.ascontiguousarray(z.ravel()), out)
-    return out.reshape((3, *z.shape))
 
 
 def _rms(law: Law, w: FloatArray, b: float) -> float:
@@ -198,17 +200,39 @@ class Unit:
         self.setting, self.w, self.b, self.t = setting, np.ascontiguousarray(w), float(b), float(t)
         self.heard = np.flatnonzero(w) if setting.law.independent else np.arange(w.size)
         self.p = setting.law.p[self.heard]
-        law = setting.law
-        self.rms = _rms(law, w, self.b)
-        self._period: float | None = None
-        self._s, self._phi = np.empty(0, np.complex128), np.empty((3, self.heard.size, 0), np.complex128)
+        self.rms = _rms(setting.law, w, self.b)
+        self._reach: tuple[float, float, float] | None = None
+        self._turned = np.empty((self.heard.size, 0), np.complex128)
+        self.size = np.inf  # in the norm of exponent 8
+        self.chance_beyond = 0.0  # a bound of the probability that z is beyond the reach
+        self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
 
     @property
-    def period(self) -> float:
-        """Length over which the lattice sum repeats itself."""
-        if self._period is None:
-            self._period = self._chosen()
-        return self._period
+    def reach(self) -> tuple[float, float, float]:
+        """What z - t rises to, the half period of the lattice, and what the neuron is off by beyond."""
+        if self._reach is None:
+            (up, over, high, far), (down, under, low, back) = self._within(1.0), self._within(-1.0)
+            self.size, self.chance_beyond = high + low + abs(self.b) + self.t, far + back
+            high, low = max(self.b - self.t + up, 0.0), max(self.t - self.b + down, 0.0)
+            least = max(0.05 * (high + low), 1e-250)
+            high, low = 1.02 * max(high, least), 1.02 * max(low, least)
+            self._reach = high, high + low, over + under
+        return self._reach
+
+    def reach_of(self, other: "Unit") -> None:
+        """Take over what is known of the same neuron."""
+        self._reach, self.size, self.chance_beyond = other.reach, other.size, other.chance_beyond
+        self._s, self._phi = other._s, other._phi
+
+    def turned(self, turn: float, count: int) -> ComplexArray:
+        """Return e^{i turn s w} of the features heard, (n, 1 + count), by frequency."""
+        if self._turned.shape[1] < count + 1:
+            s, _ = self.frequencies(count)
+            found: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.heard], s))
+            if count > KEPT:
+                return found
+            self._turned = found
+        return self._turned[:, : count + 1]
 
     def _log_mean(self, theta: float) -> float:
         """Return log E e^{theta (w x)}."""
@@ -216,54 +240,75 @@ class Unit:
         values = self.setting.law.values
         if np.any(x >= 0.95 * values.pole):
             return np.inf
+        out = np.empty((3, x.size), np.complex128)
         with np.errstate(all="ignore"):
-            phi = _transforms(values.parts, x.astype(np.complex128))[0].real
-            found = float(np.sum(np.log1p(self.p * (phi - 1.0))))
+            all_transforms(values.parts.transform, x.astype(np.complex128), out)
+            found = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
         return found if np.isfinite(found) else np.inf
 
-    def _chosen(self) -> float:
-        law, w = self.setting.law, self.w[self.heard]
-        start = abs(self.b - self.t)  # z 1(z > t) = (z - t)_+ + t 1(z > t): how far z is from the threshold
-        low, high = law.values.support
-        reach = (
-            np.sum(np.maximum(np.maximum(w * low, w * high), 0.0))
-            if np.isfinite([low, high]).all()
-            else np.inf
-        )
-        size = max(float(np.sqrt(np.sum(w**2 * law.square[self.heard]))), start, 1e-300)
-        period = start + reach
-        for theta in 1.3 ** np.arange(-20.0, 40.0) / size:
-            tail = self._log_mean(float(theta))
-            if not np.isfinite(tail):
-                break
-            period = min(period, start + (max(tail, 0.0) + RARE) / theta)
-        if np.isfinite(law.values.pole) and w.size:
-            period = max(period, 2.5 * KAPPA * float(np.max(w, initial=0.0)) / law.values.pole)
-        for _ in range(60):  # two neurons: by Cauchy and Schwarz
-            c = KAPPA / period
-            if 0.5 * self._log_mean(2.0 * c) + c * start <= GROWTH:
-                break
-            period *= 1.2
-        return float(max(period, 1e-250))
+    def _within(self, side: float) -> tuple[float, float, float, float]:
+        r"""Return how far w x reaches to a side, what the neuron is off by beyond, w x, and the chance of it.
 
-    def frequencies(self, count: int) -> tuple[ComplexArray, ComplexArray]:
-        """Return so many frequencies, and the transforms of the features heard at s w, (3, n, count)."""
-        if self._s.size < count:
-            s = np.asarray(KAPPA / self.period + 2j * np.pi / self.period * np.arange(count), complex)
-            phi = _transforms(self.setting.law.values.parts, np.outer(self.w[self.heard], s))
+        The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By
+        Chernoff's bound E (w x - T)_+^q is at most
+        :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next half period the periodic
+        function is off by at most twice that, and by the threshold.
+        """
+        law, w, q = self.setting.law, self.w[self.heard], 8.0 / 7.0
+        low, high = law.values.support
+        best, error, size, chance = np.inf, 0.0, np.inf, 0.0
+        if np.isfinite([low, high]).all():
+            best = size = float(np.sum(np.maximum(np.maximum(side * w * low, side * w * high), 0.0)))
+        aim = TAIL * self.setting.tol * max(self.rms, 1e-250)
+        unit = float(np.sqrt(np.sum(w**2 * law.square[self.heard])))
+        unit = max(unit, float(np.abs(w).max(initial=0.0)) * float(np.sqrt(law.values.moment(2))), 1e-250)
+        last, worse = np.inf, 0
+        for theta in 1.25 ** np.arange(-10.0, 50.0) / unit:
+            tail = self._log_mean(side * float(theta))
+            if not np.isfinite(tail) or worse == 4:
+                break
+            size = min(size, 8.0 / (np.e * theta) * float(np.exp(min(tail / 8.0, 600.0))))
+            off = 2.0 * q / (np.e * theta) + self.t
+            far = (max(tail, 0.0) + q * max(np.log(off / aim), 0.0)) / theta
+            worse, last = 0 if far < last else worse + 1, far
+            if far < best:
+                best, error = float(far), float(min(aim, off))
+                chance = error / off
+        return best, error, size, chance
+
+    def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
+        """Return 0 and so many odd frequencies, and E v^r e^{isv} at s w of features, (3, n, 1 + count)."""
+        if self._s.size < count + 1:
+            s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
+            y, values = np.outer(self.w[self.heard], s), self.setting.law.values
+            phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
             if count > KEPT:  # many neurons would fill the memory
                 return s, phi
             self._s, self._phi = s, phi
-        return self._s[:count], self._phi[:, :, :count]
+        return self._s[: count + 1], self._phi[:, :, : count + 1]
 
-    def weight(self, s: ComplexArray) -> ComplexArray:
-        """Return the activation's transform, with the bias, over the period."""
-        found = np.exp(s * (self.b - self.t)) * (1.0 / s**2 + self.t / s) / self.period
-        return np.asarray(_taper(s.size) * found)
+    def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
+        return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
-    def per_flux(self, s: ComplexArray) -> ComplexArray:
-        """Return what a term of the mean is multiplied with for the flux at the threshold."""
-        return np.asarray(self.t / (1.0 / s**2 + self.t / s))
+    def weight(self, s: FloatArray) -> ComplexArray:
+        """Return the activation's coefficients, with the bias, at 0 and odd frequencies."""
+        rise, half, _ = self.reach
+        w = s[1:]
+        others = -(1.0 - np.exp(-1j * w * rise)) / (half * w * w) + self.t / (1j * half * w)
+        return self._coefficients(s, 0.5 * (rise + self.t), others)
+
+    def step(self, s: FloatArray) -> ComplexArray:
+        """Return those of 1(z > t)."""
+        return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
+
+    def rounding(self, weight: ComplexArray) -> float:
+        """Return what rounding adds to a sum with such weights."""
+        one = TABLE * float(self.p.sum()) if self.setting.law.values.sides < 0 else 0.0
+        return (2.0**-50 + one) * float(np.abs(weight).sum())
+
+    def flux(self, s: FloatArray) -> ComplexArray:
+        """Return those of the threshold times a delta function at it."""
+        return self._coefficients(s, 0.0, np.full(s.size - 1, self.t / self.reach[1] + 0j))
 
 
 @dataclass
@@ -277,6 +322,13 @@ class Means:
     by_w: FloatArray
     slope_error: float
     method: str
+    changes: FloatArray
+    """What sums are off by that are cut off, with sign, by several estimates; not in `error`."""
+
+    @property
+    def off(self) -> float:
+        """What the value is off by."""
+        return self.error + float(np.abs(self.changes).max())
 
 
 def _rounding(setting: Setting, rms: float, found: FloatArray, by_w: FloatArray) -> float:
@@ -326,6 +378,8 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     """Return E h_1 h_2 of two neurons, with derivatives by their weights (2, n) and biases."""
     setting, law = one.setting, one.setting.law
     n = law.n
+    if one is two and not setting.exact(one.heard.size, targets=False):
+        return _square(one)
     either = np.union1d(one.heard, two.heard)
     w = np.ascontiguousarray(np.stack([one.w[either], two.w[either]]))
     b, t, p = np.array([one.b, two.b]), np.array([one.t, two.t]), law.p[either]
@@ -333,20 +387,36 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     scale = one.rms * two.rms
     by_w, read = np.zeros((2, n)), np.any(w != 0.0, axis=0)
     if setting.exact(either.size, targets=False):
-        method, error, slope_error = "boxes", 0.0, 0.0
+        method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(setting, p)
         if not slopes:  # features that are not independent and that neither hears matter for slopes alone
             either, on, w, loud = either[read], on[:, read], np.ascontiguousarray(w[:, read]), loud[read]
         found, by = _patterns(setting, (w, b, t), on, chances, True, loud)
     else:
         method = "lattice of pairs"
-        found, by, error, slope_error = _by_lattice(setting, one, two, either, (w, b, t), slopes)
+        found, by, error, slope_error, changes = _by_lattice(setting, one, two, either, (w, b, t), slopes)
     by_w[:, either] = by
     error += setting.precision * scale
     slope_error += _rounding(setting, one.rms + two.rms, found, by)
     rest = _others(n, either)
     by_w[:, rest] = found[1:3, None] * law.mean[rest]
-    return Means(float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method)
+    return Means(
+        float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method, changes
+    )
+
+
+def _square(unit: Unit) -> Means:
+    """Return E h^2: where h is not 0 it is z, so that this is the mean of h and a linear function, z."""
+    plain = Unit(unit.setting.with_identity(), unit.w, unit.b, unit.t)
+    plain.reach_of(unit)
+    one = unit_means(plain, unit.b, unit.w)
+    value = unit.b * one.mean + float(unit.w @ one.by_targets)
+    by_w = np.stack([one.by_w, one.by_targets])
+    size = abs(unit.b) + 2.0 * float(np.sqrt(unit.w @ unit.w))  # errors by features have any sign
+    return Means(
+        value, one.error * size, np.array([one.by_b, one.mean]), np.array([one.flux, 0.0]), by_w,
+        one.slope_error * max(size, 1.0), one.method, np.zeros(CHANGES),
+    )  # fmt: skip
 
 
 def least_terms(one: Unit, two: Unit) -> float:
@@ -354,7 +424,7 @@ def least_terms(one: Unit, two: Unit) -> float:
     setting, heard = one.setting, np.union1d(one.heard, two.heard)
     if not setting.exact(heard.size, targets=False):
         both = np.intersect1d(one.heard, two.heard).size
-        return 2.0 * FIRST**2 * 5.0 * max(both, 1)
+        return 2.0 * nodes(FIRST) * max(both, 1)
     if setting.patterns is not None:
         on = setting.patterns[0].sum(axis=1)
     else:
@@ -373,7 +443,7 @@ def _by_lattice(
     either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray],
     slopes: bool,
-) -> tuple[FloatArray, FloatArray, float, float]:
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
     w, _, _ = units
     n, p = either.size, setting.law.p[either]
     alone1 = np.flatnonzero((w[0] != 0.0) & (w[1] == 0.0))
@@ -383,7 +453,7 @@ def _by_lattice(
     b0, b1 = _none_and_one(p[alone2])
     c0, c1 = _none_and_one(p[both])
 
-    # Patterns in which at most one feature of each kind is on, but three: exact. So are two that both hear.
+    # Patterns in which at most one feature of each kind is on, but three: exact.
     def pairs(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
         return np.repeat(x, y.size), np.tile(y, x.size)
 
@@ -392,13 +462,9 @@ def _by_lattice(
     on += [_sets(n, *pairs(alone1, alone2)), _sets(n, *pairs(both, alone2)), _sets(n, *pairs(both, alone1))]
     chances = [np.array([a0 * b0 * c0]), a1 * b0 * c0, a0 * b1 * c0, a0 * b0 * c1]
     chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
-    twos = alone1.size + alone2.size == 0 and setting.table.degree >= 0 and n <= TWOS and c0 > RAREST
-    if twos:
-        i, j = np.triu_indices(n, 1)
-        on, chances = [*on, _sets(n, i, j)], [*chances, c1[i] * c1[j] / c0]
     quiet = np.full(n, np.nan)
     found, by_w = _patterns(setting, units, np.concatenate(on), np.concatenate(chances), True, quiet)
-    error = slope_error = 0.0
+    error, slope_error, changes = 0.0, 0.0, np.zeros(CHANGES)
     # One neuron hears at most one, the other hears two or more by itself: a sum over its frequencies.
     for turn, (first, second, single, double, s0, s1, d0, d1) in enumerate(
         ((one, two, alone1, alone2, a0, a1, b0, b1), (two, one, alone2, alone1, b0, b1, a0, a1))
@@ -415,69 +481,12 @@ def _by_lattice(
         error, slope_error = error + part[2], slope_error + part[3]
     # Both hear two or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
-        part = _by_plane(
-            setting, one, two, either, w, p, (alone1, alone2, both), (a0, a1, b0, b1, c0, c1), twos, slopes
-        )
-        found += part[0]
-        by_w += part[1]
-        error, slope_error = error + part[2], slope_error + part[3]
-    return found, by_w, error, slope_error
-
-
-def _by_plane(
-    setting: Setting, one: Unit, two: Unit, either: IntArray, w: FloatArray, p: FloatArray,
-    kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...], twos: bool, slopes: bool,
-) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
-    alone1, alone2, both = kinds
-    a0, a1, b0, b1, c0, c1 = chances
-    parts = setting.law.values.parts
-    shared_w, shared_p = np.ascontiguousarray(w[:, both]), np.ascontiguousarray(p[both])
-    scale = one.rms * two.rms
-    found, count, now = np.full(6, np.inf), FIRST, np.full(5, np.inf)
-    places = [np.searchsorted(unit.heard, either[kind]) for unit, kind in ((one, alone1), (two, alone2))]
-
-    def axis(unit: Unit, at: IntArray, p: FloatArray, ones: FloatArray, zero: float, count: int) -> Axis:
-        s, phi = unit.frequencies(count)
-        whole = np.prod(1.0 - p[:, None] + p[:, None] * phi[0, at], axis=0)
-        return Axis(np.ascontiguousarray(s), unit.weight(s), whole, ones @ phi[0, at], zero, unit.t)
-
-    while True:
-        before, found, by_shared = found, np.zeros(6), np.zeros((2, both.size))
-        along = np.zeros((2, 4, count), np.complex128)
-        axis1 = axis(one, places[0], p[alone1], a1, a0, count)
-        axis2 = axis(two, places[1], p[alone2], b1, b0, count)
-        add_block(
-            parts.transform, parts.sides, axis1, axis2, shared_w, shared_p, c0, c1, twos, slopes, found,
-            by_shared, along,
-        )  # fmt: skip
-        last, change = now, np.abs(found - before)[:5]
-        now = change.copy()
-        change = np.maximum(change, last / _FALL)
-        if change[0] <= setting.tol * scale or 8.0 * count**2 * max(both.size, 1) > setting.most:
-            break
-        count *= 2
-    found, rounding = found[:5], 2.0**-50 * float(found[5])
-    by_w = np.zeros((2, p.size))
-    by_w[:, both] = by_shared
-    if slopes:
-        for side, (unit, at, ones, kind) in enumerate(
-            ((one, places[0], a1, alone1), (two, places[1], b1, alone2))
-        ):
-            if kind.size == 0:
-                continue
-            _, phi = unit.frequencies(count)
-            factors = 1.0 - p[kind][:, None] + p[kind][:, None] * phi[0, at]
-            less = p[kind][:, None] * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
-            for other in range(2):
-                x, y = along[side, 2 * other], along[side, 2 * other + 1]
-                which = side if other == 0 else 1 - side
-                by_w[which, kind] = np.sum((phi[1, at] * (less * x + ones[:, None] * y)).real, axis=1)
-    images = 8.0 * np.exp(-KAPPA) * (one.period + abs(one.b)) * (two.period + abs(two.b))
-    error = SAFE * float(change[0]) + images + rounding + 2.0**-44 * scale
-    rates = KAPPA / one.period + KAPPA / two.period
-    slope_error = 4.0 * SAFE * float(change.max()) + images * (1.0 + rates)
-    slope_error += 64.0 * rounding * (1.0 + rates) + 2.0**-40 * (one.rms + two.rms)
-    return found, by_w, error, slope_error
+        of_one, of_two = Side(one, alone1, a0, a1, w[0]), Side(two, alone2, b0, b1, w[1])
+        sums, by, *more, changes = both_on_twice((of_one, of_two), either, both, p, c0, c1, slopes)
+        found += sums
+        by_w += by
+        error, slope_error = error + more[0], slope_error + more[1]
+    return found, by_w, error, slope_error, changes
 
 
 def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[FloatArray, FloatArray]:
@@ -524,7 +533,7 @@ def _by_line(
     step0 = float(on(start)[0])
     act0 = first.b if step0 > 0.0 else 0.0
 
-    def fluxes(j: int, s: ComplexArray | None) -> ComplexArray:
+    def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
         """Return the flux at the threshold of `first`, and times the value, at frequencies of `second`."""
         v0 = (first.t - first.b) / w1[j]
         table = setting.table
@@ -532,7 +541,7 @@ def _by_line(
             return np.zeros((2, 1 if s is None else s.size), np.complex128)
         assert setting.law.values.density is not None
         height = float(setting.law.values.density(np.array([v0]))[0]) * first.t / abs(w1[j])
-        wave = np.ones(1, np.complex128) if s is None else np.exp(s * w2[j] * v0)
+        wave = np.ones(1, np.complex128) if s is None else np.exp(1j * s * w2[j] * v0)
         return np.stack([height * wave, height * v0 * wave])
 
     # What `first` makes of one of its own, by itself: activation, its step, and both times the value.
@@ -554,19 +563,20 @@ def _by_line(
     scale = first.rms * second.rms
     while True:
         s, phi = second.frequencies(count)
-        weight = second.weight(s) * np.where(np.arange(count) == 0, 1.0, 2.0)
+        twice = _taper(count)
+        weight = second.weight(s) * twice
         factors = 1.0 - p[double][:, None] + p[double][:, None] * phi[0, of_double]
         whole = np.prod(factors, axis=0)
         rest = whole - d0 - d1 @ phi[0, of_double]
         # Means over the value of a feature that both hear.
-        waves = np.zeros((both.size, 4, count), np.complex128)
-        flux_waves = np.zeros((both.size, 2, count), np.complex128)
+        waves = np.zeros((both.size, 4, s.size), np.complex128)
+        flux_waves = np.zeros((both.size, 2, s.size), np.complex128)
         for at, j in enumerate(both):
-            v, weights = _value_nodes(setting, first, w1[j], float(w2[j] * s[-1].imag))
+            v, weights = _value_nodes(setting, first, w1[j], float(w2[j] * s[-1]))
             z = first.b + w1[j] * v
             step = on(z)
             z = z * (step > 0.0)
-            wave = np.exp(np.outer(v, s * w2[j]))
+            wave = np.exp(np.outer(v, 1j * s * w2[j]))
             waves[at] = np.stack([weights * z, weights * step, weights * v * z, weights * v * step]) @ wave
             flux_waves[at] = fluxes(int(j), s)
         inner = base[:, None] + s0 * np.einsum("c,cks->ks", c1, waves[:, :2])
@@ -574,9 +584,9 @@ def _by_line(
         terms = weight * rest
         found[0] = np.sum(terms * inner[0]).real
         found[1] = np.sum(terms * (inner[1] + inner_flux)).real
-        found[2] = np.sum(terms * s * inner[0]).real
+        found[2] = np.sum(terms * 1j * s * inner[0]).real
         found[3] = np.sum(terms * inner_flux).real
-        found[4] = np.sum(terms * second.per_flux(s) * inner[0]).real
+        found[4] = np.sum(second.flux(s) * twice * rest * inner[0]).real
         last, change = now, np.abs(found - before)
         now = change.copy()
         change = np.maximum(change, last / _FALL)
@@ -587,18 +597,18 @@ def _by_line(
         p[double][:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - d1[:, None]
     )
     by_w[0, double] = np.sum((weight * (inner[1] + inner_flux) * slope).real, axis=1)
-    by_w[1, double] = np.sum((weight * s * inner[0] * slope).real, axis=1)
-    plain, tilted = np.sum(terms).real, np.sum(terms * s).real
+    by_w[1, double] = np.sum((weight * 1j * s * inner[0] * slope).real, axis=1)
+    plain, tilted = np.sum(terms).real, np.sum(terms * 1j * s).real
     if single.size:
         by_w[0, single] = c0 * s1 * (alone[:, 3] + own_flux[:, 1]) * plain
         by_w[1, single] = c0 * s1 * alone[:, 2] * tilted
     for at, j in enumerate(both):
         by_w[0, j] = s0 * c1[at] * np.sum(terms * (waves[at, 3] + flux_waves[at, 1])).real
-        by_w[1, j] = s0 * c1[at] * np.sum(terms * s * waves[at, 2]).real
-    rounding = 2.0**-49 * float(np.abs(terms * inner[0]).sum())
-    error = SAFE * float(change[0]) + rounding + 2.0**-44 * scale
+        by_w[1, j] = s0 * c1[at] * np.sum(terms * 1j * s * waves[at, 2]).real
+    rounding = second.rounding(weight) * float(np.abs(inner).max(initial=0.0))
+    error = SAFE * float(change[0]) + rounding + second.reach[2] * first.size + 2.0**-44 * scale
     slope_error = 4.0 * SAFE * float(change.max()) + 2.0**-42 * (first.rms + second.rms)
-    slope_error += 64.0 * rounding * (1.0 + KAPPA / second.period)
+    slope_error += rounding * (1.0 + float(s[-1])) + second.reach[2] * (1.0 + np.pi / second.reach[1])
     return found, by_w, error, slope_error
 
 
@@ -621,6 +631,7 @@ class UnitMeans:
     slope_error: float
     active: float
     """P(z > t)."""
+    active_error: float
     method: str
 
 
@@ -654,50 +665,48 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     by_b, flux, error = found[1], found[3], setting.precision * unit.rms
     slope_error = _rounding(setting, unit.rms + 1.0, plain, by)
     active = plain[1] - plain[3]
+    active_error = setting.precision
     if not exact:
-        count, before, step = 32, np.full(3, np.inf), np.full(3, np.inf)
+        count, before, last = 64, np.full(heard.size + 3, np.inf), np.full(3, np.inf)
+        of_heard = np.ascontiguousarray(g[heard])
+
+        def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
+            phi = unit.frequencies(count)[1]
+            psi = _target_transforms(setting, unit, unit.frequencies(count)[0], phi)
+            out, along, by = (
+                np.zeros(heard.size + 2),
+                np.empty((2, count + 1), np.complex128),
+                np.zeros(heard.size),
+            )
+            add_line(
+                weight, tilted, p, none, ones, phi[0], phi[1], *psi, of_heard, start, of_w, out, along, by
+            )
+            return out, along, by
+
         while True:
-            s, phi = unit.frequencies(count)
-            weight = unit.weight(s) * np.where(np.arange(count) == 0, 1.0, 2.0)
-            factors = 1.0 - p[:, None] + p[:, None] * phi[0]
-            whole = np.prod(factors, axis=0)
-            less = p[:, None] * whole / np.where(factors == 0.0, 1e-200, factors) - ones[:, None]
-            rest = whole - none - ones @ phi[0]
-            psi, psi_slope = _target_transforms(setting, unit, s, phi)
-            sigma = p[:, None] * psi / np.where(factors == 0.0, 1e-200, factors)
-            part_mean = np.sum(weight * rest).real
-            part_targets = np.sum((weight * less * psi).real, axis=1)
-            linear = g[heard] @ (less * psi)
-            part_b = np.sum(weight * s * (start * rest + linear)).real
-            now = np.array([part_mean, part_b, float(g[heard] @ part_targets)])
-            last, change = step, np.abs(now - before)
-            step = change.copy()
-            change = np.maximum(change, last / _FALL)
-            if max(change[0], change[2]) <= setting.tol * unit.rms * max(1.0, abs(start)) or count >= MOST:
+            s, tapered = unit.frequencies(count)[0], _taper(count)
+            weight = unit.weight(s) * tapered
+            tilted = 1j * s * weight
+            now, along, _ = sums(False)
+            now = np.r_[now, np.sum(unit.step(s) * tapered * along[0]).real]
+            each = np.abs(now - before)
+            step = np.array([each[:-2].max(), each[-2], each[-1]])
+            change, last = np.maximum(step, last / _FALL), step
+            if change[0] <= FINER * setting.tol * unit.rms or count >= MOST:
                 break
             before, count = now, 2 * count
-        total = g[heard] @ sigma
-        twice = (
-            p[:, None]
-            * whole
-            / np.where(factors == 0.0, 1e-200, factors)
-            * (total - g[heard][:, None] * sigma)
-        )
-        inner = phi[1] * (start * less + twice) + g[heard][:, None] * psi_slope * less
-        slopes += np.sum((weight * s * inner).real, axis=1)
-        targets += part_targets
-        by_b += part_b
-        mean += part_mean
-        extra = np.sum(weight * s * rest).real
-        rate += extra
-        per_flux = unit.per_flux(s)
-        flux += np.sum(weight * per_flux * (start * rest + linear)).real
-        active += extra - np.sum(weight * per_flux * rest).real
-        rounding = 2.0**-49 * float(np.abs(weight * rest).sum()) + 2.0**-44 * unit.rms
-        images = 8.0 * np.exp(-KAPPA) * unit.period
-        error += SAFE * float(max(change[0], change[2])) + images + rounding
-        slope_error += 4.0 * SAFE * float(change.max()) + images
-        slope_error += 64.0 * rounding * (1.0 + KAPPA / unit.period) + 2.0**-42
+        slopes += sums(True)[2]
+        mean += now[0]
+        targets += now[1:-2]
+        by_b += now[-2]
+        rate += np.sum(tilted * along[0]).real
+        flux += np.sum(unit.flux(s) * tapered * along[1]).real
+        active += now[-1]
+        rounding, beyond = unit.rounding(weight), unit.reach[2]
+        error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
+        slope_error += 4.0 * SAFE * float(change[:2].max()) + beyond * (1.0 + np.pi / unit.reach[1])
+        slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
+        active_error = SAFE * float(change[2]) + unit.chance_beyond + unit.rounding(unit.step(s)) + 2.0**-44
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[heard] = targets
     by_w[heard] = slopes
@@ -705,18 +714,20 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
     own = g[others] * (chance * cross - law.mean[others] * target_means[others])
     by_w[others] = law.mean[others] * by_b + own * rate
     method = "boxes" if exact else "lattice of pairs"
-    return UnitMeans(mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, method)
+    return UnitMeans(
+        mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
+    )
 
 
 def _target_transforms(
-    setting: Setting, unit: Unit, s: ComplexArray, phi: ComplexArray
+    setting: Setting, unit: Unit, s: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray]:
     """Return E target(v) e^{zv} and its derivative at z = s w, for each feature heard."""
     if setting.half is None:
         return phi[1], phi[2]
-    z = np.outer(unit.w[unit.heard], s)
-    up = _transforms(setting.half.parts, z)
+    y = np.outer(unit.w[unit.heard], s)
+    up = waves_of(setting.half, float(np.abs(y).max(initial=0.0))).at(setting.half, y)
     if setting.target == "relu":
         return 0.5 * up[1], 0.5 * up[2]
-    down = _transforms(setting.half.parts, -z)
+    down = up.conj()
     return 0.5 * (up[1] + down[1]), 0.5 * (up[2] - down[2])

@@ -20,7 +20,8 @@ from ....theory.models import Model
 from ....theory.results import frozen, result
 from ...threads import each
 from ..methods.outputs import Law
-from .layer import Setting, Unit, least_terms, pair_means, unit_means
+from .layer import PAIR, Setting, Unit, least_terms, pair_means, unit_means
+from .pairs import CHANGES
 
 __all__ = [
     "ESTIMATES",
@@ -36,13 +37,13 @@ __all__ = [
 TARGETS = ("identity", "relu", "abs")
 ESTIMATES = {
     "boxes": "heuristic: rounding in units of the neurons' sizes",
-    "lattice of pairs": "heuristic: what the last doublings of the frequencies changed, and rounding",
+    "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
 _ROUNDING = 2.0**-46  # of sums over neurons and features
-# Losses and errors of outputs, derivatives of their mean and what these are off by, and the method.
-Found = tuple[FloatArray, FloatArray, dict[str, FloatArray] | None, float, str]
-# Terms of sums over frequencies, of some 10 ns each, for an output; those of all share them.
+# Losses and errors of outputs, the error of their mean, its derivatives and what they are off by, the method.
+Found = tuple[FloatArray, FloatArray, float, dict[str, FloatArray] | None, float, str]
+# Terms of sums over frequencies, of some 5 ns each, for an output; those of all share them. A pair has PAIR.
 WORK = 2.0**26
 
 
@@ -102,7 +103,8 @@ def _setting(
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
     needed(law.values, "law", "transform")
     pairs = model.n_hidden * (model.n_hidden + 1) // 2
-    setting = Setting.of(law, name, tol, (budget or WORK * model.n_outputs) / pairs)
+    most = budget / pairs if budget else max(WORK * model.n_outputs / pairs, PAIR)
+    setting = Setting.of(law, name, tol, most)
     units = units_of(model, setting)
     least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
     if budget is not None and least > budget:
@@ -138,12 +140,12 @@ def hidden_means(
             one.mean,
             one.active,
             one.by_targets * law.scale,
-            one.error,
+            max(one.error, one.active_error),
         )
         for j in range(i, count):
             pair = pair_means(unit, units[j], False)
             products[i, j] = products[j, i] = pair.value
-            errors[i, j] = errors[j, i] = pair.error
+            errors[i, j] = errors[j, i] = pair.off
     return HiddenMeans(*map(frozen, (mean, active, products, by_targets, errors, unit_errors)))
 
 
@@ -186,10 +188,12 @@ def network_loss(
 
     found = each(of_pair, len(pairs), workers)
     single = each(lambda i: unit_means(units[i], float(g0[i]), g[i]), count, workers)
-    H, H_errors = np.zeros((2, count, count))
+    H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
     for (i, j), pair in zip(pairs, found, strict=True):
         H[i, j] = H[j, i] = pair.value
         H_errors[i, j] = H_errors[j, i] = pair.error
+        for change, of_pair_alone in zip(changes, pair.changes, strict=True):
+            change[i, j] = change[j, i] = of_pair_alone
     mean, T = np.array([one.mean for one in single]), np.array([one.by_targets for one in single])
     unit_errors = np.array([one.error for one in single])
     inside = np.einsum("ki,ij,kj->k", V, H, V)
@@ -198,11 +202,16 @@ def network_loss(
     losses = target_squares + inside + c**2 - 2.0 * cross + 2.0 * c * shift - 2.0 * c * target_means
     sizes = target_squares + np.abs(inside) + c**2 + 2.0 * np.abs(cross) + 2.0 * np.abs(c * shift)
     size, far = np.abs(V), np.abs(A).sum(axis=1) + np.abs(c)
+    cut = _of_changes(V, changes)
     errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
     errors += (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
+    # Of the mean loss less is cut off than of each output: what differs from pair to pair has many signs.
+    together = np.max([abs(np.sum(K * change)) for change in changes])
+    mean_error = float(weights @ errors + together + 2.0 * _apart(K**2, changes))
+    errors += cut
     methods = ", ".join(sorted({one.method for one in (*found, *single)}))
     if not gradient:
-        return losses, errors, None, 0.0, methods
+        return losses, errors, mean_error, None, 0.0, methods
     by_W, by_b_in, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
     slope_error = 0.0
     for (i, j), pair in zip(pairs, found, strict=True):
@@ -220,7 +229,10 @@ def network_loss(
     by_out = 2.0 * weights[:, None] * (V @ H - A @ T.T + np.outer(c, mean))
     by_b = 2.0 * weights * (c + shift - target_means)
     # The readout's derivatives are off by what the means are; those of the first layer by what theirs are.
-    own = size @ H_errors + (np.abs(A).sum(axis=1) + np.abs(c))[:, None] * unit_errors
+    own = (
+        size @ (H_errors + np.abs(changes).max(axis=0))
+        + (np.abs(A).sum(axis=1) + np.abs(c))[:, None] * unit_errors
+    )
     own += _ROUNDING * (size @ np.abs(H) + np.abs(A @ T.T) + np.abs(np.outer(c, mean)))
     of_b = size @ unit_errors + _ROUNDING * (
         np.abs(c) + size @ np.abs(mean) + np.abs(A) @ np.abs(target_mean)
@@ -230,7 +242,25 @@ def network_loss(
     by = {"W_in": by_W * law.scale, "b_in": by_b_in, "W_out": by_out, "b": by_b}
     if model.thresholds is not None:
         by["thresholds"] = -flux
-    return losses, errors, {key: frozen(one) for key, one in by.items()}, float(slope_error), methods
+    by = {key: frozen(one) for key, one in by.items()}
+    return losses, errors, mean_error, by, float(slope_error), methods
+
+
+def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
+    """Return what outputs are off by where means of products are sums over frequencies that are cut off.
+
+    What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
+    """
+    together = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
+    apart = np.array([_apart(np.outer(v**2, v**2), changes) for v in V])
+    return np.asarray(together + 2.0 * apart)
+
+
+def _apart(squares: FloatArray, changes: list[FloatArray]) -> float:
+    """Return the root of the sum of squares of pairs, given those of their coefficients."""
+    of_pairs = np.max(np.square(changes), axis=0)
+    of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice
+    return float(np.sqrt(np.sum(squares * of_pairs)))
 
 
 def linear_loss(
@@ -258,15 +288,16 @@ def linear_loss(
     losses = shift**2 + sum(parts)
     sizes = shift**2 + np.sum(np.abs(parts), axis=0)
     errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-52 * sizes
+    mean_error = float(weights @ errors)
     if not gradient:
-        return losses, errors, None, 0.0, "second moments"
+        return losses, errors, mean_error, None, 0.0, "second moments"
     by_b = -2.0 * weights * shift
     by_M = 2.0 * weights[:, None] * (M @ spread - A @ cross.T - shift[:, None] * mean) * law.scale
     by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
     by = {"W_in": by_in, "W_out": by_out, "b_in": model.W_out.T @ by_b, "b": by_b}
     far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))
     error = 64.0 * 2.0**-52 * far * float(np.max(weights * (sizes + np.abs(shift) + 1.0), initial=0.0))
-    return losses, errors, {key: frozen(one) for key, one in by.items()}, error, "second moments"
+    return losses, errors, mean_error, {key: frozen(one) for key, one in by.items()}, error, "second moments"
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:

@@ -1,188 +1,397 @@
-r"""Kernel of the mean of two hidden neurons' product where many features may be on: a sum over a lattice.
+r"""Kernels of the mean of two hidden neurons' product where many features may be on: a sum over a lattice.
 
-An activation is an integral over frequencies, at Re s = c > 0:
+An activation z 1(z > t) is, within the reach of z, a periodic function: with y = z - t it rises from 0 at
+y = 0 to r, stays there up to y = L, falls, and stays at 0. Taken off its mean it changes sign with L, so that
+it has odd frequencies only:
 
-.. math:: z\,1(z > t) = \frac{1}{2 \pi i} \int e^{s (z - t)} \left(\frac{1}{s^2} + \frac{t}{s}\right) ds
+.. math:: z\,1(z > t) = \frac{r + t}{2} + \sum_{k\;odd} \left(-\frac{1 - e^{-i w r}}{L w^2} +
+    \frac{t}{i L w}\right) e^{i w y}, \quad w = \pi k/L, \quad r - L \le y \le r
 
-So the mean of a product is a double integral of the features' transforms at s u_i + t u_j. Poisson's formula
-makes it a sum over a lattice, as in `methods.lattice`. Where a neuron receives at most one feature that is
-on, the transform does not fall off: these patterns are left out here, and added exactly elsewhere.
+So the mean of a product is a double sum of the characteristic function of both neurons, a product over
+features. Where a neuron receives at most one feature that is on, it does not fall off: these patterns are
+left out here, and added exactly elsewhere.
 """
 
+from functools import lru_cache
+from math import gamma
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
-from ....theory.features.values.parts import transforms
+from ....theory.features.values.law import Values
+from ....theory.features.values.parts import all_transforms
 from ....theory.kernels import kernel, shared
 
-__all__ = ["Axis", "add_block"]
+__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "waves_of"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
+DEGREE = 5  # of the polynomials of a table
+TABLE = 1e-13  # what they are off by
+TAPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5])  # where sums end, as a share of the frequencies
+NARROW = 16.0  # frequencies of one neuron beyond which fewer of the other are needed
+
+
+class Waves(NamedTuple):
+    """E e^{iyv} and E v e^{iyv} of a law, by a formula or from a table of polynomials in y."""
+
+    sides: int
+    """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for a table."""
+    per_cell: float
+    """Cells for a unit of y."""
+    table: FloatArray
+    """(cells, 6, DEGREE + 1): real and imaginary parts of E v^r e^{iyv}, r = 0, 1, 2; lowest power first."""
+
+    @property
+    def turn(self) -> float:
+        """What the formula needs sine and cosine of, as a share of y."""
+        return 0.5 if self.sides == 1 else 1.0
+
+    def at(self, values: Values, y: FloatArray) -> ComplexArray:
+        """Return E v^r e^{iyv} for r = 0, 1, 2, the first axis."""
+        out = np.empty((3, y.size), np.complex128)
+        flat = np.ascontiguousarray(y.ravel(), np.float64)
+        if self.sides < 0:
+            _from_table(self.per_cell, self.table, flat, out)
+        else:
+            all_transforms(values.parts.transform, np.asarray(1j * flat, np.complex128), out)
+        return out.reshape((3, *y.shape))
+
+
+def waves_of(values: Values, y: float) -> Waves:
+    """Return a law's characteristic function up to a y; a table, if there is no formula."""
+    if values.sides >= 0:
+        return Waves(values.sides, 1.0, np.zeros((1, 6, 1)))
+    # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
+    d = DEGREE + 1
+    even = 2 * (DEGREE // 2 + 2)  # odd moments of symmetric values are 0
+    size = float(values.moment(even)) ** (1.0 / even)
+    width = 2.0 * (TABLE * 2.0**DEGREE * gamma(d + 1)) ** (1.0 / d) / max(size, 1e-100)
+    return _tabled(values, 1.0 / width, 1 << int(np.ceil(np.log2(y / width + 2.0))))
+
+
+@lru_cache(16)
+def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
+    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
+    y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
+    out = np.empty((3, y.size), np.complex128)
+    all_transforms(values.parts.transform, np.asarray(1j * y, np.complex128), out)
+    at = out.reshape(3, cells, DEGREE + 1).transpose(1, 0, 2)
+    parts = np.stack([at.real, at.imag], axis=2).reshape(cells, 6, DEGREE + 1)
+    return Waves(
+        -1, per_cell, np.ascontiguousarray(parts @ np.linalg.inv(np.vander(nodes, increasing=True)).T)
+    )
+
+
+@shared
+def _polynomial(table: FloatArray, cell: int, part: int, x: float) -> float:
+    row = table[cell, part]
+    value: float = row[DEGREE]
+    for j in range(DEGREE - 1, -1, -1):
+        value = value * x + row[j]
+    return value
+
+
+@kernel
+def _from_table(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
+    for i in range(y.size):
+        at = abs(y[i]) * per_cell
+        cell = int(at)
+        x, side = 2.0 * (at - cell) - 1.0, 1.0 if y[i] >= 0.0 else -1.0
+        for r in range(3):
+            up = _polynomial(table, cell, 2 * r, x)
+            out[r, i] = complex(up, side * _polynomial(table, cell, 2 * r + 1, x))
+
+
+@shared
+def _sinc(x: float, sine: float) -> float:
+    """Return sin(x)/x."""
+    q = x * x
+    near = 1.0 - q / 6.0 * (1.0 - q / 20.0 * (1.0 - q / 42.0 * (1.0 - q / 72.0 * (1.0 - q / 110.0))))
+    far = sine / x
+    return near if q < 0.09 else far
+
+
+@shared
+def _sinc_slope(x: float, sine: float, cosine: float) -> float:
+    """Return -(sin(x)/x)'."""
+    q = x * x
+    near = 1.0 - q / 10.0 * (1.0 - q / 28.0 * (1.0 - q / 54.0 * (1.0 - q / 88.0 * (1.0 - q / 130.0))))
+    far = (sine - x * cosine) / q
+    return x / 3.0 * near if q < 0.09 else far
+
+
+@shared
+def _row(
+    waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
+    sines: FloatArray, low: int, high: int, re: FloatArray, im: FloatArray,
+) -> None:  # fmt: skip
+    """Write E e^{iyv} at y = x1 u + x2 v for a row of x2."""
+    c1, s1 = turned.real, turned.imag
+    if waves.sides == 2:
+        for l in range(low, high):
+            re[l] = _sinc(x1 * u + x2[l] * v, s1 * cosines[l] + c1 * sines[l])
+            im[l] = 0.0
+    elif waves.sides == 1:
+        for l in range(low, high):
+            cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
+            value = _sinc(0.5 * (x1 * u + x2[l] * v), sine)
+            re[l] = value * cosine
+            im[l] = value * sine
+    elif waves.sides == 0:
+        for l in range(low, high):
+            re[l] = c1 * cosines[l] - s1 * sines[l]
+            im[l] = s1 * cosines[l] + c1 * sines[l]
+    else:
+        for l in range(low, high):
+            y = x1 * u + x2[l] * v
+            at = abs(y) * waves.per_cell
+            cell = int(at)
+            x = 2.0 * (at - cell) - 1.0
+            re[l] = _polynomial(waves.table, cell, 0, x)
+            up = _polynomial(waves.table, cell, 1, x)
+            im[l] = up if y >= 0.0 else -up
+
+
+@shared
+def _slope_row(
+    waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
+    sines: FloatArray, low: int, high: int, re: FloatArray, im: FloatArray,
+) -> None:  # fmt: skip
+    """Write E v e^{iyv}."""
+    c1, s1 = turned.real, turned.imag
+    if waves.sides == 2:
+        for l in range(low, high):
+            cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
+            re[l] = 0.0
+            im[l] = _sinc_slope(x1 * u + x2[l] * v, sine, cosine)
+    elif waves.sides == 1:
+        for l in range(low, high):
+            cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
+            x = 0.5 * (x1 * u + x2[l] * v)
+            even, odd = 0.5 * _sinc(x, sine), 0.5 * _sinc_slope(x, sine, cosine)
+            re[l] = cosine * even - sine * odd
+            im[l] = sine * even + cosine * odd
+    elif waves.sides == 0:
+        for l in range(low, high):
+            re[l] = c1 * cosines[l] - s1 * sines[l]
+            im[l] = s1 * cosines[l] + c1 * sines[l]
+    else:
+        for l in range(low, high):
+            y = x1 * u + x2[l] * v
+            at = abs(y) * waves.per_cell
+            cell = int(at)
+            x = 2.0 * (at - cell) - 1.0
+            re[l] = _polynomial(waves.table, cell, 2, x)
+            up = _polynomial(waves.table, cell, 3, x)
+            im[l] = up if y >= 0.0 else -up
+
 
 class Axis(NamedTuple):
-    """One neuron along its frequencies, those of negative index by conjugation."""
+    """One neuron along its frequencies; as columns, of both signs and in order."""
 
-    s: ComplexArray
-    """(N,): s_k = c + 2 pi i k/P, k >= 0."""
+    x: FloatArray
+    """(K,): 0 and odd multiples of pi/L."""
+    number: FloatArray
+    """(K,): 0, 1, 2, … of these, without sign."""
     weight: ComplexArray
-    """(N,): e^{s (b - t)} (1/s^2 + t/s)/P."""
+    """(K,): coefficients of the activation, twice those of rows that stand for both signs."""
+    flux: ComplexArray
+    """(K,): coefficients of the delta function at the threshold."""
     whole: ComplexArray
-    """(N,): product of the factors of features that this neuron alone hears."""
+    """(K,): product of the factors of features that this neuron alone hears."""
     one: ComplexArray
-    """(N,): the part of it where one of these is on."""
+    """(K,): the part of it where one of these is on."""
     none: float
     """The part where none is."""
-    threshold: float
+    turned: ComplexArray
+    """(n, K): e^{i turn x w} of features that both hear."""
+    w: FloatArray
+    """(n,): weights of these."""
 
 
 @shared
-def _shared_transforms(
-    transform: tuple[int, float],
-    sides: int,
-    z: complex,
-    growth: complex,
-) -> tuple[complex, complex]:
-    """Return E e^{zv} and E v e^{zv}; of values uniform on [0, 1] or [-1, 1] from `growth` = e^z."""
-    if sides > 0 and abs(z.real) + abs(z.imag) > 0.5:
-        inverse = 1.0 / z
-        if sides == 1:
-            value = (growth - 1.0) * inverse
-            return value, (growth - value) * inverse
-        back = 1.0 / growth
-        value = 0.5 * (growth - back) * inverse
-        return value, (0.5 * (growth + back) - value) * inverse
-    value, slope, _ = transforms(transform, z)
-    return value, slope
+def _taper(x: float) -> float:
+    """Return a weight that falls smoothly from 1 at x = 0.2 to 0 at x = 1."""
+    y = min(max((x - 0.2) / 0.8, 0.0), 1.0)
+    return 1.0 - y**5 * (126.0 + y * (-420.0 + y * (540.0 + y * (-315.0 + 70.0 * y))))
 
 
 @shared
-def _at(axis: Axis, l: int) -> tuple[complex, complex, complex, complex]:
-    """Return s, weight, whole and one at a frequency; of negative index by conjugation."""
-    s, weight, whole, one = axis.s[abs(l)], axis.weight[abs(l)], axis.whole[abs(l)], axis.one[abs(l)]
-    if l < 0:
-        return s.conjugate(), weight.conjugate(), whole.conjugate(), one.conjugate()
-    return s, weight, whole, one
+def _size(k: float, l: float) -> float:
+    """Return how far out a pair of frequencies is: coefficients fall with k^2 l^2, so one may be less far."""
+    return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
 
 
 @shared
-def _per_flux(threshold: float, s: complex) -> complex:
-    """Return what a term of the mean is multiplied with for the flux at the threshold."""
-    return 0j if threshold == 0.0 else threshold / (1.0 / (s * s) + threshold / s)
+def _sum_row(
+    rows: Axis, k: int, columns: Axis, low: int, high: int, c0: float, count: float, both_re: FloatArray,
+    both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
+) -> None:  # fmt: skip
+    """Add a row to the value, derivatives by the biases and minus those by the thresholds, for each taper."""
+    s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
+    total = np.zeros((TAPERS.size, 4), np.complex128)
+    for l in range(low, high):
+        both, alone = complex(both_re[l], both_im[l]), complex(alone_re[l], alone_im[l])
+        whole2, one2, none2 = columns.whole[l], columns.one[l], columns.none
+        first = none1 * (c0 + alone) + one1 * c0  # at most one that neuron 1 hears
+        second = none2 * (c0 + alone) + one2 * c0
+        rest = whole1 * whole2 * both - first * whole2 - second * whole1
+        rest += c0 * (none1 + one1) * (none2 + one2) + none1 * none2 * alone
+        far = _size(rows.number[k], columns.number[l]) / count
+        for n in range(TAPERS.size):
+            cut = _taper(far / TAPERS[n])
+            if cut > 0.0:
+                term = cut * rest * columns.weight[l]
+                total[n, 0] += term
+                total[n, 1] += term * 1j * columns.x[l]
+                total[n, 2] += cut * rest * columns.flux[l]
+    for n in range(TAPERS.size):
+        sums[n, 0] += (rows.weight[k] * total[n, 0]).real
+        sums[n, 1] += (rows.weight[k] * s * total[n, 0]).real
+        sums[n, 2] += (rows.weight[k] * total[n, 1]).real
+        sums[n, 3] += (rows.flux[k] * total[n, 0]).real
+        sums[n, 4] += (rows.weight[k] * total[n, 2]).real
 
 
 @shared
-def _add_along(along: ComplexArray, at: int, s: complex, t: complex, x: complex, y: complex) -> None:
-    """Add what derivatives by features that one neuron alone hears need; s is this neuron's frequency."""
-    along[0, at] += s * x
-    along[1, at] += s * y
-    along[2, at] += t * x
-    along[3, at] += t * y
+def _slopes_of_row(
+    rows: Axis, k: int, columns: Axis, low: int, high: int, c0: float, count: float, both_re: FloatArray,
+    both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
+    along2: ComplexArray,
+) -> None:  # fmt: skip
+    """Write what derivatives by features that both hear need, and add what those by the others need.
 
-
-@shared
-def _over_features(
-    transform: tuple[int, float],
-    sides: int,
-    s: complex,
-    t: complex,
-    w: FloatArray,
-    p: FloatArray,
-    lone: FloatArray,
-    factor: ComplexArray,
-    other: ComplexArray,
-    phi: ComplexArray,
-    slope: ComplexArray,
-) -> tuple[complex, complex, complex]:
-    """Return the product over features, its part where one is on, and the products of two such parts."""
-    both, alone, pairs = 1.0 + 0j, 0j, 0j
-    for c in range(p.size):
-        growth = factor[c] * other[c] if sides > 0 else 0j
-        phi[c], slope[c] = _shared_transforms(transform, sides, s * w[0, c] + t * w[1, c], growth)
-        both *= 1.0 - p[c] + p[c] * phi[c]
-        part = lone[c] * phi[c]
-        pairs += part * alone  # not from squares, of which one feature's may be all but equal to the sum's
-        alone += part
-    return both, alone, pairs
+    `left` (4, M) are terms times the product over all features, and times what one alone on leaves. `along`
+    (4, K) are sums over the other neuron's frequencies, times this one's, then times those.
+    """
+    s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
+    for l in range(low, high):
+        both, alone = complex(both_re[l], both_im[l]), complex(alone_re[l], alone_im[l])
+        whole2, one2, none2, t = columns.whole[l], columns.one[l], columns.none, 1j * columns.x[l]
+        far = _size(rows.number[k], columns.number[l]) / count
+        weight = _taper(far) * rows.weight[k] * columns.weight[l]
+        product = weight * whole1 * whole2 * both
+        single = weight * (none1 * whole2 + none2 * whole1 - none1 * none2)
+        left[0, l], left[1, l], left[2, l], left[3, l] = product.real, product.imag, single.real, single.imag
+        # By features that neuron 1 alone hears: whole1 -> its part without the feature, one1 -> none.
+        first, second = none1 * (c0 + alone) + one1 * c0, none2 * (c0 + alone) + one2 * c0
+        x, y = weight * (whole2 * both - second), weight * c0 * (none2 + one2 - whole2)
+        along1[0, k] += s * x
+        along1[1, k] += s * y
+        along1[2, k] += t * x
+        along1[3, k] += t * y
+        x, y = weight * (whole1 * both - first), weight * c0 * (none1 + one1 - whole1)
+        along2[0, l] += t * x
+        along2[1, l] += t * y
+        along2[2, l] += s * x
+        along2[3, l] += s * y
 
 
 @kernel
 def add_block(
-    transform: tuple[int, float],
-    sides: int,
-    one: Axis,
-    two: Axis,
-    w: FloatArray,
-    p: FloatArray,
-    none: float,
-    lone: FloatArray,
-    twos: bool,
-    slopes: bool,
-    found: FloatArray,
-    by_w: FloatArray,
-    along: ComplexArray,
-) -> None:
-    """Add all frequencies of both neurons.
+    waves: Waves, rows: Axis, columns: Axis, p: FloatArray, none: float, lone: FloatArray, count: float,
+    slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray, along2: ComplexArray,
+) -> None:  # fmt: skip
+    """Add frequencies of both neurons, as far out as `count`.
 
-    w (2, n) and p (n,) are weights and probabilities of the features that both hear, `none` and `lone` (n,)
-    the probabilities that none or one alone of them is on. With `twos` patterns of two are left out as well,
-    where no feature is heard by one neuron alone. To `found` are added the value, the derivatives by
-    the biases, minus those by the thresholds, and the sum of absolute terms; to `by_w` the derivatives by the
-    weights. In `along` (2, 4, N) are the sums over the other neuron's frequencies that derivatives by the
-    other features need, times s of neuron 1 or 2.
+    `p` (n,) are the probabilities of the features that both hear, `none` and `lone` (n,) those that none or
+    one alone of them is on. To `sums` (5, 5) are added the value, the derivatives by the biases and minus
+    those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w` (2, n) the
+    derivatives by the weights, and to `along` what those by the other features need.
     """
-    n, many = p.size, one.s.size
-    e2 = np.empty((n, 2 * many - 1), np.complex128)
-    phi, slope, factor = np.empty(n, np.complex128), np.empty(n, np.complex128), np.empty(n, np.complex128)
-    if sides > 0:
-        for l in range(1 - many, many):
-            t, _, _, _ = _at(two, l)
-            for c in range(n):
-                e2[c, l + many - 1] = np.exp(t * w[1, c])
-    for k in range(many):
-        s, weight1, whole1, one1 = _at(one, k)
-        share = 1.0 if k == 0 else 2.0
+    many, n = columns.x.size, p.size
+    re, im, slope_re, slope_im = np.empty(many), np.empty(many), np.empty(many), np.empty(many)
+    both_re, both_im, alone_re, alone_im = np.empty(many), np.empty(many), np.empty(many), np.empty(many)
+    left, cosines, sines = np.empty((4, many)), columns.turned.real.copy(), columns.turned.imag.copy()
+    lanes = n if slopes else 0
+    plain, tilted = np.zeros((lanes, many)), np.zeros((lanes, many))
+    for k in range(rows.x.size):
+        low, high = 0, many
+        while low < many and _size(rows.number[k], columns.number[low]) >= count:
+            low += 1
+        while high > low and _size(rows.number[k], columns.number[high - 1]) >= count:
+            high -= 1
+        if high == low:
+            continue
+        x1, x2 = rows.x[k], columns.x
+        both_re[:], both_im[:], alone_re[:], alone_im[:] = 1.0, 0.0, 0.0, 0.0
         for c in range(n):
-            factor[c] = np.exp(s * w[0, c]) if sides > 0 else 0j
-        for l in range(1 - many, many):
-            t, weight2, whole2, one2 = _at(two, l)
-            both, alone, pairs = _over_features(
-                transform, sides, s, t, w, p, lone, factor, e2[:, l + many - 1], phi, slope
-            )
-            first = one.none * (none + alone) + one1 * none  # at most one that neuron 1 hears
-            second = two.none * (none + alone) + one2 * none
-            rest = whole1 * whole2 * both - first * whole2 - second * whole1
-            rest += none * (one.none + one1) * (two.none + one2) + one.none * two.none * alone
-            if twos:
-                rest -= pairs / none
-            weight = share * weight1 * weight2
-            term = weight * rest
-            found[0] += term.real
-            found[5] += abs(weight) * (abs(rest) + abs(whole1 * whole2 * both))  # what rounds
-            if not slopes:
-                continue
-            found[1] += (s * term).real
-            found[2] += (t * term).real
-            found[3] += (term * _per_flux(one.threshold, s)).real
-            found[4] += (term * _per_flux(two.threshold, t)).real
-            product = whole1 * whole2 * both
-            other = one.none * whole2 + two.none * whole1 - one.none * two.none
-            for c in range(n):
-                f = 1.0 - p[c] + p[c] * phi[c]
-                left = p[c] * product / (f if f != 0.0 else 1e-200 + 0j) - lone[c] * other
-                if twos:
-                    left -= lone[c] * (alone - lone[c] * phi[c]) / none
-                term = weight * slope[c] * left
-                by_w[0, c] += (s * term).real
-                by_w[1, c] += (t * term).real
-            # By features that neuron 1 alone hears: whole1 -> its part without the feature, one1 -> none.
-            x, y = weight * (whole2 * both - second), weight * none * (two.none + one2 - whole2)
-            _add_along(along[0], k, s, t, x, y)
-            x, y = weight * (whole1 * both - first), weight * none * (one.none + one1 - whole1)
-            if l < 0:
-                _add_along(along[1], -l, t.conjugate(), s.conjugate(), x.conjugate(), y.conjugate())
-            else:
-                _add_along(along[1], l, t, s, x, y)
+            _row(
+                waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c], sines[c], low, high,
+                re, im,
+            )  # fmt: skip
+            chance, off, single = p[c], 1.0 - p[c], lone[c]
+            for l in range(low, high):
+                a, b = off + chance * re[l], chance * im[l]
+                up = both_re[l] * a - both_im[l] * b
+                both_im[l] = both_re[l] * b + both_im[l] * a
+                both_re[l] = up
+                alone_re[l] += single * re[l]
+                alone_im[l] += single * im[l]
+        if not slopes:
+            _sum_row(rows, k, columns, low, high, none, count, both_re, both_im, alone_re, alone_im, sums)
+            continue
+        _slopes_of_row(
+            rows, k, columns, low, high, none, count, both_re, both_im, alone_re, alone_im, left, along1,
+            along2,
+        )  # fmt: skip
+        for c in range(n):
+            known = waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c], sines[c], low, high
+            _row(*known, re, im)
+            _slope_row(*known, slope_re, slope_im)
+            chance, off, single = p[c], 1.0 - p[c], lone[c]
+            to, to_tilted = plain[c], tilted[c]
+            for l in range(low, high):  # sums are kept by column: the compiler does not reorder one sum
+                a, b = off + chance * re[l], chance * im[l]
+                share = chance / (a * a + b * b + 1e-300)
+                left_re = share * (left[0, l] * a + left[1, l] * b) - single * left[2, l]
+                left_im = share * (left[1, l] * a - left[0, l] * b) - single * left[3, l]
+                term = slope_re[l] * left_im + slope_im[l] * left_re
+                to[l] += term
+                to_tilted[l] += x1 * term
+    for c in range(lanes):
+        for l in range(many):
+            by_w[0, c] -= tilted[c, l]
+            by_w[1, c] -= columns.x[l] * plain[c, l]
+
+
+@kernel
+def add_line(
+    weight: ComplexArray, tilted: ComplexArray, p: FloatArray, none: float, ones: FloatArray,
+    phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
+    start: float, slopes: bool, out: FloatArray, along: ComplexArray, by_w: FloatArray,
+) -> None:  # fmt: skip
+    """Add all frequencies of one neuron h, where two or more of the n features that it hears are on.
+
+    `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
+    To `out` (n + 2,) are added E h, E h target(x_l), and by the bias the derivative of E h g, g = start + sum
+    of g_l target(x_l); with `slopes` to `by_w` those by the weights. In `along` (2, K) is what a sum of
+    weights times frequencies makes into probabilities, and into means of g.
+    """
+    n = p.size
+    less, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
+    for k in range(weight.size):
+        whole, alone = 1.0 + 0j, 0j
+        for c in range(n):
+            whole *= 1.0 - p[c] + p[c] * phi[c, k]
+            alone += ones[c] * phi[c, k]
+        rest, linear, total = whole - none - alone, 0j, 0j
+        for c in range(n):
+            f = 1.0 - p[c] + p[c] * phi[c, k]
+            share = p[c] / (f if f != 0.0 else 1e-200 + 0j)
+            less[c], sigma[c] = share * whole - ones[c], share * psi[c, k]
+            linear += g[c] * less[c] * psi[c, k]
+            total += g[c] * sigma[c]
+            out[1 + c] += (weight[k] * less[c] * psi[c, k]).real
+        along[0, k], along[1, k] = rest, start * rest + linear
+        out[0] += (weight[k] * rest).real
+        out[n + 1] += (tilted[k] * along[1, k]).real
+        if not slopes:
+            continue
+        for c in range(n):
+            twice = (less[c] + ones[c]) * (total - g[c] * sigma[c])
+            inner = slope[c, k] * (start * less[c] + twice) + g[c] * psi_slope[c, k] * less[c]
+            by_w[c] += (tilted[k] * inner).real
