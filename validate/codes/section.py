@@ -17,8 +17,8 @@ from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_sym
 
 TEXT = """
 A model ReLU(M x + b) whose matrix has rank n_hidden need not look like the Persian rug. It can keep features
-in blocks that do not touch, such as pairs on one line, or leave features out; several such codes have less
-loss.
+in blocks that do not interfere, such as pairs on one line, or leave features out; several such codes have
+less loss.
 
 Pairs need not be even. With W_out and W_in free, one direction holds two features as M = [[1, -c], [-1/c,
 1]], whose loss when both are on is (1 + c^-2) (1/3 - 1/(6c)) in sum for c >= 1. Its derivative by 1/c
@@ -180,7 +180,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         "antisymmetric": "{skew_share:.2f}",
     }
     caption = (
-        "At the critical point beside a random rug, which has the least loss among matrices that depend on i "
+        "At the critical point near a random rug, which has the least loss among matrices that depend on i "
         "XOR j alone, near it. ± bound of the numerical error. Steps on matrices of rank n_hidden and "
         "biases, of unit length; the last three columns are shares of the squared length of the step of "
         "least curvature."
@@ -192,14 +192,14 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         "at the end": "{end:.3f}",
         "change of M": "{moved:.2f}",
         **_SHARES,
-        "largest beside": "{largest:.2f}",
+        "largest off-diagonal": "{largest:.2f}",
         "slope / p": "{slope:.1e}",
     }
     caption = (
-        f"n_features = {departure.attrs['n_features']}. Weights of the critical point beside the rug, each "
+        f"n_features = {departure.attrs['n_features']}. Weights of the critical point near the rug, each "
         f"moved by a normal number of standard deviation {departure.attrs['kick']:g}, then L-BFGS on the "
-        "exact loss. Losses in units of the macroscopic rug's. `largest beside`: largest |M_ij| off the "
-        "diagonal."
+        "exact loss. Losses in units of the macroscopic rug's. `largest off-diagonal` is the largest "
+        "|M_ij| with i != j."
     )
     stays = Table.formatted("Started at the rug, does it stay?", departure, columns, caption)
     ends = Table.formatted(

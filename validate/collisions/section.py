@@ -105,8 +105,9 @@ def _places_table(*parts: xr.Dataset) -> Table:
     caption = (
         "Those that stay end on the neuron of their largest first weight; “second wins” is the share that "
         "ends on that of the second largest. A ratio of 1 means that pairs of those that stay share a neuron "
-        "as often as chance has it. Preference: how readily the others take the free place beside another "
-        "feature, compared with a place on an empty neuron; fitted to the count, and 1 by chance (nan: none "
+        "as often as chance has it. Preference: how readily the others take the free place on a "
+        "neuron that already holds a feature, compared with a place on an empty neuron; fitted to "
+        "the count, and 1 by chance (nan: none "
         f"fits). {BARS}"
     )
     return Table(title, ("n", "m", *measured), rows, caption)

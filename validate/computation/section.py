@@ -114,8 +114,7 @@ def _show_unbiased(ds: xr.Dataset) -> Shown:
     text = (
         "With an output bias nothing is below the naive network, at any p and size. Without one the mean of "
         "the targets is worth something: at most 3p/8 of the naive loss. The dropped targets can be read "
-        "from "
-        "the neurons there are, or one neuron can be given up for a constant. Of these two, with "
+        "from the existing neurons, or one neuron can be given up for a constant. Of these two, with "
         f"{ds.attrs['n_hidden']} neurons, the best saves {span(gain, '.2g')} on this grid, most at p = "
         f"{float(most['p']):g} with {float(most['per_neuron']):g} features a neuron, where the floor allows "
         f"{float(allowed.sel(p=most['p'], per_neuron=most['per_neuron'])):.3g}. "

@@ -16,8 +16,8 @@ EQUAL = 1e-6  # relative: losses that differ by less are those of one decoder
 
 TEXT = """
 A feature that is stored in superposition is read through the interference of the others, which is Gaussian
-where many are on. What is then best done to each output? Given the noise, the least loss of any function of
-one output is that of the posterior mean (Bayes). Thresholds and lines above them (ReLU, JumpReLU) are
+where many are on. Which function of each output is then best? Given the noise, the least loss of any function
+of one output is that of the posterior mean (Bayes). Thresholds and lines above them (ReLU, JumpReLU) are
 optimised exactly, and TopK of many features is a JumpReLU. A decoder that sees all outputs can do more:
 message passing decodes, estimates the interference that is left, and decodes again. State evolution says
 what it attains, and from which ratio on it recovers every feature. Losses are per feature, at the least
@@ -91,14 +91,15 @@ def _show_map(ds: xr.Dataset) -> Shown:
     to_bayes = loss.sel(decoder="jumprelu") / loss.sel(decoder="bayes")
     recovered = (ds["iterated"] == 0).values
     text = (
-        "ReLU is itself the best JumpReLU where features are not rare: a jump pays only below a certain p, "
-        f"and there the threshold moves at once. On this grid the two are the same at {same.sum()} of "
+        "ReLU is itself the best JumpReLU where features are not rare: a jump lowers the loss only "
+        "below a certain p, where the threshold moves abruptly. On this grid the two are the same at "
+        f"{same.sum()} of "
         f"{same.size} places, and ReLU loses {float(most):.2f} times as much at p = {float(most['p']):g}, "
         f"ratio {float(most['ratio']):g}. What JumpReLU loses to the posterior mean is a factor of "
         f"{span(to_bayes)}. As p falls at a fixed ratio JumpReLU and Bayes both tend to p sigma², ReLU to "
         "(1 + t²/4) times that, t² = 2 log(1/p): no constant bounds what a better decoder gains. Iteration "
-        f"recovers all features at {recovered.sum()} of {recovered.size} places, where every decoder of "
-        "one step has a loss."
+        f"recovers all features at {recovered.sum()} of {recovered.size} places, where the loss of "
+        "every one-step decoder is positive."
     )
     shown = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
     columns = {"p": "{p:g}", "ratio": "{ratio:g}"}

@@ -155,7 +155,7 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
     text = (
         f"Sparse inputs have one large second-moment eigenvalue and {ds.attrs['n_features'] - 1} equal ones, "
         "so all subspaces with the large direction have the same, least loss. Trained on the expected loss, "
-        "models find the large direction with the span that the first weights leave beside it, to "
+        "models find the large direction and the span that the first weights give besides it, to "
         f"{span(expected['angle_start'], '.2g')}° ({ds.sizes['run']} starts, which end "
         f"{span(expected['angle_samples'], '.0f')}° from the samples' subspace). With {ds.attrs['samples']} "
         f"samples chance makes the eigenvalues unequal: from t × eigenvalue = {span(changed, '.2g')} on the "

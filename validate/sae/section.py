@@ -83,8 +83,9 @@ def _show_hedging(ds: xr.Dataset) -> Shown:
     off = float(np.abs(ds["found"] - ds["angle"]).max())
     least, most = float(ds["angle"].min()), float(ds["angle"].max())
     text = (
-        f"A parent is on alone with probability {ds.attrs['parent']:g}, with its child with those of the "
-        "figure. One latent is at an angle from the parent that solves a quartic: the slope of the objective "
+        f"A parent is on alone with probability {ds.attrs['parent']:g}, together with its child with "
+        "those in the figure. The best single latent is at an angle from the parent that solves a "
+        "quartic equation: the slope of the objective "
         "at the parent's direction is negative for every penalty, so that the best latent always mixes. On "
         f"this grid the angle is between {least:.3g} and {most:.3g} degrees; from one penalty to the next it "
         f"rises by {span(ds['angle'].diff('l1'), '.2g')} degrees. The best of {ds.attrs['starts']} starts, "
@@ -106,8 +107,9 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
         "both atoms tilt towards each other, or one stays and the other stands for both features, and the "
         "first latent is off where both are on. At every place the better of the two lies "
         f"{'between' if inside else 'NOT between'} the bounds of a branch and bound over both angles and all "
-        f"encoders (gap {ds.attrs['gap']:g}). Searches end within {off:.0e} of it, and in the phase that the "
-        f"closed forms say at {int(agree.sum())} of {agree.size} places. The true dictionary is optimal at "
+        f"encoders (gap {ds.attrs['gap']:g}). Searches end within {off:.0e} of it, and are in the "
+        f"phase that the closed forms predict at {int(agree.sum())} of {agree.size} places. The true "
+        "dictionary is optimal at "
         f"none: its objective is at least {above:.2g} of the best one above it."
     )
     table = Table.formatted(
@@ -123,7 +125,7 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
             "found": "{found:.5f}",
             "phase": "{phase}",
         },
-        "The floor is that of all encoders; rounding is left out of account.",
+        "The floor is that of all encoders; rounding errors are not included.",
     )
     caption = (
         "Markers: the best autoencoder found; a cosine below 0.02 with the other feature counts as "
@@ -147,10 +149,11 @@ def _show_reached(ds: xr.Dataset) -> Shown:
         f"{ds.attrs['n_hidden']} dimensions with random unit directions. Of encoders that know law and "
         f"dictionary the best has a mean F1 of {float(best):.3f} ({best['decoder'].item()}, at "
         f"{float(best['share']):g} times as many latents on as features); matching pursuit has up to "
-        f"{float(pursuit.max()):.3f}. What pursuit has more takes more than one step of these "
-        "encoders, however they are trained; that no other encoder has more in one step is not proved."
+        f"{float(pursuit.max()):.3f}. The advantage of pursuit takes more than one step: these "
+        "encoders cannot have it, however they are trained. It is not proved that no other encoder "
+        "of one step does better."
     )
-    caption = f"Means over {ds.attrs['samples']} samples, ± 1 SE; other samples fixed the thresholds."
+    caption = f"Means over {ds.attrs['samples']} samples, ± 1 SE; thresholds were fitted to other samples."
     return Shown(text, [Figure("reached", "What knowing the dictionary gives", caption, ds, plot_reached)])
 
 

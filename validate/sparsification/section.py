@@ -14,13 +14,13 @@ NAMES = {"nonzeros": "m'", "l1_norm": "|W|_1"}
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam
 
 TEXT = """
-Without interference the l1 force acts on each encoding by itself, and all its weights that are left are
-the same affine function of their first values. That turns the m equations into one, driven by a quadratic
-between neighbouring weights: it is solved exactly. For many normal weights the same equation gives a
-limit law in which no constant is fitted, including the last few weights, whose order statistics are
+Without interference the l1 force acts on each encoding by itself, and all its weights that have not reached
+zero are the same affine function of their first values. That turns the m equations into one, driven by a
+quadratic between neighbouring weights: it is solved exactly. For many normal weights the same equation gives
+a limit law in which no constant is fitted, including the last few weights, whose order statistics are
 known. Time is that of the normal form of the flow (constants 4 dropped).
 
-The source has orders of magnitude: three regimes with constants that it leaves open. With all of them 1
+The source gives orders of magnitude: three regimes with unspecified constants. With all constants set to 1
 they miss the exact solution by the factors below. In the middle regime the constants are 2 for the number
 and 1 for the norm, up to logarithms.
 """

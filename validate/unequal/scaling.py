@@ -30,9 +30,9 @@ exact loss is known.
 _PLACE = {"alpha": "{alpha:g}", "m": "{n_hidden}"}
 # Relative width of what counts as level between two lengths of training.
 LEVEL_OFF = 0.05
-# Exact descents count as level if their last tenth of steps gains less; frozen before they were run.
+# Exact descents count as level if their last tenth of steps gains less; fixed before they were run.
 LEVEL_END = 0.005
-# What a prediction of the best model may be off by; frozen before they were run.
+# What a prediction of the best model may be off by; fixed before they were run.
 NEAR = 0.05
 
 
