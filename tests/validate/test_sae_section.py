@@ -53,7 +53,7 @@ def test_what_is_shown(pairs):
             ax = figure.draw(figure.dataset, Canvas().subplots())
             assert ax.get_xlabel()
     assert "NOT" not in said["pairs"]
-    assert "the phase that the closed forms say at 4 of 4 places" in said["pairs"]
+    assert "the phase that the closed forms predict at 4 of 4 places" in said["pairs"]
     assert "matching pursuit has up to" in said["reached"]
     # Bounds that do not hold are said to.
     broken = pairs.assign(bound=pairs["value"] + 1.0)

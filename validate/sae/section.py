@@ -3,7 +3,6 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from ...theory.arguments import choice
 from ..drawing import draws, finished
@@ -69,14 +68,14 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
         at = ds.sel(decoder=name)
         encoder, comma, thresholds = name.partition(", ")
         bars = at[f"{what}_error"] if f"{what}_error" in ds else None
-        style = {
-            "fmt": "." + _LINES[encoder + " encoder" * bool(comma)],
-            "color": _THRESHOLDS.get(thresholds, "black"),
-        }
-        ax.errorbar(at["l0"], at[what], bars, ms=4, **style)
-    lines = [Line2D([], [], color="black", linestyle=dash, label=one) for one, dash in _LINES.items()]
-    lines += [Line2D([], [], color=colour, marker=".", label=one) for one, colour in _THRESHOLDS.items()]
-    return finished(ax, {"handles": lines, **_ABOVE}, xlabel="expected L0", ylabel=_AXES[what])
+        style = "." + _LINES[encoder + " encoder" * bool(comma)]
+        colour = _THRESHOLDS.get(thresholds, "black")
+        ax.errorbar(at["l0"], at[what], bars, fmt=style, color=colour, ms=4)
+    for label, dash in _LINES.items():
+        ax.plot([], [], dash, color="black", label=label)
+    for label, colour in _THRESHOLDS.items():
+        ax.plot([], [], ".-", color=colour, label=label)
+    return finished(ax, _ABOVE, xlabel="expected L0", ylabel=_AXES[what])
 
 
 def _show_hedging(ds: xr.Dataset) -> Shown:
