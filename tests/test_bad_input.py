@@ -446,7 +446,7 @@ PATHS: dict[str, Any] = {
     "a device": "/dev/full",
 }
 # Names as good as others.
-NAMES = {"text", "a number as text", "another word", "letters", "in no folder"}
+NAMES = {"text", "a number as text", "another word", "letters", "in no folder", "a folder"}
 SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
     "no word": "",
@@ -640,7 +640,7 @@ def _limits() -> Iterator[None]:
 def _is_asked_for(case: Case, argument: str, name: str, value: Any) -> bool:
     """Whether a value is no bad input: much work, the default, or another name for the files of long work."""
     default = case.bound.signature.parameters[argument].default
-    is_default = value is default or (isinstance(value, str) and value == default)
+    is_default = value is default or (isinstance(value, str | int | float) and value == default)
     is_named = isinstance(case.bound.arguments[argument], str | Path) and name in NAMES
     long = case.key.removeprefix("validate.") in LONG
     return is_default or (long and is_named) or (name in SIZES and argument in WORK)

@@ -193,6 +193,12 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, words, name, va
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_command_line_of_anything_but_words_is_bad_input(capsys):
+    for wrong in (3, ["predict", 4], 0.5):
+        assert cli.main(wrong) == 2
+        assert "`arguments` must be a list of words" in capsys.readouterr().err
+
+
 def test_an_unknown_device_is_refused(capsys, tmp_path):
     pytest.importorskip("torch")
     words = f"train --n-features 8 --p 0.1 --ratio 0.5 --device tpu --out {tmp_path}/x.nc"

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from ...theory.arguments import shown
 from . import (
     atlas,
     audit,
@@ -109,6 +110,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace | None:
     """Return the options of a command line; none where it is wrong or empty, after saying so."""
+    if arguments is not None and not (
+        isinstance(arguments, Sequence) and all(isinstance(one, str) for one in arguments)
+    ):
+        raise ValueError(f"`arguments` must be a list of words; got {shown(arguments)}.")
     parser = make_parser()
     try:
         options = parser.parse_args(arguments)
