@@ -130,13 +130,14 @@ def plot_envelope(
     one = ds.sel(models=arguments.choice("models", models, tuple(str(name) for name in ds["models"].values)))
     winner = one["winner"].values
     colour = np.array([colors.to_rgb(name) for name in WINNERS.values()])[winner]
+    ax.set_xscale("log")  # before labels are placed along contours
     ax.pcolormesh(one["p"], one["ratio"], colour.transpose(1, 0, 2), shading="nearest", rasterized=True)
     share = (one["loss"] / one["rug"]).values.T
     lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
-    ax.clabel(lines, fontsize=6, fmt="%g")
-    _name_regions(winner, one, ax, taken)
+    labels = ax.clabel(lines, fontsize=6, fmt="%g")
+    _name_regions(winner, one, ax, [*taken, *(label.get_position() for label in labels)])
     ax.grid(False)
-    ax.set(xscale="log", title=f"{models} models")
+    ax.set(title=f"{models} models")
     return finished(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
 
 
