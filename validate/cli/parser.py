@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from ...theory.arguments import shown
 from . import (
     atlas,
     audit,
@@ -113,6 +112,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace | None:
     if arguments is not None and not (
         isinstance(arguments, Sequence) and all(isinstance(one, str) for one in arguments)
     ):
+        from ...theory.arguments import shown  # help and version load nothing heavy
+
         raise ValueError(f"`arguments` must be a list of words; got {shown(arguments)}.")
     parser = make_parser()
     try:
