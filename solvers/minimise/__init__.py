@@ -2,6 +2,5 @@
 
 from .result import Certificate, Local, Minimum
 from .search import descend, lower_bound, minimise
-from .within import descend_within
 
-__all__ = ["Certificate", "Local", "Minimum", "descend", "descend_within", "lower_bound", "minimise"]
+__all__ = ["Certificate", "Local", "Minimum", "descend", "lower_bound", "minimise"]

@@ -1,4 +1,4 @@
-"""Descent from given weights that ends at a time."""
+"""Descent from given weights that ends at a time: for audits, which have checked them."""
 
 import time
 from dataclasses import replace

@@ -13,7 +13,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from superposition.solvers.loss import exact_gradient, exact_loss
-from superposition.solvers.minimise import descend, descend_within, minimise
+from superposition.solvers.minimise import descend, minimise
+from superposition.solvers.minimise.within import descend_within
 from superposition.theory import unequal
 from superposition.theory.features import Features, synchronous
 from superposition.validate import audit

@@ -305,7 +305,7 @@ START = np.full((1, 3, 1), 0.1)
             lambda: linear.run_saddles((1.0, 2.0)),
             r"`eigenvalues` must be two or more and not rise; got \[1.0, 2.0\]",
         ),
-        (lambda: linear.run_saddles(step=1), r"`step` must lie in \(0, 0.2\]; got 1"),
+        (lambda: linear.run_saddles(step=1), r"`step` must lie in \[1e-09, 0.2\]; got 1"),
         (lambda: linear.run_subspaces(2), r"`n_features` must be an integer of at least 3; got 2"),
         (lambda: linear.run_subspaces(p=1), r"`p` must lie in \(0, 1\); got 1"),
         (lambda: linear.run_representation(decay=1), r"`decay` must lie in \(0, 1\); got 1"),

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...solvers.codes import envelope
 from ...solvers.loss import exact_loss
-from ...solvers.minimise import Minimum, descend_within, lower_bound, minimise
+from ...solvers.minimise import Minimum, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
+from ...solvers.minimise.within import descend_within
 from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.arguments import FloatArray
