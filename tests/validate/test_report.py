@@ -513,6 +513,8 @@ def killed_after(seconds, work):
     os.waitpid(copy, 0)
 
 
+# A kill between a file and the note beside it: the next run says that it makes that file anew.
+@pytest.mark.filterwarnings("ignore:.*made anew:RuntimeWarning")
 def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
     write(tmp_path / "drawn")  # so that the time below is that of runs that draw nothing, as the copies do
     start = time.perf_counter()
