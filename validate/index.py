@@ -374,9 +374,9 @@ def compared(old: xr.Dataset, new: xr.Dataset, only: Sequence[str] = ()) -> dict
     for dim in map(str, new.dims):
         places: list[Any]
         labels: list[Any]
-        told = [key for key in _MODELS if dim == "model" and key in old and key in new]
-        if told:
-            keys = [[ds[key].values.tolist() for key in told] for ds in (old, new)]
+        by = [key for key in _MODELS if dim == "model" and key in old and key in new]
+        if by:
+            keys = [[ds[key].values.tolist() for key in by] for ds in (old, new)]
             places, labels = list(zip(*keys[0], strict=True)), list(zip(*keys[1], strict=True))
         elif dim in new.indexes and dim in old.indexes:
             places, labels = old[dim].values.tolist(), new[dim].values.tolist()

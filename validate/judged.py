@@ -78,6 +78,23 @@ def store(
     write_text(path, text + "\n")
 
 
+def sources() -> tuple[str, ...]:
+    """Return the sources of all rows."""
+    return tuple(dict.fromkeys(row["source"] for row in recall(current=False).values()))
+
+
+def source_named(word: Any) -> Any:
+    """Return the source whose name alone begins so, else what is given, for the caller to refuse.
+
+    Examples
+    --------
+    >>> source_named("cowsik"), source_named("l")
+    ('cowsik2024', 'l')
+    """
+    begun = [one for one in sources() if isinstance(word, str) and one.startswith(word)]
+    return begun[0] if len(begun) == 1 else word
+
+
 def _listed(name: str, value: Any, kind: type = str) -> list[Any]:
     """Return what is listed, all of a kind; the checks of `theory.arguments` would load NumPy."""
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):

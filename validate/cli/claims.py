@@ -51,13 +51,13 @@ def _spaced(word: str) -> str:
 def _sources() -> Iterable[str]:
     from .. import judged
 
-    return dict.fromkeys(row["source"] for row in judged.recall(current=False).values())
+    return judged.sources()
 
 
 def _named(word: str) -> str:
-    """Return the source whose name alone begins so, else the word, which is refused with all names."""
-    begun = [one for one in _sources() if one.startswith(word)]
-    return begun[0] if len(begun) == 1 else word
+    from .. import judged
+
+    return str(judged.source_named(word))
 
 
 def _claims(options: argparse.Namespace) -> bool:

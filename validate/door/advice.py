@@ -1,5 +1,6 @@
 """What a trained model is, how good it could be, and what to do next."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def audit(
     rng: Any = 0,
     layout: str | None = None,
     keys: Any = None,
-    progress: Any = None,
+    progress: Callable[[str], None] | None = None,
     target: Any = "identity",
 ) -> Answer:
     """Say whether a model is trained, how good it could be, and what to do next.

@@ -1,6 +1,7 @@
 """The best model of a size: what a toy model should reach."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def best(
     starts: int | None = None,
     seconds: float | None = None,
     rng: Any = 0,
-    progress: Any = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Answer:
     """Find the best model ReLU(W_out W_in x + b) with so many hidden neurons.
 

@@ -8,7 +8,6 @@ from typing import ParamSpec, TypeVar
 from ...solvers.progress import shown
 from ...theory.arguments import keywords
 from ..annotations import as_annotated
-from ..annotations import called as a_function
 
 __all__ = ["entry"]
 
@@ -27,7 +26,6 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         if own and kwargs.get("progress") is not None:
-            a_function("progress", kwargs["progress"])
             return checked(*args, **kwargs)
         with shown(function.__name__):
             return checked(*args, **kwargs)

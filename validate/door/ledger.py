@@ -46,9 +46,7 @@ def claims(
     """
     rows = list(judged.recall(current=False).values())
     if source is not None:
-        known = tuple(dict.fromkeys(row["source"] for row in rows))
-        begun = [one for one in known if isinstance(source, str) and one.startswith(source)]
-        source = begun[0] if len(begun) == 1 else arguments.choice("source", source, known)
+        source = arguments.choice("source", judged.source_named(source), judged.sources())
         rows = [row for row in rows if row["source"] == source]
     if id is not None:
         wanted = [id] if isinstance(id, str) else list(id)

@@ -1,6 +1,6 @@
 """Phase diagrams: which geometry has the least loss, over any two properties of the data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def phases(
     tied: bool = True,
     starts: int = 10,
     rng: Any = 0,
-    progress: Any = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Answer:
     """Draw the diagram of Elhage et al.: the best model at each point of a grid, with its geometry.
 

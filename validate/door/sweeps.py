@@ -27,7 +27,7 @@ def sweep(
     store: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     jobs: int | None = None,
-    progress: Any = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Answer:
     """Call a function at each point of a grid, and return its numbers as a table.
 

@@ -29,7 +29,7 @@ def _shape(model: Minimum) -> tuple[str, int]:
 
 @as_annotated
 def run_thomson(
-    sizes: Sequence[Sequence[int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
+    sizes: Sequence[tuple[int, int]] = tuple((n, m) for m in (2, 3) for n in range(m + 1, 11)),
     *,
     starts: int = 8,
     seed: int = 0,
@@ -58,8 +58,6 @@ def run_thomson(
     >>> str(ds["sphere"].values[0]), str(ds["with_bias"].values[0]), int(ds["biased_kept"][0])
     ('pentagon', 'pentagon', 5)
     """
-    if any(np.size(one) != 2 for one in sizes):
-        raise ValueError(f"`sizes` must be pairs of n_features and n_hidden; got {arguments.shown(sizes)}.")
     pairs = [(arguments.integer("sizes", n, 2), arguments.integer("sizes", m, 1)) for n, m in sizes]
     rows = []
     for n, m in pairs:

@@ -89,7 +89,7 @@ def run_truncation(
     n_features: Sequence[int] = (16, 64),
     on: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
     ratio: float = 0.25,
-    small: Sequence[Sequence[int]] = ((3, 2), (4, 2), (5, 2)),
+    small: Sequence[tuple[int, int]] = ((3, 2), (4, 2), (5, 2)),
     small_p: Sequence[float] = (0.001, 0.01, 0.03, 0.1),
     *,
     starts: int = 4,
@@ -133,8 +133,6 @@ def run_truncation(
     ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
     rows = [xr.concat([_large(n, on, ratio, seed) for on in counts], "on") for n in sizes]
     large = xr.concat(rows, "n_features").transpose("kind", "n_features", "on")
-    if any(np.size(one) != 2 for one in small):
-        raise ValueError(f"`small` must be pairs of n_features and n_hidden; got {arguments.shown(small)}.")
     with entry_of("small_p"):
         arguments.probability("p", small_p)
     tables = [
