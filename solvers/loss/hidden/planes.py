@@ -94,15 +94,22 @@ def _polynomial(table: FloatArray, cell: int, part: int, x: float) -> float:
     return value
 
 
+@shared
+def _in_table(per_cell: float, table: FloatArray, y: float, r: int) -> tuple[float, float]:
+    """Return the real and the imaginary part of E v^r e^{iyv}; those of -y are conjugate."""
+    at = abs(y) * per_cell
+    cell = int(at)
+    x = 2.0 * (at - cell) - 1.0
+    up = _polynomial(table, cell, 2 * r + 1, x)
+    return _polynomial(table, cell, 2 * r, x), up if y >= 0.0 else -up
+
+
 @kernel
 def _from_table(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
     for i in range(y.size):
-        at = abs(y[i]) * per_cell
-        cell = int(at)
-        x, side = 2.0 * (at - cell) - 1.0, 1.0 if y[i] >= 0.0 else -1.0
         for r in range(3):
-            up = _polynomial(table, cell, 2 * r, x)
-            out[r, i] = complex(up, side * _polynomial(table, cell, 2 * r + 1, x))
+            re, im = _in_table(per_cell, table, y[i], r)
+            out[r, i] = complex(re, im)
 
 
 @shared
@@ -146,13 +153,7 @@ def _row(
             im[l] = s1 * cosines[l] + c1 * sines[l]
     else:
         for l in range(low, high):
-            y = x1 * u + x2[l] * v
-            at = abs(y) * waves.per_cell
-            cell = int(at)
-            x = 2.0 * (at - cell) - 1.0
-            re[l] = _polynomial(waves.table, cell, 0, x)
-            up = _polynomial(waves.table, cell, 1, x)
-            im[l] = up if y >= 0.0 else -up
+            re[l], im[l] = _in_table(waves.per_cell, waves.table, x1 * u + x2[l] * v, 0)
 
 
 @shared
@@ -180,13 +181,7 @@ def _slope_row(
             im[l] = s1 * cosines[l] + c1 * sines[l]
     else:
         for l in range(low, high):
-            y = x1 * u + x2[l] * v
-            at = abs(y) * waves.per_cell
-            cell = int(at)
-            x = 2.0 * (at - cell) - 1.0
-            re[l] = _polynomial(waves.table, cell, 2, x)
-            up = _polynomial(waves.table, cell, 3, x)
-            im[l] = up if y >= 0.0 else -up
+            re[l], im[l] = _in_table(waves.per_cell, waves.table, x1 * u + x2[l] * v, 1)
 
 
 class Axis(NamedTuple):
