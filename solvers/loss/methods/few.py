@@ -10,14 +10,14 @@ import numpy as np
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.parts import Parts
-from ....theory.kernels import kernel, shared
+from ....theory.kernels import inner, shared
 
 __all__ = ["known", "one_on", "pointwise"]
 
 Six = tuple[float, float, float, float, float, float]
 
 
-@kernel
+@inner
 def known(law: Parts) -> None:
     """Refuse laws that these kernels do not have: their atoms and pieces are not all of them."""
     if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:
@@ -129,13 +129,13 @@ def _pointwise(t: float, a: float, own: float, law: Parts) -> Six:
     return total
 
 
-@kernel
+@inner
 def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
     """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
     return _pointwise(t, a, own, law)
 
 
-@kernel
+@inner
 def one_on(
     b: float, m: float, a: float, own: float, law: Parts
 ) -> tuple[Six, tuple[float, float, float, float]]:

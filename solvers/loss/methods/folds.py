@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, plain
+from ....theory.kernels import inner, kernel, plain
 from ....theory.special.order import ascending
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
@@ -32,7 +32,7 @@ Tree = tuple[FloatArray, Integers, Integers, Integers]
 _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 
-@kernel
+@inner
 def _factors(w: FloatArray, p: FloatArray) -> FloatArray:
     """Return p w^r / (r + 1)!, but 1 for r = 0, and p w^r / (r! (r + 2)): moments, and with the value."""
     n = w.size
@@ -46,7 +46,7 @@ def _factors(w: FloatArray, p: FloatArray) -> FloatArray:
     return found
 
 
-@kernel
+@inner
 def _moments(factors: FloatArray, at: int) -> FloatArray:
     """Return the moments over factorials of the sum of the l smallest weights, and those times the target."""
     _, n, orders = factors.shape
@@ -63,7 +63,7 @@ def _moments(factors: FloatArray, at: int) -> FloatArray:
     return h
 
 
-@kernel
+@inner
 def _grown(w: FloatArray, b: float, most: int) -> tuple[Tree, int]:
     """Return the places y, the weights still ahead, and the children of all nodes, parents first.
 
@@ -93,21 +93,21 @@ def _grown(w: FloatArray, b: float, most: int) -> tuple[Tree, int]:
     return (y, level, out, into), count
 
 
-@kernel
+@inner
 def _powers(y: float, F: FloatArray) -> None:
     F[0] = 1.0
     for k in range(1, F.size):
         F[k] = F[k - 1] * y / k
 
 
-@kernel
+@inner
 def _fold(T: FloatArray, node: int, one: int, two: int, c: float, v: float, top: int) -> None:
     """Fold a table's rows of both children, `one` off and `two` on, to that of their parent."""
     for k in range(top):
         T[node, k] = (1.0 - c) * T[one, k] + c / v * (T[two, k + 1] - T[one, k + 1])
 
 
-@kernel
+@inner
 def _unfold(
     T: FloatArray, T_by: FloatArray, node: int, one: int, two: int, c: float, v: float, top: int
 ) -> float:
@@ -122,7 +122,7 @@ def _unfold(
     return slope
 
 
-@kernel
+@inner
 def _up(
     tree: Tree, count: int, w: FloatArray, p: FloatArray, at: int, h: FloatArray, U: FloatArray, V: FloatArray
 ) -> None:
@@ -152,7 +152,7 @@ def _up(
                 V[node, k] = c / v * (U[two, k + 1] - (U[two, k + 2] - U[one, k + 2]) / v)
 
 
-@kernel
+@inner
 def _down(
     tree: Tree,
     count: int,
@@ -193,7 +193,7 @@ def _down(
                 slope[at] += push * (c * U[two, k] - 2.0 * V[node, k]) / v
 
 
-@kernel
+@inner
 def _moments_down(
     factors: FloatArray, p: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
@@ -217,7 +217,7 @@ def _moments_down(
                 slope[j] += times * factors[1, j, t - 1] * (t + 1) / (t + 2)
 
 
-@kernel
+@inner
 def _row(
     row: FloatArray,
     i: int,

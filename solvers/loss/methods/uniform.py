@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.uniform import transform
-from ....theory.kernels import kernel
+from ....theory.kernels import inner, kernel
 from ....theory.special.order import ascending
 from ...threads import together
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
@@ -57,13 +57,13 @@ UNIT = 2.0**-53  # rounding
 GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 
-@kernel
+@inner
 def _noise(count: int, drift: float) -> float:
     """Return the rounding errors of that many factors: a random walk, and a drift where all are equal."""
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
 
-@kernel
+@inner
 def _all_off(p: FloatArray) -> FloatArray:
     """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of 1e-300 stands for 0."""
     none = np.ones(p.size + 1)
@@ -77,7 +77,7 @@ def _all_off(p: FloatArray) -> FloatArray:
     return none
 
 
-@kernel
+@inner
 def _repair(p: FloatArray) -> float:
     """Return what the rounding of each 1 - p takes from a product of factors near 1."""
     total = 1.0
@@ -86,7 +86,7 @@ def _repair(p: FloatArray) -> float:
     return total
 
 
-@kernel
+@inner
 def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
     return (
         alpha * u[0] + beta * v[0],
@@ -96,7 +96,7 @@ def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
     )
 
 
-@kernel
+@inner
 def _spread(v: Four, x: float) -> Four:
     """Return the raw moments 0 to 3 of y + x u, u uniform, from those of y."""
     return (
@@ -107,7 +107,7 @@ def _spread(v: Four, x: float) -> Four:
     )
 
 
-@kernel
+@inner
 def _moments(level: Level, t: float) -> Four:
     """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
     m, large, p = level
@@ -120,7 +120,7 @@ def _moments(level: Level, t: float) -> Four:
     return _blend(_repair(p), more, 0.0, more)
 
 
-@kernel
+@inner
 def _mean(polynomial: Four, moments: Four, shift: float) -> float:
     """Return the mean of a polynomial of y + shift from the raw moments of y."""
     c, v = polynomial, moments
@@ -132,17 +132,17 @@ def _mean(polynomial: Four, moments: Four, shift: float) -> float:
     )
 
 
-@kernel
+@inner
 def _absolute(level: Level) -> Level:
     return Level(np.abs(level.m), level.large, level.p)
 
 
-@kernel
+@inner
 def _sizes(polynomial: Four) -> Four:
     return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
 
 
-@kernel
+@inner
 def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
     """Return the level's mean of a polynomial of t + nu and its rounding error."""
     value = _mean(polynomial, _moments(level, t), 0.0)
@@ -150,7 +150,7 @@ def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, f
     return value, UNIT * _noise(level.m.size, 0.015625) * size
 
 
-@kernel
+@inner
 def _majorant(level: Level, real: float, radius: float) -> float:
     """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
     m, large, p = level
@@ -167,7 +167,7 @@ def _majorant(level: Level, real: float, radius: float) -> float:
     return more
 
 
-@kernel
+@inner
 def _period(level: Level, side: float, start: float, growth: Three, allowed: float, theta: float) -> float:
     """Return the period at which Chernoff's bound with theta makes the images on one side `allowed`.
 
@@ -184,7 +184,7 @@ def _period(level: Level, side: float, start: float, growth: Three, allowed: flo
     return float(max(side * KAPPA + log, KAPPA + 1.0) / theta)
 
 
-@kernel
+@inner
 def _half_period(
     level: Level, side: float, start: float, growth: Three, allowed: float
 ) -> tuple[float, float]:
@@ -210,7 +210,7 @@ def _half_period(
     return (best, allowed) if best < hard else (hard, 0.0)
 
 
-@kernel
+@inner
 def _advance(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
@@ -244,7 +244,7 @@ def _advance(
         acc[9 * BLOCK + f] = (acc[5 * BLOCK + f] - s_im) - step
 
 
-@kernel
+@inner
 def _fill_table(table: FloatArray, angle: float) -> None:
     """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
     table[0], table[BLOCK] = 0.0, 0.0
@@ -258,7 +258,7 @@ def _fill_table(table: FloatArray, angle: float) -> None:
         width, half = 2 * width, im
 
 
-@kernel
+@inner
 def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """Return the transform of J at s = 1/u.
 
@@ -271,7 +271,7 @@ def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     return value
 
 
-@kernel
+@inner
 def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
@@ -286,7 +286,7 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
     return float(np.exp(c * t) / np.pi * tail * _majorant(level, c, omega))
 
 
-@kernel
+@inner
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
@@ -330,7 +330,7 @@ def _lattice_sum(
     return total, size
 
 
-@kernel
+@inner
 def _bromwich(
     level: Level,
     a: float,
@@ -366,7 +366,7 @@ def _bromwich(
     return total / period - image, cut + escaped + missed + size + UNIT * rounding / period
 
 
-@kernel
+@inner
 def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tuple[float, float]:
     """Return the sum of g - own/3 over the patterns of a level, and its error; `own` is the output's p."""
     low, high = b, b
@@ -397,7 +397,7 @@ def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tupl
     return value, error
 
 
-@kernel
+@inner
 def _output_loss(
     row: FloatArray, chances: FloatArray, own: float, a: float, b: float, allowed: float
 ) -> tuple[float, float]:
@@ -423,7 +423,7 @@ def _output_loss(
     return loss, error + UNIT * _noise(size, 0.0) * (loss + own)
 
 
-@kernel
+@inner
 def _none_on(t: float, a: float, own: float) -> float:
     """Return g(t), as `few.pointwise` for any law: here a call of it would take longer than the mean."""
     low, high = 0.0, 0.0  # where the output is on
@@ -441,7 +441,7 @@ def _none_on(t: float, a: float, own: float) -> float:
     return float((1.0 - own) * ramp * ramp + own * loss)
 
 
-@kernel
+@inner
 def _one_on(b: float, m: float, a: float, own: float) -> float:
     """Return the mean of g(b + m v), by Gauss points between the breakpoints of the cubics of g."""
     first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
@@ -455,7 +455,7 @@ def _one_on(b: float, m: float, a: float, own: float) -> float:
     return mean
 
 
-@kernel
+@inner
 def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
     ahead, behind = _all_off(p), _all_off(p[::-1])
