@@ -94,9 +94,9 @@ def _grown(w: FloatArray, b: float, most: int) -> tuple[Tree, int]:
 
 
 @inner
-def _powers(y: float, F: FloatArray) -> None:
+def _powers(y: float, F: FloatArray, top: int) -> None:
     F[0] = 1.0
-    for k in range(1, F.size):
+    for k in range(1, top):
         F[k] = F[k - 1] * y / k
 
 
@@ -129,13 +129,14 @@ def _up(
     """Fill the means: U of F_k, V of the target's value times F_k, where the target is among those ahead."""
     y, level, out, into = tree
     n = w.size
-    U[0, :] = V[0, :] = 0.0
     F = np.empty(n + 4)
+    for k in range(n + 4):
+        U[0, k] = V[0, k] = 0.0
     for node in range(count - 1, 0, -1):
         ahead = level[node]
         top = 3 + n - ahead
         if out[node] < 0:
-            _powers(y[node], F[:top])
+            _powers(y[node], F, top)
             for k in range(top):
                 total, times = 0.0, 0.0
                 for r in range(k + 1):
@@ -172,7 +173,7 @@ def _down(
         ahead = level[node]
         top = 3 + n - ahead
         if out[node] < 0:
-            _powers(y[node], F[:top])
+            _powers(y[node], F, top)
             for k in range(top):
                 for r in range(k + 1):
                     h_by[0, ahead, r] += U_by[node, k] * F[k - r]
@@ -180,7 +181,8 @@ def _down(
             continue
         v, c, one, two = w[ahead - 1], p[ahead - 1], out[node], into[node]
         for child in (one, two):
-            U_by[child, : top + 1] = V_by[child, : top + 1] = 0.0
+            for k in range(top + 1):
+                U_by[child, k] = V_by[child, k] = 0.0
         slope[ahead - 1] += _unfold(U, U_by, node, one, two, c, v, top)
         if ahead - 1 > at:
             slope[ahead - 1] += _unfold(V, V_by, node, one, two, c, v, top - 1)
@@ -229,14 +231,18 @@ def _row(
 ) -> tuple[float, float]:
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; with `slopes` write those by row."""
     n = row.size
-    order = ascending(np.abs(row))
-    w, p, at = np.empty(n), np.empty(n), plain(0)
+    w, p, at, most = np.empty(n), np.empty(n), plain(0), 0.0
+    for j in range(n):
+        w[j] = abs(row[j])
+    order = ascending(w)
     for j in range(n):
         w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]
+        most += max(w[j], 0.0)
         if order[j] == i:
             at = j
-    if b + np.sum(np.maximum(w, 0.0)) < 0.0:  # never positive: the tree has no root
-        by[:] = 0.0
+    if b + most < 0.0:  # never positive: the tree has no root
+        for j in range(n):
+            by[j] = 0.0
         return 0.0, 0.0
     factors = _factors(w, p)
     h = _moments(factors, at)
@@ -244,7 +250,8 @@ def _row(
     tree, count = _grown(w, b, U.shape[0])
     _up(tree, count, w, p, at, h, U, V)
     if slopes:
-        U_by[1, :] = V_by[1, :] = 0.0
+        for k in range(n + 4):
+            U_by[1, k] = V_by[1, k] = 0.0
         U_by[1, 2], V_by[1, 1] = 2.0, -2.0
         slope, h_by = np.zeros(n), np.zeros(h.shape)
         _down(tree, count, w, p, at, work, slope, h_by)
@@ -269,7 +276,10 @@ def _by_folds(
         np.empty((back, orders)),
         np.empty((back, orders)),
     )
-    some = min(np.sum(chances), 1.0)  # bounds the probability that any feature is on
+    some = 0.0
+    for chance in chances:
+        some += chance
+    some = min(some, 1.0)  # bounds the probability that any feature is on
     for k in range(count):
         own = chances[features[k]]
         found, by_b[k] = _row(M[k], features[k], b[k], chances, slopes, work, by_M[k])

@@ -66,8 +66,8 @@ def _noise(count: int, drift: float) -> float:
 @inner
 def _all_off(p: FloatArray) -> FloatArray:
     """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of 1e-300 stands for 0."""
-    none = np.ones(p.size + 1)
-    log, rest = 0.0, 1.0
+    none = np.empty(p.size + 1)
+    log, rest, none[0] = 0.0, 1.0, 1.0
     for j in range(p.size):
         if p[j] < 0.5:
             log += np.log1p(-p[j])
@@ -134,7 +134,10 @@ def _mean(polynomial: Four, moments: Four, shift: float) -> float:
 
 @inner
 def _absolute(level: Level) -> Level:
-    return Level(np.abs(level.m), level.large, level.p)
+    m = np.empty(level.m.size)
+    for j in range(m.size):
+        m[j] = abs(level.m[j])
+    return Level(m, level.large, level.p)
 
 
 @inner
@@ -190,8 +193,10 @@ def _half_period(
 ) -> tuple[float, float]:
     """Return a period that the images on one side respect, and a bound on their error."""
     m, p = level.m, level.p
-    rises = np.maximum(side * m, 0.0)
-    reach, square = np.sum(rises), np.sum(p * rises * rises)
+    reach, square = 0.0, 0.0
+    for j in range(m.size):
+        rise = max(side * m[j], 0.0)
+        reach, square = reach + rise, square + p[j] * rise * rise
     hard = start + reach
     if reach == 0.0:
         return hard, 0.0
@@ -294,7 +299,10 @@ def _lattice_sum(
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
-    noise = _noise(m.size, 2.0 * float(np.mean(p)))
+    mean = 0.0
+    for one in p:
+        mean += one
+    noise = _noise(m.size, 2.0 * (mean / m.size))
     none = _all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     for start in range(0, blocks, CHUNK):
@@ -402,19 +410,26 @@ def _output_loss(
     row: FloatArray, chances: FloatArray, own: float, a: float, b: float, allowed: float
 ) -> tuple[float, float]:
     """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
-    order = ascending(-np.abs(row))
-    m, p = row[order], chances[order]
+    m, p = np.empty(row.size), np.empty(row.size)
+    for j in range(row.size):
+        m[j] = -abs(row[j])
+    order = ascending(m)
+    for j in range(row.size):
+        m[j], p[j] = row[order[j]], chances[order[j]]
     none = _all_off(p)
     size, share, loss, error = m.size, allowed, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
         ahead = none[size - m.size]
-        reach = abs(a) + abs(b) + np.sum(np.abs(m))
+        heard, large = 0.0, 0
+        for one in m:
+            heard += abs(one)
+            large += 1 if abs(one) >= SMALL * abs(m[0]) else 0
+        reach = abs(a) + abs(b) + heard
         rest = ahead * (own + reach * (reach + own))
         if rest < 0.01 * allowed:
             error += rest
             break
-        large = int(np.sum(np.abs(m) >= SMALL * abs(m[0])))
         level = Level(m, large, p)
         value, miss = _level(level, own, a, b, share / ahead)
         loss += ahead * (value + own / 3.0 * _moments(level, b)[0])
@@ -458,7 +473,10 @@ def _one_on(b: float, m: float, a: float, own: float) -> float:
 @inner
 def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
-    ahead, behind = _all_off(p), _all_off(p[::-1])
+    back = np.empty(p.size)
+    for j in range(p.size):
+        back[j] = p[p.size - 1 - j]
+    ahead, behind = _all_off(p), _all_off(back)
     loss, largest, lost = ahead[row.size] * _none_on(b, a, own), 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]
@@ -482,9 +500,11 @@ def rows_uniform(
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
         own, a = p[features[i]], M[i, features[i]]
-        heard = np.abs(M[i]) > NEGLIGIBLE
-        heard[features[i]] = False
-        m, chances = M[i][heard], p[heard]
+        row, on, count = np.empty(p.size), np.empty(p.size), 0
+        for j in range(p.size):
+            if j != features[i] and abs(M[i, j]) > NEGLIGIBLE:
+                row[count], on[count], count = M[i, j], p[j], count + 1
+        m, chances = row[:count], on[:count]
         few, error = _few_on(m, chances, own, a, b[i])
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         allowed = max(tol * max(own / 3.0, few), 2.3e-308)
