@@ -10,7 +10,7 @@ import numpy as np
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.parts import Parts
-from ....theory.kernels import inner, shared
+from ....theory.kernels import inner, kernel, shared
 
 __all__ = ["known", "one_on", "pointwise"]
 
@@ -129,13 +129,13 @@ def _pointwise(t: float, a: float, own: float, law: Parts) -> Six:
     return total
 
 
-@inner
+@kernel
 def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
     """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
     return _pointwise(t, a, own, law)
 
 
-@inner
+@kernel
 def one_on(
     b: float, m: float, a: float, own: float, law: Parts
 ) -> tuple[Six, tuple[float, float, float, float]]:

@@ -64,7 +64,7 @@ def _own_bounds(law: Parts, a: float, own: float, c: float, omega: float) -> flo
     return total
 
 
-@inner
+@kernel
 def lattice(
     law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
 ) -> tuple[float, float, int, float]:

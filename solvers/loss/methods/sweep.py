@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.parts import transforms
-from ....theory.kernels import inner
+from ....theory.kernels import inner, kernel
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
@@ -120,7 +120,7 @@ def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, C
     return more, slope
 
 
-@inner
+@kernel
 def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
     """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
 
