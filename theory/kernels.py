@@ -116,8 +116,7 @@ def kept(dispatcher: Any) -> Any:
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
-    made = numba.njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
-    return cast(F, kept(made))
+    return cast(F, kept(numba.njit(cache=True, error_model="numpy", nogil=True)(function)))
 
 
 def inner(function: F) -> F:
@@ -142,7 +141,7 @@ def inner(function: F) -> F:
 
 def shared(function: F) -> F:
     """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
-    return cast(F, numba.njit(error_model="numpy", no_cfunc_wrapper=True)(function))
+    return cast(F, numba.njit(error_model="numpy")(function))
 
 
 @shared

@@ -30,7 +30,7 @@ def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
             out[first + k] = std if (bits >> k) & 1 else -std
 
 
-@inner
+@kernel
 def fill(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
     """Fill a matrix with independent noise of the given kind and standard deviation."""
     flat = out.reshape(-1)

@@ -75,7 +75,6 @@ def test_a_kernel_for_kernels_alone_cannot_be_called_from_python():
         with pytest.raises(TypeError, match=r"test_kernels\.doubled is called by kernels alone"):
             doubled(1.0)
         assert quadrupled(1.5) == 6.0
-    assert doubled.nopython_signatures
 
 
 def modules():
