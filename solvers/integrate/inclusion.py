@@ -22,7 +22,7 @@ from numba import types
 from numba.extending import is_jitted
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
+from ...theory.kernels import inner, kernel
 from ..results import Status
 from .explicit import ENDS
 
@@ -86,7 +86,7 @@ class Progress:
         return ENDS[self.code]
 
 
-@kernel
+@inner
 def _sign(w: float, force: float, lam: float) -> float:
     if w > 0.0:
         return 1.0
@@ -99,7 +99,7 @@ def _sign(w: float, force: float, lam: float) -> float:
     return 0.0
 
 
-@kernel
+@inner
 def _landed(
     w: float, end: float, slope: float, f1: float, f3: float, s: float, lam: float, h: float
 ) -> float:
@@ -120,7 +120,7 @@ def _landed(
     return other if other * s < 0.0 else 0.0
 
 
-@kernel
+@inner
 def _woken(f1: float, f4: float, lam: float, h: float) -> float:
     """Return the end of a weight that rested at zero when the step began, the force f1 on it within lam."""
     excess = abs(f4) - lam

@@ -38,6 +38,7 @@ _STEP, _LEAST_STEP = 1e-5, 1e-10
 # Steps by four times the frequencies, and by 16 times.
 _FINER = (30, 5)
 _KICK = 0.05  # length of the step off a saddle
+_STEP = 5e-8  # seconds that a Hessian by differences takes, in units of its work
 _SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
 # A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
 # of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
@@ -112,7 +113,8 @@ def _polish(aim: Objective, end: End, steps: int, tol: float) -> End:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
     if not aim.exact:
         return _refined(aim, end, tol)
-    expensive = 2.0 * aim.size * aim.work > _WORK or time.perf_counter() > aim.until
+    work = 2.0 * aim.size * aim.work  # of a Hessian by differences
+    expensive = work > _WORK or time.perf_counter() + work * _STEP > aim.until
     if expensive or aim.l1 or not np.isfinite(end.value):
         return end
     for _ in range(3):
@@ -515,6 +517,7 @@ def descend(
     largest: float | None = None,
     steps: int = 500,
     tol: float = 1e-6,
+    seconds: float | None = None,
 ) -> Minimum:
     """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
 
@@ -527,6 +530,9 @@ def descend(
         Decoder, encoder (in a tied model the decoder's transpose) and biases. Not modified.
     law, tied, bias, penalty, classes, largest, steps, tol : optional
         As for `minimise`, with the same errors; n_features may be as large as 1024.
+    seconds : float, optional
+        Stop after so many at what is reached by then, 0 for at once: a step that has begun is finished, and
+        a finish by Newton's method is left out where its Hessian would take longer than what is left.
 
     Returns
     -------
@@ -547,6 +553,8 @@ def descend(
     most = arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
+    if seconds is not None:
+        aim.until = time.perf_counter() + arguments.number("seconds", seconds, 0)
     if aim.tied and not np.allclose(W_in, W_out.T, rtol=1e-12, atol=0.0):
         raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
     if not aim.tied and not aim.l1 and not callable(penalty) and aim.largest is None:
@@ -556,5 +564,6 @@ def descend(
         W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
         W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
     end = replace(_from(aim, aim.join(W_out, W_in, b), most, tol), starts=(0,))
-    end = _polish(aim, end, most, tol)
+    if aim.exact or time.perf_counter() <= aim.until:
+        end = _polish(aim, end, most, tol)
     return _minimum(aim, end, [end], 1)

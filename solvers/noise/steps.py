@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.kernels import kernel
+from ...theory.kernels import inner, kernel
 
 __all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
 
@@ -22,7 +22,7 @@ LONGEST = 1e60
 _SIGNS = 32  # that one uniform number gives
 
 
-@kernel
+@inner
 def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
     for first in range(0, out.size, _SIGNS):
         bits = np.int64(rng.random() * 2.0**_SIGNS)
@@ -52,7 +52,7 @@ def fill(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: 
             flat[k] = 0.0 if u >= share else atom if u < 0.5 * share else -atom
 
 
-@kernel
+@inner
 def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
     """Write h T into a. Four sums side by side make one vector instruction and hide each other's latency."""
     m, n = T.shape
@@ -72,7 +72,7 @@ def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
         a[j] = a0
 
 
-@kernel
+@inner
 def _add_gradient(
     W: FloatArray, T: FloatArray, xi: FloatArray, share: float, h: FloatArray, a: FloatArray, G: FloatArray
 ) -> None:

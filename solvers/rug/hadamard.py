@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel, plain
+from ...theory.kernels import inner, kernel, plain
 from ...theory.results import frozen
 
 __all__ = ["RugMatrix", "random_projector", "rug_matrix", "walsh_hadamard"]
@@ -24,7 +24,7 @@ Seed = np.random.Generator | int | None
 _BLOCK = 4096
 
 
-@kernel
+@inner
 def _levels(y: FloatArray, start: int, stop: int, half: int) -> None:
     """Do the butterflies of spans `half`, 2 `half`, ... inside y[start:stop], two spans in one pass."""
     while 4 * half <= stop - start:

@@ -9,7 +9,7 @@ from scipy.optimize import elementwise
 from ...theory import arguments
 from ...theory import rug as theory
 from ...theory.arguments import FloatArray
-from ...theory.kernels import kernel
+from ...theory.kernels import inner, kernel
 from ...theory.results import result
 from ...theory.rug.closed import best_scale, profile, slope_kernel
 
@@ -88,14 +88,14 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     return Optimum(*(array.reshape(shape)[()] for array in (a, b, sigma, loss)))
 
 
-@kernel
+@inner
 def _balance(z: float, sigma: float, p: float) -> float:
     """Return log of the part of the slope that rises over the one that falls: almost linear in z^2."""
     _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
 
 
-@kernel
+@inner
 def _shift(low: float, high: float, sigma: float, p: float) -> float:
     """Return the root of the slope between two shifts by Chandrupatla's method, nan where there is none."""
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before

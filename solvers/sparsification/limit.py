@@ -16,7 +16,7 @@ from scipy.special import betaincinv, erfcinv
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ...theory.kernels import kernel, plain, shared
+from ...theory.kernels import inner, kernel, plain, shared
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
 from ...theory.sparsification.spread import sums_above
 from ..results import Status, result
@@ -199,7 +199,7 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
     return math.sqrt(2) * erfcinv(np.exp(log_tail)), np.exp(log_tail[:, top - 1])
 
 
-@kernel
+@inner
 def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
     """Step through dy/dt = 2 (Q - y) until c has grown by `width`; return y = g^2 there and the time."""
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
@@ -218,7 +218,7 @@ def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> 
     return after, time
 
 
-@kernel
+@inner
 def _add(
     sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:

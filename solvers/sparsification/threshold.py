@@ -9,7 +9,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.kernels import kernel, plain
+from ...theory.kernels import inner, kernel, plain
 
 __all__ = [
     "N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "integrate_threshold", "norms", "states",
@@ -86,7 +86,7 @@ def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, 
     return float(one + n * gap), float(two + gap * (2 * one + n * gap))
 
 
-@kernel
+@inner
 def _first_above(v: FloatArray, c: float, low: int) -> int:
     """Return the index of the first weight above c, not before `low`, by bisection."""
     high = v.size
@@ -99,7 +99,7 @@ def _first_above(v: FloatArray, c: float, low: int) -> int:
     return low
 
 
-@kernel
+@inner
 def _choose_step(
     v: FloatArray,
     blocks: FloatArray,
@@ -132,7 +132,7 @@ def _choose_step(
     return v[i], gap, i
 
 
-@kernel
+@inner
 def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
@@ -151,7 +151,7 @@ def _q_at_nodes(
             _, q[p] = sums(v, blocks, k, v[k] - node)
 
 
-@kernel
+@inner
 def _eliminate(a: FloatArray, b: FloatArray) -> bool:
     """Solve a x = b in place, by elimination with pivoting; False if `a` is singular."""
     n = b.size
@@ -177,7 +177,7 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
     return True
 
 
-@kernel
+@inner
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
     """Newton's method for rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1); g: guess, then solution."""
     # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
@@ -204,7 +204,7 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
     return False
 
 
-@kernel
+@inner
 def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
     """Evaluate step k at its place x in [0, 1]: the stretch A, and the time since the step began."""
     stretch = 0.0
@@ -215,7 +215,7 @@ def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
     return stretch, time * x * table[k, _RATE]
 
 
-@kernel
+@inner
 def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
@@ -291,7 +291,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
     return table[: k + 1], g
 
 
-@kernel
+@inner
 def _time_at(table: FloatArray, k: int, c: float) -> float:
     """When the threshold passes c, which lies in step k."""
     width = table[k, _WIDTH]
@@ -328,7 +328,7 @@ def _fill_drop_times(
             times[i] = _time_at(table, low, c)
 
 
-@kernel
+@inner
 def _place(table: FloatArray, k: int, t: float) -> float:
     """Where in step k the time t falls: Newton's method in a bracket."""
     elapsed = t - table[k, TIME]

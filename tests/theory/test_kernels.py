@@ -25,7 +25,7 @@ from superposition.solvers.collisions import forces
 from superposition.solvers.integrate import inclusion
 from superposition.solvers.noise import steps as noise
 from superposition.theory import kernels
-from superposition.theory.kernels import checksum, kernel
+from superposition.theory.kernels import checksum, inner, kernel
 
 SPINS = 2_000_000_000  # a few seconds: after that the flag was not seen
 
@@ -57,6 +57,24 @@ def test_another_thread_runs_while_a_kernel_does():
 )
 def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]
+
+
+@inner
+def doubled(x):
+    return 2.0 * x
+
+
+@kernel
+def quadrupled(x):
+    return doubled(doubled(x))
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_a_kernel_for_kernels_alone_cannot_be_called_from_python():
+    for _ in range(2):  # before another kernel has compiled it, and after
+        with pytest.raises(TypeError, match=r"test_kernels\.doubled is called by kernels alone"):
+            doubled(1.0)
+        assert quadrupled(1.5) == 6.0
 
 
 def modules():

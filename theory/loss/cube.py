@@ -17,12 +17,12 @@ Few of the 3^k faces are reached (about 4 times 2^k).
 import numpy as np
 
 from ..arguments import FloatArray, IntArray
-from ..kernels import kernel, ufunc
+from ..kernels import inner, kernel, ufunc
 
 __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_gradient", "pattern_loss"]
 
 
-@kernel
+@inner
 def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
     """Write the digits of a face; return how many coordinates are free, and the range of z on it."""
     free, low, high = 0, b, b
@@ -39,7 +39,7 @@ def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, f
     return free, low, high
 
 
-@kernel
+@inner
 def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray) -> None:
     """Walk along edges from the lowest corner of a face to z = 0: the point t, and 1 - t to full accuracy."""
     z = low
@@ -58,7 +58,7 @@ def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: Floa
         t[j], rest[j] = (gone, left) if g[j] >= 0.0 else (left, gone)
 
 
-@kernel
+@inner
 def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
     """Return E (u_own - ReLU(z))^2, or E ReLU(z)^2 if `own` < 0, for a plane that cuts the cube.
 
@@ -122,7 +122,7 @@ def _own(m: float, b: float) -> float:
     return (1.0 - edge**3 + edge * (b * b - b * edge + edge * edge)) / 3.0
 
 
-@kernel
+@inner
 def _other(c: float, b: float) -> float:
     """Return the mean of ReLU(c u + b)^2 over u in [0, 1]."""
     low, high = min(b, b + c), max(b, b + c)
@@ -164,7 +164,7 @@ def pattern_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
     return max(_cut_loss(g, b, own, work), 0.0)
 
 
-@kernel
+@inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
     """Turn weights on a face that is cut into weights on its faces, apart from the factors t and 1 - t."""
     k = t.size
@@ -182,7 +182,7 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
     side[face] /= free + 1
 
 
-@kernel
+@inner
 def _leaf_gradient(
     work: FloatArray, face: int, g: FloatArray, own: int, digit: IntArray, middle: float, slope: FloatArray
 ) -> float:
@@ -247,7 +247,7 @@ def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope:
     return error
 
 
-@kernel
+@inner
 def _next_pattern(on: IntArray, n: int) -> bool:
     """Step to the next choice of features, in lexical order; False after the last one."""
     k = on.size
@@ -262,7 +262,7 @@ def _next_pattern(on: IntArray, n: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _restrict(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
     """Copy the weights of the features that are on; return the place of feature i among them, or -1."""
     own = -1

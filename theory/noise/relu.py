@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, IntArray, choice, real, vector
-from ..kernels import kernel
+from ..kernels import inner, kernel
 from ..results import result
 from ..special import ramp_moments
 from ..special.order import ascending
@@ -167,7 +167,7 @@ def can_list(values: FloatArray, n_weights: int) -> bool:
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
-@kernel
+@inner
 def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
     """List the noise vectors xi on these weights in ascending order of w.xi.
 
@@ -189,7 +189,7 @@ def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
     return order, sums, probability, totals
 
 
-@kernel
+@inner
 def _cross(
     g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
 ) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ..arguments import FloatArray
-from ..kernels import kernel, shared, ufunc
+from ..kernels import inner, kernel, shared, ufunc
 from ..special.normal import ramps, tails
 
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
@@ -39,7 +39,7 @@ def squared_error(v: float, missing: float, x: float, s: float, jump: float, at:
     return affine + jump * (2.0 * v - jump) * t0 - 2.0 * (v - jump) * s * t1
 
 
-@kernel
+@inner
 def _off(a: float, b: float, sigma: float) -> float:
     """E ReLU(a nu + b)^2."""
     s = a * sigma
@@ -48,13 +48,13 @@ def _off(a: float, b: float, sigma: float) -> float:
     return squared_error(0.0, -b, b / s, s, 0.0, tails(abs(b / s)))
 
 
-@kernel
+@inner
 def _squared_distance(left: float, right: float) -> float:
     """Mean square of a linear function with these end values; every term is positive."""
     return ((left + right) ** 2 + left * left + right * right) / 6.0
 
 
-@kernel
+@inner
 def _on(a: float, shrink: float, b: float, sigma: float) -> float:
     """E (u - ReLU(a (u + nu) + b))^2.
 
@@ -89,7 +89,7 @@ def _on(a: float, shrink: float, b: float, sigma: float) -> float:
     return inside + outside + 2.0 * s * sigma * tail
 
 
-@kernel
+@inner
 def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
     """E (u - ReLU(a (u + nu) + b))^2 by Gauss-Legendre in u."""
     s, total = a * sigma, 0.0
@@ -128,7 +128,7 @@ def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
     return (1.0 - p) * _off(a, b, sigma) + p * _on(a, 1.0 - a, b, sigma)
 
 
-@kernel
+@inner
 def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
     r"""H_n(z + 1/sigma) - H_n(z) for n = 0..3 and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
 
@@ -152,7 +152,7 @@ def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, flo
     return d0, d1, d2, d3, first
 
 
-@kernel
+@inner
 def best_scale(z: float, sigma: float, p: float) -> Four:
     """Return the optimal scale a (Eq. 16) at bias a sigma z, 1 - a, and slopes there: no term cancels.
 
@@ -182,7 +182,7 @@ def slope_kernel(z: float, sigma: float, p: float) -> float:
     return off + on
 
 
-@kernel
+@inner
 def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
     """Return the optimal scale, and the loss there with bias a sigma z; accurate also where a rounds to 1."""
     a, shrink, _, _ = best_scale(z, sigma, p)

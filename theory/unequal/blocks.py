@@ -17,7 +17,7 @@ from .. import arguments
 from ..arguments import FloatArray, IntArray
 from ..features import Features
 from ..features.groups import Group, group
-from ..kernels import kernel
+from ..kernels import inner, kernel
 from ..results import result
 from ..rug.closed import squared_error
 from ..special.normal import POINTS, WEIGHTS, tails
@@ -61,7 +61,7 @@ class BlockLoss:
     by_variance: FloatArray
 
 
-@kernel
+@inner
 def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
     """Write a rule on [0, 1] for a function of t + slope u with kinks at 0 and -second, s wide.
 
@@ -98,7 +98,7 @@ def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: Flo
     return count
 
 
-@kernel
+@inner
 def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: FloatArray) -> None:
     """Add one point: loss, derivatives by variance and bias, and by the coefficients."""
     at = t / s
@@ -113,7 +113,7 @@ def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: Floa
         out[3 + j] += slope * x[j]
 
 
-@kernel
+@inner
 def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
     """Write which features are on, the steepest slope first; return how many are."""
     count = 0
@@ -128,7 +128,7 @@ def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
     return count
 
 
-@kernel
+@inner
 def _pattern(
     on: IntArray,
     slopes: FloatArray,

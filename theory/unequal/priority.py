@@ -21,7 +21,7 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray, IntArray
 from ..features import Features
-from ..kernels import kernel
+from ..kernels import inner, kernel
 from .blocks import unconditioned
 from .capacity import uniform
 
@@ -211,7 +211,7 @@ Table = tuple[FloatArray, IntArray, IntArray, IntArray, IntArray, FloatArray]
 Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 
 
-@kernel
+@inner
 def _silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence: mark patterns of its group, and their chance; return how many groups do.
 
@@ -234,7 +234,7 @@ def _silence(j: int, count: int, table: Table, work: Work) -> int:
     return count
 
 
-@kernel
+@inner
 def _clear(plane: IntArray, table: Table, work: Work) -> int:
     """Let no feature of a plane silence."""
     (_, group, _, rows, _, _), (marked, some, _) = table, work
@@ -246,7 +246,7 @@ def _clear(plane: IntArray, table: Table, work: Work) -> int:
     return 0
 
 
-@kernel
+@inner
 def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of a plane, by priority."""
     (p, group, column, rows, patterns, chances), (marked, some, silencing) = table, work
@@ -276,7 +276,7 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
     return total
 
 
-@kernel
+@inner
 def _lone_plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
     """Return what `_plane` does of independent features, to rounding also of a million of them."""
     k, total, lost = plane.size, 0.0, 0.0

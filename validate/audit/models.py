@@ -10,9 +10,8 @@ import numpy as np
 
 from ...solvers.codes import envelope
 from ...solvers.loss import exact_loss
-from ...solvers.minimise import Minimum, lower_bound, minimise
+from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
-from ...solvers.minimise.within import descend_within
 from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -204,8 +203,8 @@ def _end(
     """
 
     def ended(W_out: FloatArray, W_in: FloatArray) -> Minimum:
-        left = max(until - perf_counter(), 0.0)
-        return descend_within(W_out, W_in, one.b, law, seconds=left, tied=one.tied, steps=steps)
+        left = max(until - perf_counter(), 0.0) if until < np.inf else None
+        return descend(W_out, W_in, one.b, law, seconds=left, tied=one.tied, steps=steps)
 
     W_in = one.W_out.T if one.tied else one.W_in
     end = ended(one.W_out, W_in)

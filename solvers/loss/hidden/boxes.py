@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, shared
+from ....theory.kernels import inner, kernel, shared
 from ..methods.outputs import IntArray
 from .table import SMOOTH, Table, between, density_at
 
@@ -223,7 +223,7 @@ def _gathered(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray
         by_w[unit, 0] += share * (out[3 + unit] + out[7 + unit])
 
 
-@kernel
+@inner
 def pair_on(
     table: Table,
     w: FloatArray,

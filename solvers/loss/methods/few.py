@@ -10,14 +10,14 @@ import numpy as np
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.parts import Parts
-from ....theory.kernels import kernel, shared
+from ....theory.kernels import inner, kernel, shared
 
 __all__ = ["known", "one_on", "pointwise"]
 
 Six = tuple[float, float, float, float, float, float]
 
 
-@kernel
+@inner
 def known(law: Parts) -> None:
     """Refuse laws that these kernels do not have: their atoms and pieces are not all of them."""
     if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:

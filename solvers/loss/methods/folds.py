@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, plain
+from ....theory.kernels import inner, kernel, plain
 from ....theory.special.order import ascending
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
@@ -32,7 +32,7 @@ Tree = tuple[FloatArray, Integers, Integers, Integers]
 _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 
-@kernel
+@inner
 def _factors(w: FloatArray, p: FloatArray) -> FloatArray:
     """Return p w^r / (r + 1)!, but 1 for r = 0, and p w^r / (r! (r + 2)): moments, and with the value."""
     n = w.size
@@ -46,7 +46,7 @@ def _factors(w: FloatArray, p: FloatArray) -> FloatArray:
     return found
 
 
-@kernel
+@inner
 def _moments(factors: FloatArray, at: int) -> FloatArray:
     """Return the moments over factorials of the sum of the l smallest weights, and those times the target."""
     _, n, orders = factors.shape
@@ -63,7 +63,7 @@ def _moments(factors: FloatArray, at: int) -> FloatArray:
     return h
 
 
-@kernel
+@inner
 def _grown(w: FloatArray, b: float, most: int) -> tuple[Tree, int]:
     """Return the places y, the weights still ahead, and the children of all nodes, parents first.
 
@@ -93,21 +93,21 @@ def _grown(w: FloatArray, b: float, most: int) -> tuple[Tree, int]:
     return (y, level, out, into), count
 
 
-@kernel
-def _powers(y: float, F: FloatArray) -> None:
+@inner
+def _powers(y: float, F: FloatArray, top: int) -> None:
     F[0] = 1.0
-    for k in range(1, F.size):
+    for k in range(1, top):
         F[k] = F[k - 1] * y / k
 
 
-@kernel
+@inner
 def _fold(T: FloatArray, node: int, one: int, two: int, c: float, v: float, top: int) -> None:
     """Fold a table's rows of both children, `one` off and `two` on, to that of their parent."""
     for k in range(top):
         T[node, k] = (1.0 - c) * T[one, k] + c / v * (T[two, k + 1] - T[one, k + 1])
 
 
-@kernel
+@inner
 def _unfold(
     T: FloatArray, T_by: FloatArray, node: int, one: int, two: int, c: float, v: float, top: int
 ) -> float:
@@ -122,20 +122,21 @@ def _unfold(
     return slope
 
 
-@kernel
+@inner
 def _up(
     tree: Tree, count: int, w: FloatArray, p: FloatArray, at: int, h: FloatArray, U: FloatArray, V: FloatArray
 ) -> None:
     """Fill the means: U of F_k, V of the target's value times F_k, where the target is among those ahead."""
     y, level, out, into = tree
     n = w.size
-    U[0, :] = V[0, :] = 0.0
     F = np.empty(n + 4)
+    for k in range(n + 4):
+        U[0, k] = V[0, k] = 0.0
     for node in range(count - 1, 0, -1):
         ahead = level[node]
         top = 3 + n - ahead
         if out[node] < 0:
-            _powers(y[node], F[:top])
+            _powers(y[node], F, top)
             for k in range(top):
                 total, times = 0.0, 0.0
                 for r in range(k + 1):
@@ -152,7 +153,7 @@ def _up(
                 V[node, k] = c / v * (U[two, k + 1] - (U[two, k + 2] - U[one, k + 2]) / v)
 
 
-@kernel
+@inner
 def _down(
     tree: Tree,
     count: int,
@@ -172,7 +173,7 @@ def _down(
         ahead = level[node]
         top = 3 + n - ahead
         if out[node] < 0:
-            _powers(y[node], F[:top])
+            _powers(y[node], F, top)
             for k in range(top):
                 for r in range(k + 1):
                     h_by[0, ahead, r] += U_by[node, k] * F[k - r]
@@ -180,7 +181,8 @@ def _down(
             continue
         v, c, one, two = w[ahead - 1], p[ahead - 1], out[node], into[node]
         for child in (one, two):
-            U_by[child, : top + 1] = V_by[child, : top + 1] = 0.0
+            for k in range(top + 1):
+                U_by[child, k] = V_by[child, k] = 0.0
         slope[ahead - 1] += _unfold(U, U_by, node, one, two, c, v, top)
         if ahead - 1 > at:
             slope[ahead - 1] += _unfold(V, V_by, node, one, two, c, v, top - 1)
@@ -193,7 +195,7 @@ def _down(
                 slope[at] += push * (c * U[two, k] - 2.0 * V[node, k]) / v
 
 
-@kernel
+@inner
 def _moments_down(
     factors: FloatArray, p: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
@@ -217,7 +219,7 @@ def _moments_down(
                 slope[j] += times * factors[1, j, t - 1] * (t + 1) / (t + 2)
 
 
-@kernel
+@inner
 def _row(
     row: FloatArray,
     i: int,
@@ -229,14 +231,18 @@ def _row(
 ) -> tuple[float, float]:
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; with `slopes` write those by row."""
     n = row.size
-    order = ascending(np.abs(row))
-    w, p, at = np.empty(n), np.empty(n), plain(0)
+    w, p, at, most = np.empty(n), np.empty(n), plain(0), 0.0
+    for j in range(n):
+        w[j] = abs(row[j])
+    order = ascending(w)
     for j in range(n):
         w[j], p[j] = row[order[j]] if abs(row[order[j]]) > _NONE else 0.0, chances[order[j]]
+        most += max(w[j], 0.0)
         if order[j] == i:
             at = j
-    if b + np.sum(np.maximum(w, 0.0)) < 0.0:  # never positive: the tree has no root
-        by[:] = 0.0
+    if b + most < 0.0:  # never positive: the tree has no root
+        for j in range(n):
+            by[j] = 0.0
         return 0.0, 0.0
     factors = _factors(w, p)
     h = _moments(factors, at)
@@ -244,7 +250,8 @@ def _row(
     tree, count = _grown(w, b, U.shape[0])
     _up(tree, count, w, p, at, h, U, V)
     if slopes:
-        U_by[1, :] = V_by[1, :] = 0.0
+        for k in range(n + 4):
+            U_by[1, k] = V_by[1, k] = 0.0
         U_by[1, 2], V_by[1, 1] = 2.0, -2.0
         slope, h_by = np.zeros(n), np.zeros(h.shape)
         _down(tree, count, w, p, at, work, slope, h_by)
@@ -269,7 +276,10 @@ def _by_folds(
         np.empty((back, orders)),
         np.empty((back, orders)),
     )
-    some = min(np.sum(chances), 1.0)  # bounds the probability that any feature is on
+    some = 0.0
+    for chance in chances:
+        some += chance
+    some = min(some, 1.0)  # bounds the probability that any feature is on
     for k in range(count):
         own = chances[features[k]]
         found, by_b[k] = _row(M[k], features[k], b[k], chances, slopes, work, by_M[k])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.parts import Parts, transforms
-from ....theory.kernels import kernel, plain
+from ....theory.kernels import inner, kernel, plain
 from .few import known, one_on, pointwise
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 from .sweep import Others, add_nodes, sweep
@@ -30,7 +30,7 @@ GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is wide
 UNIT = 2.0**-53  # rounding
 
 
-@kernel
+@inner
 def _bounds(law: Parts, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
     """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
     for j in range(m.size):
@@ -49,7 +49,7 @@ def _bounds(law: Parts, m: FloatArray, real: float, radius: float, phi: ComplexA
         phi[j] = value
 
 
-@kernel
+@inner
 def _own_bounds(law: Parts, a: float, own: float, c: float, omega: float) -> float:
     """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
     total = (1.0 - own) / omega**2
@@ -78,7 +78,8 @@ def lattice(
         longest = max(longest, abs(x) * law.reach)
     period = start + reach
     theta = 1.0 / period
-    phi[:] = 1.0
+    for j in range(m.size):
+        phi[j] = 1.0
     share = max(sweep(others, top, top, phi)[0].real, 1e-300)
     while theta * longest < 500.0:
         _bounds(law, m, theta, 0.0, phi)
@@ -107,7 +108,7 @@ def lattice(
         count = min(BLOCK * np.ceil(1.25 * count / BLOCK), most)
 
 
-@kernel
+@inner
 def _few_on(
     law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others
 ) -> tuple[FloatArray, FloatArray]:
@@ -115,9 +116,11 @@ def _few_on(
 
     found[3] is E (|x| + |terms of y|)^2 where anything is on, which rounding of y is in units of.
     """
-    found, by_m = np.zeros(5), np.zeros(m.size)
+    found, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
+    for j in range(m.size):
+        phi[j] = 1.0
     start = 2.0 * own * (1.0 + abs(a) + abs(b))
-    phi, top = np.ones(m.size, np.complex128), plain(2)
+    top = plain(2)
     here = pointwise(b, a, own, law)
     none, of_none = sweep(others, top, top - 2, phi)
     shares = sweep(others, top, top - 1, phi)[1].real
@@ -157,38 +160,44 @@ def case(
     found, by_m = _few_on(law, m, a, b, own, others)
     # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
     size, slopes = found[0] + 2.0 * np.sqrt(found[0] * found[3]) + 16.0 * UNIT * found[3], found[4]
-    start, top = abs(a) + abs(b), plain(2)
-    share = sweep(others, top, top, np.ones(m.size, np.complex128))[0].real
-    if share * (1.0 + start + np.sum(np.abs(m))) ** 2 < 1e-300:
-        return found, by_m, np.array([16.0 * UNIT * size, 0.0, 0.0, 16.0 * UNIT * slopes])
+    start, top, whole = abs(a) + abs(b), plain(2), 0.0
+    phi, errors = np.empty(m.size, np.complex128), np.zeros(4)
+    for j in range(m.size):
+        phi[j] = 1.0
+        whole += abs(m[j])
+    share = sweep(others, top, top, phi)[0].real
+    if share * (1.0 + start + whole) ** 2 < 1e-300:
+        errors[0], errors[3] = 16.0 * UNIT * size, 16.0 * UNIT * slopes
+        return found, by_m, errors
     rest = own * share * law.square
     size += rest
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
     c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
-    s = (c + 1j * h * np.arange(count)).astype(np.complex128)
-    weights = np.full(count, h / np.pi + 0.0j)
+    s, weights = np.empty(count, np.complex128), np.empty(count, np.complex128)
+    for k in range(count):
+        s[k], weights[k] = complex(c, h * k), h / np.pi
     weights[0] *= 0.5
     # by themselves: a million small terms would be rounded off the part that is known
-    few, by_m_few = found[:3].copy(), by_m.copy()
-    found[:], by_m[:] = 0.0, 0.0
-    half = count // 2
-    add_nodes(law.transform, s[:half], weights[:half], m, a, b, own, 1.0, top, others, found, by_m)
-    before, by_m_before = found.copy(), by_m.copy()
-    add_nodes(law.transform, s[half:], weights[half:], m, a, b, own, 1.0, top, others, found, by_m)
-    far = 4.0 * np.pi / h + start  # twice the period
-    images = 4.0 * np.exp(-KAPPA) * share * (far + 1.0)
+    far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
+    add_nodes(law.transform, s[:half], weights[:half], m, a, b, own, 1.0, top, others, far, by_m_far)
+    loss, by_b, by_a, slope = far[0], far[1], far[2], 0.0
+    for j in range(m.size):
+        phi[j] = by_m_far[j]
+    add_nodes(law.transform, s[half:], weights[half:], m, a, b, own, 1.0, top, others, far, by_m_far)
+    for j in range(m.size):
+        slope = max(slope, abs(by_m_far[j] - phi[j].real))
+        by_m[j] += by_m_far[j]
+    slope = max(slope, abs(far[1] - by_b), abs(far[2] - by_a))
+    span = 4.0 * np.pi / h + start  # twice the period
+    images = 4.0 * np.exp(-KAPPA) * share * (span + 1.0)
     noise = 16.0 + 4.0 * np.sqrt(m.size)
-    changes = np.abs(found - before)
-    slope = max(changes[1], changes[2], np.max(np.abs(by_m - by_m_before)))
-    errors = np.empty(4)
-    errors[0] = images * far + UNIT * (16.0 * size + noise * found[3])
-    errors[1], errors[2] = cut, 4.0 * changes[0]  # atoms have exceeded the change itself by 2.8
-    found[0] += few[0] + rest
-    found[1] += few[1]
-    found[2] += few[2]
-    by_m += by_m_few
-    errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * found[4])
-    return found, by_m, errors
+    errors[0] = images * span + UNIT * (16.0 * size + noise * far[3])
+    errors[1], errors[2] = cut, 4.0 * abs(far[0] - loss)  # atoms have exceeded the change itself by 2.8
+    errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
+    far[0] += found[0] + rest
+    far[1] += found[1]
+    far[2] += found[2]
+    return far, by_m, errors
 
 
 # --- The method --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ....theory.arguments import FloatArray
 from ....theory.features import Features
 from ....theory.features.counts import Block, blocks_given
 from ....theory.features.values.parts import Parts
-from ....theory.kernels import kernel, plain
+from ....theory.kernels import inner, kernel, plain
 from ....theory.loss.cube import pattern_gradient, pattern_loss
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
@@ -42,7 +42,7 @@ def chances(law: Features) -> FloatArray:
     return found
 
 
-@kernel
+@inner
 def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float, float]:
     """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
     z, lost = b, 0.0
@@ -57,7 +57,7 @@ def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float
     return error * error, by_b
 
 
-@kernel
+@inner
 def _cube(
     g: FloatArray,
     b: float,
@@ -85,7 +85,7 @@ def _cube(
     return loss, by_b
 
 
-@kernel
+@inner
 def _row(
     row: FloatArray, i: int, b: float, weights: FloatArray, sides: int, by: FloatArray
 ) -> tuple[float, float, float, float]:

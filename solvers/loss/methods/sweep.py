@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.parts import transforms
-from ....theory.kernels import kernel
+from ....theory.kernels import inner, kernel
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
@@ -61,7 +61,7 @@ def independent(p: FloatArray) -> Others:
     return Others(steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p)
 
 
-@kernel
+@inner
 def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return the weight of pattern q of unit u, how many of it have a weight, and how many are counted."""
     weight, loud, on = complex(others.chance[q], 0.0), 0, 0
@@ -74,7 +74,7 @@ def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, 
     return weight, loud, on
 
 
-@kernel
+@inner
 def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray) -> None:
     """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
     members = others.member[others.first[u] : others.first[u + 1]]
@@ -87,7 +87,7 @@ def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, s
             slope[members[place]] += meets * weight
 
 
-@kernel
+@inner
 def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
     """Return what `sweep` does for want = top; each feature is a unit with a weight, and nothing counts."""
     n = p.size
@@ -158,7 +158,7 @@ def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[compl
     return states[number, want * wide + total], slope
 
 
-@kernel
+@inner
 def add_nodes(
     transform: tuple[int, float],
     nodes: ComplexArray,

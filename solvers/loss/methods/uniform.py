@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.uniform import transform
-from ....theory.kernels import kernel
+from ....theory.kernels import inner, kernel
 from ....theory.special.order import ascending
 from ...threads import together
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
@@ -57,17 +57,17 @@ UNIT = 2.0**-53  # rounding
 GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 
-@kernel
+@inner
 def _noise(count: int, drift: float) -> float:
     """Return the rounding errors of that many factors: a random walk, and a drift where all are equal."""
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
 
-@kernel
+@inner
 def _all_off(p: FloatArray) -> FloatArray:
     """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of 1e-300 stands for 0."""
-    none = np.ones(p.size + 1)
-    log, rest = 0.0, 1.0
+    none = np.empty(p.size + 1)
+    log, rest, none[0] = 0.0, 1.0, 1.0
     for j in range(p.size):
         if p[j] < 0.5:
             log += np.log1p(-p[j])
@@ -77,7 +77,7 @@ def _all_off(p: FloatArray) -> FloatArray:
     return none
 
 
-@kernel
+@inner
 def _repair(p: FloatArray) -> float:
     """Return what the rounding of each 1 - p takes from a product of factors near 1."""
     total = 1.0
@@ -86,7 +86,7 @@ def _repair(p: FloatArray) -> float:
     return total
 
 
-@kernel
+@inner
 def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
     return (
         alpha * u[0] + beta * v[0],
@@ -96,7 +96,7 @@ def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
     )
 
 
-@kernel
+@inner
 def _spread(v: Four, x: float) -> Four:
     """Return the raw moments 0 to 3 of y + x u, u uniform, from those of y."""
     return (
@@ -107,7 +107,7 @@ def _spread(v: Four, x: float) -> Four:
     )
 
 
-@kernel
+@inner
 def _moments(level: Level, t: float) -> Four:
     """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
     m, large, p = level
@@ -120,7 +120,7 @@ def _moments(level: Level, t: float) -> Four:
     return _blend(_repair(p), more, 0.0, more)
 
 
-@kernel
+@inner
 def _mean(polynomial: Four, moments: Four, shift: float) -> float:
     """Return the mean of a polynomial of y + shift from the raw moments of y."""
     c, v = polynomial, moments
@@ -132,17 +132,20 @@ def _mean(polynomial: Four, moments: Four, shift: float) -> float:
     )
 
 
-@kernel
+@inner
 def _absolute(level: Level) -> Level:
-    return Level(np.abs(level.m), level.large, level.p)
+    m = np.empty(level.m.size)
+    for j in range(m.size):
+        m[j] = abs(level.m[j])
+    return Level(m, level.large, level.p)
 
 
-@kernel
+@inner
 def _sizes(polynomial: Four) -> Four:
     return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
 
 
-@kernel
+@inner
 def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
     """Return the level's mean of a polynomial of t + nu and its rounding error."""
     value = _mean(polynomial, _moments(level, t), 0.0)
@@ -150,7 +153,7 @@ def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, f
     return value, UNIT * _noise(level.m.size, 0.015625) * size
 
 
-@kernel
+@inner
 def _majorant(level: Level, real: float, radius: float) -> float:
     """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
     m, large, p = level
@@ -167,7 +170,7 @@ def _majorant(level: Level, real: float, radius: float) -> float:
     return more
 
 
-@kernel
+@inner
 def _period(level: Level, side: float, start: float, growth: Three, allowed: float, theta: float) -> float:
     """Return the period at which Chernoff's bound with theta makes the images on one side `allowed`.
 
@@ -184,14 +187,16 @@ def _period(level: Level, side: float, start: float, growth: Three, allowed: flo
     return float(max(side * KAPPA + log, KAPPA + 1.0) / theta)
 
 
-@kernel
+@inner
 def _half_period(
     level: Level, side: float, start: float, growth: Three, allowed: float
 ) -> tuple[float, float]:
     """Return a period that the images on one side respect, and a bound on their error."""
     m, p = level.m, level.p
-    rises = np.maximum(side * m, 0.0)
-    reach, square = np.sum(rises), np.sum(p * rises * rises)
+    reach, square = 0.0, 0.0
+    for j in range(m.size):
+        rise = max(side * m[j], 0.0)
+        reach, square = reach + rise, square + p[j] * rise * rise
     hard = start + reach
     if reach == 0.0:
         return hard, 0.0
@@ -210,7 +215,7 @@ def _half_period(
     return (best, allowed) if best < hard else (hard, 0.0)
 
 
-@kernel
+@inner
 def _advance(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
@@ -244,7 +249,7 @@ def _advance(
         acc[9 * BLOCK + f] = (acc[5 * BLOCK + f] - s_im) - step
 
 
-@kernel
+@inner
 def _fill_table(table: FloatArray, angle: float) -> None:
     """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
     table[0], table[BLOCK] = 0.0, 0.0
@@ -258,7 +263,7 @@ def _fill_table(table: FloatArray, angle: float) -> None:
         width, half = 2 * width, im
 
 
-@kernel
+@inner
 def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     """Return the transform of J at s = 1/u.
 
@@ -271,7 +276,7 @@ def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
     return value
 
 
-@kernel
+@inner
 def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
     """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
@@ -286,7 +291,7 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
     return float(np.exp(c * t) / np.pi * tail * _majorant(level, c, omega))
 
 
-@kernel
+@inner
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
@@ -294,7 +299,10 @@ def _lattice_sum(
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
-    noise = _noise(m.size, 2.0 * float(np.mean(p)))
+    mean = 0.0
+    for one in p:
+        mean += one
+    noise = _noise(m.size, 2.0 * (mean / m.size))
     none = _all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     for start in range(0, blocks, CHUNK):
@@ -330,7 +338,7 @@ def _lattice_sum(
     return total, size
 
 
-@kernel
+@inner
 def _bromwich(
     level: Level,
     a: float,
@@ -366,7 +374,7 @@ def _bromwich(
     return total / period - image, cut + escaped + missed + size + UNIT * rounding / period
 
 
-@kernel
+@inner
 def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tuple[float, float]:
     """Return the sum of g - own/3 over the patterns of a level, and its error; `own` is the output's p."""
     low, high = b, b
@@ -397,24 +405,31 @@ def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tupl
     return value, error
 
 
-@kernel
+@inner
 def _output_loss(
     row: FloatArray, chances: FloatArray, own: float, a: float, b: float, allowed: float
 ) -> tuple[float, float]:
     """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
-    order = ascending(-np.abs(row))
-    m, p = row[order], chances[order]
+    m, p = np.empty(row.size), np.empty(row.size)
+    for j in range(row.size):
+        m[j] = -abs(row[j])
+    order = ascending(m)
+    for j in range(row.size):
+        m[j], p[j] = row[order[j]], chances[order[j]]
     none = _all_off(p)
     size, share, loss, error = m.size, allowed, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
         ahead = none[size - m.size]
-        reach = abs(a) + abs(b) + np.sum(np.abs(m))
+        heard, large = 0.0, 0
+        for one in m:
+            heard += abs(one)
+            large += 1 if abs(one) >= SMALL * abs(m[0]) else 0
+        reach = abs(a) + abs(b) + heard
         rest = ahead * (own + reach * (reach + own))
         if rest < 0.01 * allowed:
             error += rest
             break
-        large = int(np.sum(np.abs(m) >= SMALL * abs(m[0])))
         level = Level(m, large, p)
         value, miss = _level(level, own, a, b, share / ahead)
         loss += ahead * (value + own / 3.0 * _moments(level, b)[0])
@@ -423,7 +438,7 @@ def _output_loss(
     return loss, error + UNIT * _noise(size, 0.0) * (loss + own)
 
 
-@kernel
+@inner
 def _none_on(t: float, a: float, own: float) -> float:
     """Return g(t), as `few.pointwise` for any law: here a call of it would take longer than the mean."""
     low, high = 0.0, 0.0  # where the output is on
@@ -441,7 +456,7 @@ def _none_on(t: float, a: float, own: float) -> float:
     return float((1.0 - own) * ramp * ramp + own * loss)
 
 
-@kernel
+@inner
 def _one_on(b: float, m: float, a: float, own: float) -> float:
     """Return the mean of g(b + m v), by Gauss points between the breakpoints of the cubics of g."""
     first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
@@ -455,10 +470,13 @@ def _one_on(b: float, m: float, a: float, own: float) -> float:
     return mean
 
 
-@kernel
+@inner
 def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
-    ahead, behind = _all_off(p), _all_off(p[::-1])
+    back = np.empty(p.size)
+    for j in range(p.size):
+        back[j] = p[p.size - 1 - j]
+    ahead, behind = _all_off(p), _all_off(back)
     loss, largest, lost = ahead[row.size] * _none_on(b, a, own), 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]
@@ -482,9 +500,11 @@ def rows_uniform(
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
         own, a = p[features[i]], M[i, features[i]]
-        heard = np.abs(M[i]) > NEGLIGIBLE
-        heard[features[i]] = False
-        m, chances = M[i][heard], p[heard]
+        row, on, count = np.empty(p.size), np.empty(p.size), 0
+        for j in range(p.size):
+            if j != features[i] and abs(M[i, j]) > NEGLIGIBLE:
+                row[count], on[count], count = M[i, j], p[j], count + 1
+        m, chances = row[:count], on[:count]
         few, error = _few_on(m, chances, own, a, b[i])
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         allowed = max(tol * max(own / 3.0, few), 2.3e-308)

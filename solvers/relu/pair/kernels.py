@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, shared
+from ....theory.kernels import inner, kernel, shared
 from ....theory.special.order import ascending
 
 IntArray = npt.NDArray[np.int64]
@@ -25,13 +25,13 @@ _PART = (0, 2, 1, 1, 5, 4, 4, 3, 3, 3)
 _POWER = (0, 0, 1, 0, 0, 1, 0, 2, 1, 0)
 
 
-@kernel
+@inner
 def _cut(level: float, slope: float) -> float:
     """Return where level + slope v changes sign, clipped to [0, 1]."""
     return min(max(-level / slope, 0.0), 1.0) if slope != 0.0 else 0.0
 
 
-@kernel
+@inner
 def _square(c: float, t: float) -> tuple[float, float]:
     """Return the mean of ReLU(c u + t)^2 over u in [0, 1] and its derivative in t."""
     first, last = max(t, 0.0), max(c + t, 0.0)
@@ -40,7 +40,7 @@ def _square(c: float, t: float) -> tuple[float, float]:
     return width * (first * first + first * last + last * last) / 3.0, width * (first + last)
 
 
-@kernel
+@inner
 def _given(a: float, t: float, p: float, out: FloatArray) -> None:
     """Write h(t), h_t, h_a, h_tt, h_at, h_aa into `out`."""
     low = 1.0  # the u that make a u + t positive are [low, 1]
@@ -89,7 +89,7 @@ def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None
             out[k] += weight * v ** _POWER[k] * h[_PART[k]]
 
 
-@kernel
+@inner
 def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
     """Return F and F_b."""
     out = np.empty(10)
@@ -97,7 +97,7 @@ def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
     return out[0], out[3]
 
 
-@kernel
+@inner
 def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
     """Return E ReLU(c x1 + m x2 + b)^2 and its derivative in b."""
     value, slope = 0.0, 0.0
@@ -109,7 +109,7 @@ def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
     return value, slope
 
 
-@kernel
+@inner
 def _bounded(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
     """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at this b, and its derivative in b."""
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
@@ -121,12 +121,12 @@ def _bounded(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> 
     return value - high + low, slope - high_slope + low_slope
 
 
-@kernel
+@inner
 def _cubic(c: FloatArray, s: float) -> float:
     return float(((c[3] * s + c[2]) * s + c[1]) * s + c[0])
 
 
-@kernel
+@inner
 def _roots(y: FloatArray, found: FloatArray) -> int:
     """Write where the cubic through y at 0, 1/3, 2/3, 1 rises through 0 in [-1/6, 7/6]; return how many."""
     c = np.empty(4)
@@ -260,7 +260,7 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
     return loss
 
 
-@kernel
+@inner
 def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
     """Return the least loss of the output with encoding w beside v, and its bias."""
     if biased:
@@ -292,7 +292,7 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
     return losses
 
 
-@kernel
+@inner
 def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
     """Return a lower bound of the loss over a box of encodings (first one not negative)."""
     w0, w1, v0, v1 = box
@@ -310,7 +310,7 @@ def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biase
     return total
 
 
-@kernel
+@inner
 def _imbalance(box: tuple[float, float, float, float]) -> tuple[float, float]:
     """Return a range that holds |w1^2 - w2^2| over a box of encodings (first one not negative)."""
     w0, w1, v0, v1 = box
@@ -351,7 +351,7 @@ def bound_below(
     return heap[0][0] if len(heap) > 0 else np.inf, boxes
 
 
-@kernel
+@inner
 def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
     """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum."""
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
