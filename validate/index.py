@@ -374,7 +374,8 @@ def compared(old: xr.Dataset, new: xr.Dataset, only: Sequence[str] = ()) -> dict
     for dim in map(str, new.dims):
         places: list[Any]
         labels: list[Any]
-        by = [key for key in _MODELS if dim == "model" and key in old and key in new]
+        tells = _MODELS if dim == "model" else ()
+        by = [key for key in tells if _along(old, key) == _along(new, key) == (dim,)]
         if by:
             keys = [[ds[key].values.tolist() for key in by] for ds in (old, new)]
             places, labels = list(zip(*keys[0], strict=True)), list(zip(*keys[1], strict=True))
@@ -395,6 +396,10 @@ def compared(old: xr.Dataset, new: xr.Dataset, only: Sequence[str] = ()) -> dict
             worst, variable = off, str(key)
     missing = [str(name) for name in old.data_vars if name not in new]
     return {"compared": count, "difference": worst, "variable": variable, "not_made": missing}
+
+
+def _along(ds: xr.Dataset, key: str) -> tuple[Any, ...]:
+    return ds[key].dims if key in ds else ()
 
 
 def _off(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:

@@ -304,6 +304,10 @@ def test_parts_are_compared_where_their_labels_are():
     # Exact descents have no n_hidden: places in the plane tell them apart.
     plane = old.drop_vars("n_hidden").assign(p=("model", [0.1, 0.4, 0.4]), ratio=("model", [0.5, 0.25, 0.5]))
     assert index.compared(plane, plane.isel(model=[2]))["difference"] == 0
+    # Where p is another axis, models are told apart by their own label.
+    grid = {"p": [0.1, 0.4, 0.5], "model": ["tied", "free"]}
+    maps = xr.Dataset({"loss": (("model", "p"), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])}, grid)
+    assert index.compared(maps, maps.isel(model=[1]))["difference"] == 0
 
 
 def test_the_command_checks_stores_and_confirms(toy, copy, capsys):
