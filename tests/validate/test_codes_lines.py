@@ -6,7 +6,7 @@ from scipy import optimize
 
 from superposition.solvers import codes
 from superposition.solvers.loss import row_loss
-from superposition.theory.codes import CODES, overlaps
+from superposition.theory.codes import overlaps
 from superposition.validate.codes import known_blocks, run_lines
 
 # Fixed before the table was made.
@@ -76,5 +76,10 @@ def test_bad_input_is_named():
     for p in (0.0, 1.5):
         with pytest.raises(ValueError, match=rf"`p`.*got {p:g}"):
             known_blocks(p)
-    with pytest.raises(ValueError, match=r"`names`.*got \[.pair.\]"):
-        run_lines(CODES[:1])
+    for given, message in [
+        ({"codes": ["pair"]}, r"`codes`.*got \['pair'\]"),
+        ({"lowest": 1.0}, r"`lowest`.*got 1"),
+        ({"tol": 0.0}, r"`tol`.*got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run_lines(**given)

@@ -43,6 +43,8 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     >>> ds["line"].values.tolist(), int(ds["nodes"].sum()) == ds.sizes["node"]
     (['Petersen', 'Petersen shifted'], True)
     """
+    codes = arguments.choices("codes", codes, CODES[1:])
+    lowest = arguments.number("lowest", lowest, 1e-6, 1, brackets="[)")
     found = lines(codes, low=lowest, tol=tol)
     at = [p for p in _SHOWN if p >= lowest]
     sizes = {"n_features": [one.n_features for one in found], "n_hidden": [one.n_hidden for one in found]}
