@@ -1,14 +1,16 @@
 """The best blocks of all codes at any p, from a stored table: what is asked of one p answers at once."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import xarray as xr
 
-from ...solvers.codes import lines
+from ...solvers.codes import Block, Line, blocks, lines
 from ...theory import arguments
 from ...theory.codes import CODES
 from ..annotations import as_annotated
+from ..stored import read_reference
 
 # What the table's values of p depend on is fine; these are the same in every run.
 _SHOWN = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
@@ -54,3 +56,34 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
         | {"least": (("line", "p"), [[one.at(p).loss for p in at] for one in found])},
         {"line": [one.name for one in found], "p": at},
     )
+
+
+@cache
+def _stored() -> list[Line]:
+    ds = read_reference("codes_lines.nc")
+    ends = np.cumsum(ds["nodes"].values)
+    sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]
+    columns = [np.split(ds[name].values, ends[:-1]) for name in _COLUMNS]
+    return [Line(*own) for own in zip(*sizes, *columns, strict=True)]
+
+
+@as_annotated
+def known_blocks(p: float) -> list[Block]:
+    """Return the best block of each code at one p, in [1e-6, 1], without solving for it.
+
+    Each loss is, to 1e-5 relative, the lesser of what `solvers.codes.blocks` finds at this p, and of where a
+    descent from these parameters ends. Where `blocks` finds a worse local optimum, or its descent ends early
+    (p below 1e-4), its loss is above this one by more.
+
+    Raises
+    ------
+    ValueError
+        If `p` is out of range.
+
+    Examples
+    --------
+    >>> found = {one.name: one for one in known_blocks(0.05)}
+    >>> len(found), round(found["Clebsch shifted"].loss, 7)
+    """
+    on = arguments.number("p", p, 1e-6, 1)
+    return [*(one for (one,) in blocks([on], CODES[:1])), *(line.at(on) for line in _stored())]
