@@ -145,6 +145,7 @@ def _jobs() -> Iterator[Job]:
     yield Job("codes_polished", "exact descent and Hessian", "codes.polished", polished)
     yield Job("codes_known", "the best codes known", "codes.known")
     yield Job("codes_envelope", "codes over the plane", "codes.envelope", {"size": 64})
+    yield Job("codes_lines", "the best blocks at any p", "codes.lines", seconds=1800.0)
     yield Job("relu_phases", "phases of two features", "relu.phases", {"size": 60, "transitions": 40})
     relu = {"cases": [[2, 1, 0.1], [2, 1, 0.4], [3, 2, 0.5], [5, 2, 0.3]], "optimisers": ["adam", "sgd"]}
     yield Job("relu_trained", "small models", "relu.trained", relu | {"seeds": 128, "steps": 2000})
@@ -260,6 +261,10 @@ EARLY = (
     "processors round products of single precision differently; the limit was chosen when the differences of "
     "two had been seen, 8e-8 at most"
 )
+NODES = (
+    "which values of p are added depends on the last digits of losses, and what is interpolated on these; "
+    "differences are in units of the largest loss"
+)
 # What the ledger and figures read of a trained model; not the diagonal and the bias of single features.
 _MEANS = (
     "loss", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "row_mean_mean", "row_mean_sd",
@@ -313,6 +318,7 @@ _PARTS = {
     ),
     "codes_known": _WHOLE,
     "codes_envelope": _WHOLE,
+    "codes_lines": Part({"codes": ["pentagon"]}, ["least"], 1e-6, NODES),
     "collisions_printed": Part(
         {"n_hidden": [256], "seeds": [0, 1], "steps": [1500]}, ["polysemantic", "dead", "loss"], 1e-4, SUMS
     ),

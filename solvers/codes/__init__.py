@@ -1,6 +1,9 @@
-"""Optimal blocks of like features, and the envelope of structured codes."""
+"""Optimal blocks of like features, alone and along p, and the envelope of structured codes."""
 
 from .blocks import Block, blocks
-from .envelope import MODELS, Envelope, envelope, envelopes
+from .envelope import MODELS, Envelope, envelope, envelope_of, envelopes
+from .lines import Line, lines
 
-__all__ = ["MODELS", "Block", "Envelope", "blocks", "envelope", "envelopes"]
+__all__ = [
+    "MODELS", "Block", "Envelope", "Line", "blocks", "envelope", "envelope_of", "envelopes", "lines",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from .. import rug
 from ..results import result
 from .blocks import LEAST_P, Block, blocks
 
-__all__ = ["MODELS", "Envelope", "envelope", "envelopes"]
+__all__ = ["MODELS", "Envelope", "envelope", "envelope_of", "envelopes"]
 
 MODELS = ("tied", "balanced", "free")
 
@@ -145,6 +145,38 @@ def envelopes(p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = COD
     on, r = _plane(p, ratio)
     found = blocks(np.unique(on), arguments.choices("codes", codes, CODES))
     return {models: _envelope(on, r, found, models) for models in MODELS}
+
+
+def envelope_of(found: Sequence[Block], ratio: npt.ArrayLike, *, models: str = "balanced") -> Envelope:
+    """Find the envelope of blocks that are known, all at one p.
+
+    Parameters
+    ----------
+    found : sequence of Block
+    ratio, models
+        As in `envelope`.
+
+    Returns
+    -------
+    Envelope
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the blocks are not all at one p in [1e-6, 1).
+
+    Examples
+    --------
+    >>> ((pair,),) = blocks([0.05], ["pair"])
+    >>> envelope_of([pair], 0.25) == envelope(0.05, 0.25, ["pair"])
+    True
+    """
+    models = arguments.choice("models", models, MODELS)
+    given = [one for one in found if isinstance(one, Block)] if isinstance(found, Sequence) else []
+    if not given or len(given) < len(found) or len({one.p for one in given}) > 1:
+        raise ValueError(f"`found` must be blocks at one p, one or more; got {arguments.shown(found)}.")
+    on, r = _plane(given[0].p, ratio)
+    return _envelope(on, r, [[one] for one in given], models)
 
 
 def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -272,15 +272,15 @@ def test_what_serves_all_widths_is_computed_once(monkeypatch):
         read.append(name)
         return read_reference(name)
 
-    def enveloped(p, ratio):
-        asked.append(np.size(ratio))
-        return envelopes(p, ratio)
+    def enveloped(found, ratio, *, models):
+        asked.append((models, np.size(ratio)))
+        return envelope_of(found, ratio, models=models)
 
-    read_reference, envelopes = foresee.read_reference, foresee.envelopes
+    read_reference, envelope_of = foresee.read_reference, foresee.envelope_of
     monkeypatch.setattr(foresee, "read_reference", counted)
-    monkeypatch.setattr(foresee, "envelopes", enveloped)
+    monkeypatch.setattr(foresee, "envelope_of", enveloped)
     together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
-    assert asked == [3]
+    assert asked == [("tied", 3), ("free", 3)]
     assert len(read) == len(set(read)) > 0
     alone = [sp.predict(sp.Features(128, 0.05), m).to_frame() for m in (8, 16, 32, 200)]
     each = [row for one in alone for row in one.drop(columns="prediction").values.tolist()]

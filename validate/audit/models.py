@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.codes import envelope
+from ...solvers.codes import Envelope, envelope_of
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
@@ -19,6 +19,7 @@ from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
 from .. import atlas
+from ..codes import known_blocks
 from ..layouts import Weights, recognise
 from .read import answers, hidden_activation, state_of
 from .results import SAME, Audit, Audited
@@ -48,8 +49,6 @@ _POINTS, _COARSE, _STEPS = 33, 1e-4, 30
 # Errors of the losses in these: descent judges models of few features, and a thousand take minutes.
 _FINE, _MANY = 1e-10, 1e-8
 _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
-
-_codes = cache(envelope)  # the instances of a file often share them
 
 
 @dataclass
@@ -85,6 +84,11 @@ class _Known:
             self.best, self.model = loss, model
 
 
+@cache  # the instances of a file often share them
+def _codes(p: float, ratio: float, models: str) -> Envelope:
+    return envelope_of(known_blocks(p), ratio, models=models)
+
+
 def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
     """Return a proved bound, and losses in limits, of many features or very different lengths."""
     known = _Known(lower_bound(n, m, law))
@@ -93,7 +97,7 @@ def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
     if law.alike and np.all(law.importance == law.importance[0]):
         if 1e-6 <= law.p[0] < 1.0:
             unit = float(law.scale[0] ** 2 * law.importance[0])
-            codes = _codes(float(law.p[0]), m / n, models="tied" if tied else "free")
+            codes = _codes(float(law.p[0]), m / n, "tied" if tied else "free")
             names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
             known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
             known.limit_name = f"{' and '.join(names)} in the limit of many features"

@@ -33,15 +33,17 @@ def _row_by_row(
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
+    bends: bool,
     spherical: bool,
     out: FloatArray,
 ) -> None:
+    # `bends` is always False: but for a constant here Numba would compile all that is called once more.
     quiet, chance = np.full(w.shape[1], np.nan), np.ones(1)
     found, by_w = np.zeros(5), np.zeros(w.shape)
     for r in range(out.size):
         found[:] = 0.0
         row = on[r : r + 1].copy()
-        by_patterns(table, spans, atoms, row, chance, w, b, t, False, quiet, spherical, found, by_w)
+        by_patterns(table, spans, atoms, row, chance, w, b, t, bends, quiet, spherical, found, by_w)
         out[r] = found[1] - found[3]
 
 
@@ -59,7 +61,7 @@ def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
     spherical = setting.law.values == "normal"
     rows = np.ascontiguousarray(on[:, heard], np.float64)
     b, t = np.array([unit.b + shift, 1.0]), np.array([unit.t + shift, 0.0])
-    _row_by_row(setting.table, setting.spans, setting.atoms, rows, w, b, t, spherical, out)
+    _row_by_row(setting.table, setting.spans, setting.atoms, rows, w, b, t, False, spherical, out)
     return np.clip(out, 0.0, 1.0)
 
 

@@ -1,0 +1,216 @@
+"""Codes at their best parameters along p: solved where it is needed, interpolated in between.
+
+The best parameters jump where one local optimum overtakes another, and the loss has a kink there. So values
+of p are added until the loss half way between two neighbours is what the others say, or these all but touch.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import interpolate, optimize
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.codes import CODES, Overlaps, overlaps
+from ...theory.rug import zero_ratio_loss
+from ..results import result
+from .blocks import _SHIFTED, LEAST_P, Block, _least, _loss, _parameters
+
+__all__ = ["Line", "lines"]
+
+_NAMES = tuple(name for name in CODES if name != "pair")
+_STENCIL = 6  # solved values that a value between them is made of
+_CLOSE = 4e-6  # of log p: neighbours at a kink are no closer
+_FAR = 0.22  # of log p: neighbours at first
+_NOISY = 1e-3  # below, differences of losses say little of the gradient: parameters matter by fractions of p
+_SAME = 1e-7  # losses that differ by less, relative, are equal
+
+
+def _between(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
+    """Return the value of the polynomial through three neighbours on either side, at an end fewer there."""
+    right = int(np.clip(np.searchsorted(nodes, at), _STENCIL // 2, nodes.size - _STENCIL // 2))
+    six = slice(right - _STENCIL // 2, right + _STENCIL // 2)
+    return np.asarray(interpolate.krogh_interpolate(nodes[six] - at, np.asarray(values)[six], 0.0))
+
+
+@result
+class Line:
+    """A code, shifted or not, at its best parameters for rising values of p."""
+
+    name: str
+    """The code's, and `shifted` behind it if the shift is free."""
+    n_features: int
+    """Of one block."""
+    n_hidden: int
+    """Of one block, with the dimension that the shift takes."""
+    p: FloatArray
+    """(n,) values, six or more, rising, at which parameters were optimised."""
+    a: FloatArray
+    """(n,) best scales."""
+    b: FloatArray
+    """(n,) best biases."""
+    shift: FloatArray
+    """(n,) best shifts."""
+    loss: FloatArray
+    """(n,) losses per feature."""
+
+    def at(self, p: float) -> Block:
+        """Return the block at one p, by interpolation in log p of loss, scale, bias and shift.
+
+        Parameters
+        ----------
+        p : float
+            From the least to the largest of `self.p`.
+
+        Returns
+        -------
+        Block
+            Its loss is the code's least to about ten times the `tol` of `lines`.
+
+        Raises
+        ------
+        ValueError
+            If `p` is out of range.
+
+        Examples
+        --------
+        >>> (plain, _) = lines(["Petersen"], low=0.1, high=0.12, tol=1e-4)
+        >>> round(plain.at(0.11).loss, 7)
+        0.0057881
+        """
+        on = arguments.number("p", p, float(self.p[0]), float(self.p[-1]))
+        columns = np.log(self.loss / zero_ratio_loss(self.p)), np.log(self.a), self.b, self.shift
+        loss, scale, bias, shift = _between(np.log(self.p), np.stack(columns, axis=1), float(np.log(on)))
+        best = float(zero_ratio_loss(on) * np.exp(loss))
+        sizes = self.name, self.n_features, self.n_hidden
+        return Block(*sizes, on, float(np.exp(scale)), float(bias), float(shift), best)
+
+
+class _Course:
+    """The best parameters of a code found so far, at values of p that are added one by one."""
+
+    def __init__(self, code: Overlaps, free: bool, p: FloatArray) -> None:
+        self.code, self.free = code, free
+        self.bounds = [(-6.0, 2.0), (-5.0, 50.0), (-0.9, 0.9) if free else (0.0, 0.0)]
+        self.p: list[float] = p.tolist()
+        self.x, self.loss = [np.zeros(3)] * p.size, [np.inf] * p.size
+        for k in range(p.size):
+            self.search(k)
+        for k in range(p.size - 1, 0, -1):  # what was found at one p reaches all others
+            self.take(k - 1, self.x[k])
+        for k in range(p.size - 1):
+            self.take(k + 1, self.x[k])
+
+    def search(self, k: int) -> None:
+        """Descend at the k-th p from the starts of `blocks`."""
+        self.take(k, _parameters(self.code, np.array([self.p[k]]), self.free)[0])
+
+    def take(self, k: int, start: FloatArray) -> bool:
+        """Descend at the k-th p; tell whether that ends below what was known there."""
+        q = self.p[k]
+        loss = partial(_loss, self.code, q, max(1e-12, 1e-6 * q))
+        x = _least(loss, [start], self.bounds)
+        if self.free and q < _NOISY:
+            corners = np.vstack([x, x + q * np.eye(3)])
+            how: Any = {"initial_simplex": corners, "xatol": 0.01 * q, "fatol": 1e-9, "maxiter": 100}
+            x = optimize.minimize(loss, x, method="Nelder-Mead", bounds=self.bounds, options=how).x
+        found = q * q * _loss(self.code, q, 1e-12, x)
+        lower = found < self.loss[k] * (1.0 - _SAME)
+        if found < self.loss[k]:
+            self.x[k], self.loss[k] = x, found
+        return lower
+
+    def add(self, k: int, tol: float) -> bool:
+        """Solve half way, in log p, between the (k-1)-th p and the next; keep it if it is not as expected."""
+        middle = float(np.sqrt(self.p[k - 1] * self.p[k]))
+        expected = self.logs(middle)
+        self.p.insert(k, middle)
+        self.x.insert(k, self.x[k])
+        self.loss.insert(k, np.inf)
+        self.search(k)
+        self.take(k, self.x[k - 1])
+        self.take(k, self.x[k + 1])
+        if abs(np.log(self.loss[k] / zero_ratio_loss(middle)) - expected) <= tol:
+            for kept in (self.p, self.x, self.loss):
+                del kept[k]
+            return False
+        for step in (-1, 1):  # on, as long as what was found here is better there
+            j = k + step
+            while 0 <= j < len(self.p) and self.take(j, self.x[j - step]):
+                j += step
+        return True
+
+    def logs(self, at: float) -> float:
+        """Return the logarithm of the loss over that of a dropped feature, between the values of p."""
+        p = np.array(self.p)
+        return float(_between(np.log(p), np.log(np.array(self.loss) / zero_ratio_loss(p)), float(np.log(at))))
+
+
+def _solved(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
+    """Return the course of a code with as many values of p as `tol` asks for."""
+    course = _Course(code, free, p)
+    fine: set[tuple[float, float]] = set()
+    todo = True
+    while todo:
+        todo, k = False, 1
+        while k < len(course.p):
+            between = course.p[k - 1], course.p[k]
+            if between not in fine and np.log(between[1] / between[0]) > _CLOSE:
+                if course.add(k, tol):
+                    todo, k = True, k + 1  # both halves are for the next round, when others are there
+                else:
+                    fine.add(between)
+            k += 1
+    return course
+
+
+def lines(
+    names: Sequence[str] = _NAMES, *, low: float = LEAST_P, high: float = 1.0, tol: float = 1e-6
+) -> list[Line]:
+    """Find the best scale, bias and shift of codes, shifted and not, along p.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Codes, see `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
+    low, high, tol : float, optional
+        Range of p, in [1e-6, 1]; how far the loss half way between two values of p may be, relative, from
+        what is interpolated: otherwise it is added.
+
+    Returns
+    -------
+    list of Line
+        Of each code, and shifted where there is positive interference to subtract and a dimension to spare.
+        A local optimum that is found at one p is followed to all others, so that a loss may be less than what
+        `blocks` finds at this p alone.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or a name is not known.
+
+    Examples
+    --------
+    >>> (plain, shifted) = lines(["Petersen"], low=0.1, high=0.12, tol=1e-4)
+    >>> shifted.name, shifted.p.size, float(shifted.loss[0].round(6))
+    ('Petersen shifted', 6, 0.004528)
+    """
+    names = arguments.choices("names", names, _NAMES)
+    low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
+    high = arguments.number("high", high, low, 1, brackets="(]")
+    tol = arguments.number("tol", tol, 1e-7, 1)
+    p = np.geomspace(low, high, max(_STENCIL, 1 + int(np.ceil(np.log(high / low) / _FAR))))
+    found = []
+    for name in names:
+        code = overlaps(name)
+        free = max(code.values) > 0.0 and code.n_hidden + 1 < code.n_features
+        for shifted in (False, True) if free else (False,):
+            course = _solved(code, shifted, p, tol)
+            x, losses = np.array(course.x), np.array(course.loss)
+            a = np.exp(x[:, 0])
+            sizes = name + _SHIFTED * shifted, code.n_features, code.n_hidden + shifted
+            found.append(Line(*sizes, np.array(course.p), a, a * x[:, 1], x[:, 2], losses))
+    return found

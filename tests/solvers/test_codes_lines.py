@@ -1,0 +1,64 @@
+"""Codes along p: between the values that were solved they have the loss of those that are solved there."""
+
+import numpy as np
+import pytest
+
+from superposition.solvers import codes
+from superposition.theory.rug import zero_ratio_loss
+
+
+@pytest.fixture(scope="module")
+def line():
+    """Return the shifted hexagon, whose best parameters jump at p = 0.18 or so."""
+    return codes.lines(["hexagon"], low=0.15, high=0.25, tol=1e-5)[1]
+
+
+def test_losses_in_between_are_those_of_blocks(line):
+    for p in np.random.default_rng(0).uniform(0.15, 0.25, 12):
+        alone = codes.blocks([p], ["hexagon"])[1][0].loss
+        assert line.at(p).loss <= alone * (1.0 + 1e-4)
+        if not 0.17 < p < 0.21:  # there `blocks` may end at another optimum
+            assert line.at(p).loss >= alone * (1.0 - 1e-4)
+
+
+def test_a_line_goes_through_what_was_solved(line):
+    assert np.all(np.diff(line.p) > 0.0)
+    assert (line.p[0], line.p[-1]) == pytest.approx((0.15, 0.25))
+    for k in (0, 3, line.p.size - 1):
+        one = line.at(line.p[k])
+        assert (one.name, one.shifted, one.n_hidden) == ("hexagon shifted", True, 3)
+        found = one.loss, one.a, one.b, one.shift
+        assert found == pytest.approx((line.loss[k], line.a[k], line.b[k], line.shift[k]), rel=1e-9)
+    assert np.all(line.loss < zero_ratio_loss(line.p))
+
+
+def test_values_are_added_around_the_jump(line):
+    """Where the parameters jump the loss has a kink, which no polynomial crosses."""
+    steps = np.diff(np.log(line.p))
+    jump = np.argmax(np.abs(np.diff(line.shift)))
+    assert steps[jump] < 0.1 * np.median(steps)
+
+
+def test_the_envelope_of_known_blocks_is_that_of_found_ones():
+    found = [one for (one,) in codes.blocks([0.1], ["pair", "Petersen"])]
+    ratio = np.array([0.1, 0.3, 0.45])
+    for models in codes.MODELS:
+        other = codes.envelope(0.1, ratio, ["pair", "Petersen"], models=models)
+        assert codes.envelope_of(found, ratio, models=models) == other
+
+
+def test_bad_input_is_named(line):
+    pair, other = (codes.blocks([p], ["pair"])[0][0] for p in (0.1, 0.2))
+    for call, message in [
+        (lambda: codes.lines(["pair"]), r"`names`.*got \[.pair.\]"),
+        (lambda: codes.lines(low=0.0), r"`low`.*got 0"),
+        (lambda: codes.lines(low=0.5, high=0.5), r"`high`.*got 0.5"),
+        (lambda: codes.lines(tol=0.0), r"`tol`.*got 0"),
+        (lambda: line.at(0.3), r"`p`.*got 0.3"),
+        (lambda: codes.envelope_of([], 0.5), r"`found`.*got \[\]"),
+        (lambda: codes.envelope_of([pair, other], 0.5), r"`found`.*one p"),
+        (lambda: codes.envelope_of([pair], 1.5), r"`ratio`.*got 1.5"),
+        (lambda: codes.envelope_of([pair], 0.5, models="big"), r"`models`.*got 'big'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()

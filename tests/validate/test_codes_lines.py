@@ -1,0 +1,85 @@
+"""The stored table of codes along p against what is solved at values of p that it does not have."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from superposition.solvers import codes
+from superposition.solvers.loss import row_loss
+from superposition.theory.codes import overlaps
+from superposition.validate.codes import known_blocks, run_lines
+
+# Fixed before the table was made.
+ERROR = 1e-5
+
+
+def solved(p, block):
+    """Return the lesser loss of `blocks` and of a descent from the parameters, by another method."""
+    name = block.name.removesuffix(" shifted")
+    code = overlaps(name)
+
+    def loss(x):
+        a, shift = np.exp(x[0]), x[2] if block.shifted else 0.0
+        row = a * (code.row() - shift) / (1.0 - shift)
+        row[np.abs(row) < 1e-14] = 0.0
+        return np.log(row_loss(row, 0, a * x[1], p, tol=1e-12).loss)
+
+    x = np.array([np.log(block.a), block.b / block.a, block.shift][: 2 + block.shifted])
+    step = min(p, 0.01)
+    corners = np.vstack([x, x + step * np.eye(x.size)])
+    how = {"initial_simplex": corners, "xatol": 1e-2 * step, "fatol": 1e-9, "maxiter": 300}
+    ended = float(np.exp(optimize.minimize(loss, x, method="Nelder-Mead", options=how).fun))
+    return min(ended, codes.blocks([p], [name])[block.shifted][0].loss)
+
+
+def off(p, name):
+    (block,) = [one for one in known_blocks(p) if one.name == name]
+    return block.loss / solved(p, block) - 1.0
+
+
+def test_a_few_losses_are_those_that_are_solved():
+    rng = np.random.default_rng(5)
+    for name in ("triangle", "hexagon shifted", "Petersen shifted", "Clebsch", "M22 shifted"):
+        for p in np.exp(rng.uniform(np.log(1e-6), 0.0, 2)):
+            assert abs(off(p, name)) <= ERROR, (name, p)
+
+
+@pytest.mark.slow
+def test_losses_are_those_that_are_solved_at_200_places():
+    rng = np.random.default_rng(6)
+    names = [one.name for one in known_blocks(0.1)[1:]]
+    places = [(str(rng.choice(names)), float(p)) for p in np.exp(rng.uniform(np.log(1e-6), 0.0, 200))]
+    found = {place: off(place[1], place[0]) for place in places}
+    assert {place: one for place, one in found.items() if abs(one) > ERROR} == {}
+
+
+def test_all_codes_are_there():
+    for p in (1e-6, 0.05, 1.0):
+        found, wanted = known_blocks(p), codes.blocks([0.5])
+        assert [one.name for one in found] == [one.name for (one,) in wanted]
+        assert [(one.n_features, one.n_hidden) for one in found] == [
+            (one.n_features, one.n_hidden) for (one,) in wanted
+        ]
+        assert {one.p for one in found} == {p}
+
+
+def test_the_envelope_is_that_of_the_solver():
+    for p in (0.003, 0.07, 0.45):
+        found = known_blocks(p)
+        for models in codes.MODELS:
+            one, other = codes.envelope_of(found, 0.25, models=models), codes.envelope(p, 0.25, models=models)
+            assert one.loss == pytest.approx(other.loss, rel=2.0 * ERROR)
+            assert (one.rug, one.names) == (other.rug, other.names)
+
+
+def test_bad_input_is_named():
+    for p in (0.0, 1.5):
+        with pytest.raises(ValueError, match=rf"`p`.*got {p:g}"):
+            known_blocks(p)
+    for given, message in [
+        ({"codes": ["pair"]}, r"`codes`.*got \['pair'\]"),
+        ({"lowest": 1.0}, r"`lowest`.*got 1"),
+        ({"tol": 0.0}, r"`tol`.*got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run_lines(**given)

@@ -1,0 +1,89 @@
+"""The best blocks of all codes at any p, from a stored table: what is asked of one p answers at once."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.codes import Block, Line, blocks, lines
+from ...theory import arguments
+from ...theory.codes import CODES
+from ..annotations import as_annotated
+from ..stored import read_reference
+
+# What the table's values of p depend on is fine; these are the same in every run.
+_SHOWN = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
+
+# Names of the arrays of a line, in its order, in the table.
+_COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
+
+
+@as_annotated
+def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: float = 1e-6) -> xr.Dataset:
+    """Compute the best parameters of codes along p, from the least p to 1, see `solvers.codes.lines`.
+
+    Parameters
+    ----------
+    codes : sequence of str, optional
+        See `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
+    lowest, tol : float, optional
+        Least p; relative error half way between neighbours up to which no value of p is added.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes``. Of
+        (node), those of one line after those of the other: ``at`` (p), ``a``, ``b``, ``shift``, ``loss``. Of
+        (line, p): ``least``, the loss in between, at values of p that are the same for all.
+
+    Examples
+    --------
+    >>> ds = run_lines(["Petersen"], lowest=0.5, tol=1e-3)
+    >>> ds["line"].values.tolist(), int(ds["nodes"].sum()) == ds.sizes["node"]
+    (['Petersen', 'Petersen shifted'], True)
+    """
+    codes = arguments.choices("codes", codes, CODES[1:])
+    lowest = arguments.number("lowest", lowest, 1e-6, 1, brackets="[)")
+    found = lines(codes, low=lowest, tol=tol)
+    at = [p for p in _SHOWN if p >= lowest]
+    sizes = {"n_features": [one.n_features for one in found], "n_hidden": [one.n_hidden for one in found]}
+    sizes["nodes"] = [one.p.size for one in found]
+    columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in _COLUMNS.values()}
+    return xr.Dataset(
+        {name: ("line", values) for name, values in sizes.items()}
+        | {name: ("node", columns[own]) for name, own in _COLUMNS.items()}
+        | {"least": (("line", "p"), [[one.at(p).loss for p in at] for one in found])},
+        {"line": [one.name for one in found], "p": at},
+    )
+
+
+@cache
+def _stored() -> list[Line]:
+    ds = read_reference("codes_lines.nc")
+    ends = np.cumsum(ds["nodes"].values)
+    sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]
+    columns = [np.split(ds[name].values, ends[:-1]) for name in _COLUMNS]
+    return [Line(*own) for own in zip(*sizes, *columns, strict=True)]
+
+
+@as_annotated
+def known_blocks(p: float) -> list[Block]:
+    """Return the best block of each code at one p, in [1e-6, 1], without solving for it.
+
+    Each loss is, to 1e-5 relative, the lesser of what `solvers.codes.blocks` finds at this p, and of where a
+    descent from these parameters ends. Where `blocks` finds a worse local optimum, or its descent ends early
+    (p below 1e-4), its loss is above this one by more.
+
+    Raises
+    ------
+    ValueError
+        If `p` is out of range.
+
+    Examples
+    --------
+    >>> found = {one.name: one for one in known_blocks(0.05)}
+    >>> len(found), round(found["Clebsch shifted"].loss, 7)
+    """
+    on = arguments.number("p", p, 1e-6, 1)
+    return [*(one for (one,) in blocks([on], CODES[:1])), *(line.at(on) for line in _stored())]
