@@ -589,71 +589,74 @@ KINDS = ("binary", "uniform", "symmetric", "exponential", "normal", "half-normal
 
 
 @numba.njit
-def _drawn_losses(seed, samples, kind, name, p, scale, weights, U, beta, theta, V, c):
+def _value(rng, kind):
+    """Return the value of a feature that is on."""
+    if kind == 0:
+        return 1.0
+    if kind < 3:
+        return rng.random() if kind == 1 else 2.0 * rng.random() - 1.0
+    if kind == 3:
+        return -np.log(1.0 - rng.random())
+    v = rng.normal()
+    return v if kind == 4 else (abs(v) if kind == 5 else max(v + 2.0, 0.0))
+
+
+@numba.njit
+def _on(rng, p, most, step, at):
+    """Write down which features are on, and return how many: a walk at `most`, thinned to their own p."""
+    count, i = 0, -1
+    while True:
+        i += 1 + int(np.log(1.0 - rng.random()) * step)
+        if i >= p.size:
+            return count
+        if p[i] == most or rng.random() * most < p[i]:
+            at[count] = i
+            count += 1
+
+
+@numba.njit
+def _of_neurons(h, theta, K, g):
+    """Put out the neurons below their thresholds, and return h K h + g h."""
+    loss = 0.0
+    for i in range(h.size):
+        if h[i] > theta[i]:
+            loss += h[i] * (g[i] + K[i, i] * h[i])
+            for j in range(i):
+                loss += 2.0 * h[i] * K[i, j] * h[j]
+        else:
+            h[i] = 0.0
+    return loss
+
+
+@numba.njit
+def _drawn_losses(rng, samples, kind, name, p, scale, weights, U, beta, theta, V, c):
     """Return sum and sum of squares of `samples` losses, drawing only the features that are on.
 
-    The features of a sample are those of a geometric walk at the largest probability, each kept with the share
-    that its own has of it. A loss is the sum of importance times (t - V h - c)^2, with its square expanded, so that
-    features that are off cost nothing.
+    A loss is the sum of importance times (t - V h - c)^2, with its square expanded, so that features that are
+    off cost nothing.
     """
-    np.random.seed(seed)
-    n, hidden = p.size, beta.size
-    into = np.ascontiguousarray(U.T)
-    most = p.max()
+    most, U = p.max(), np.ascontiguousarray(U.T)
     step = 1.0 / np.log1p(-most)
-    K, g, always = np.zeros((hidden, hidden)), np.zeros(hidden), 0.0
-    for k in range(n):
-        always += weights[k] * c[k] ** 2
-        for i in range(hidden):
-            g[i] += 2.0 * weights[k] * V[k, i] * c[k]
-            for j in range(hidden):
-                K[i, j] += weights[k] * V[k, i] * V[k, j]
-    at, targets, h = np.zeros(n, np.int64), np.zeros(n), np.zeros(hidden)
+    W = np.ascontiguousarray(V.T) * weights
+    K, g, always = W @ V, 2.0 * (W @ c), np.sum(weights * c**2)
+    at, targets = np.zeros(p.size, np.int64), np.zeros(p.size)
     total, squares, done = 0.0, 0.0, 0
     while done < samples:
         part, part_squares, block = 0.0, 0.0, min(100_000, samples - done)
         for _ in range(block):
-            h[:] = beta
-            count, i = 0, -1
-            while True:
-                i += 1 + int(np.log(1.0 - np.random.random()) * step)
-                if i >= n:
-                    break
-                if p[i] < most and np.random.random() * most >= p[i]:
-                    continue
-                if kind == 0:
-                    v = 1.0
-                elif kind == 1:
-                    v = np.random.random()
-                elif kind == 2:
-                    v = 2.0 * np.random.random() - 1.0
-                elif kind == 3:
-                    v = -np.log(1.0 - np.random.random())
-                else:
-                    v = np.random.normal()
-                    if kind == 5:
-                        v = abs(v)
-                    elif kind == 6:
-                        v = max(v + 2.0, 0.0)
-                v *= scale[i]
-                for j in range(hidden):
-                    h[j] += into[i, j] * v
-                at[count] = i
-                targets[count] = v if name == 0 else (max(v, 0.0) if name == 1 else abs(v))
-                count += 1
-            for j in range(hidden):
-                if not h[j] > theta[j]:
-                    h[j] = 0.0
-            loss = always
-            for i in range(hidden):
-                if h[i] != 0.0:
-                    loss += h[i] * g[i]
-                    for j in range(hidden):
-                        loss += h[i] * K[i, j] * h[j]
+            h = beta.copy()
+            count = _on(rng, p, most, step, at)
+            for m in range(count):
+                i = at[m]
+                v = scale[i] * _value(rng, kind)
+                for j in range(h.size):
+                    h[j] += U[i, j] * v
+                targets[m] = v if name == 0 else (max(v, 0.0) if name == 1 else abs(v))
+            loss = always + _of_neurons(h, theta, K, g)
             for m in range(count):
                 k = at[m]
                 y = c[k]
-                for j in range(hidden):
+                for j in range(h.size):
                     y += V[k, j] * h[j]
                 loss += weights[k] * targets[m] * (targets[m] - 2.0 * y)
             part += loss
@@ -667,7 +670,18 @@ def _many_samples(network, law, name, samples, seed):
     U, beta, V, c, theta = (np.ascontiguousarray(one, float) for one in _numbers(network))
     kind, of = KINDS.index(str(law.values)), ("identity", "relu", "abs").index(name)
     total, squares = _drawn_losses(
-        seed, samples, kind, of, law.p, law.scale, law.importance / c.size, U, beta, theta, V, c
+        np.random.default_rng(seed),
+        samples,
+        kind,
+        of,
+        law.p,
+        law.scale,
+        law.importance / c.size,
+        U,
+        beta,
+        theta,
+        V,
+        c,
     )
     mean = total / samples
     return mean, np.sqrt(max(squares / samples - mean**2, 0.0) / samples)
@@ -689,15 +703,14 @@ def test_losses_of_60_networks_of_many_features_agree_with_1e8_samples(seed, rec
     network, law, name = _of_many_features(seed)
     found = evaluator(law, tol=1e-6)(network, target=name)
     mean, error = _many_samples(network, law, name, 100_000_000, 1000 + seed)
-    record_property("deviation", (found.loss - mean) / error)
-    print(f"{seed}: {(found.loss - mean) / error:+.2f} standard errors of {error / mean:.1e}, estimate "
-          f"{found.error_estimate / error:.2g} of one, {law.n_features} features, {law.values}, {found.method}")  # fmt: skip
-    assert abs(found.loss - mean) <= found.error_estimate + 4.0 * error
-    # Sums over frequencies of jumps of a law of atoms converge slowly, and say so.
-    assert (
-        found.error_estimate
-        < (20.0 if network.thresholds is not None and law.values.discrete else 1.0) * error
+    deviation, own = (found.loss - mean) / error, found.error_estimate / error
+    record_property("deviation", deviation)
+    print(
+        f"{seed}: {deviation:+.2f} standard errors of {error / mean:.1e}; estimate {own:.2g} of one; {law!r}"
     )
+    assert abs(deviation) <= own + 4.0
+    # Sums over frequencies of jumps of a law of atoms converge slowly, and say so.
+    assert own < (20.0 if network.thresholds is not None and law.values.discrete else 1.0)
 
 
 # --- Without a nonlinearity, groups -------------------------------------------------------------------------
