@@ -145,8 +145,6 @@ class Aim:
 
 def _checked(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
     found = arguments.instance("law", law, Features)
-    if not found.independent:
-        raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     name = arguments.choice("target", target, TARGETS)
     n = found.n_features
     if mixing is not None:
@@ -172,7 +170,7 @@ def network_loss(
     model : Model
         With hidden neurons "relu" and the output "identity", one output for each feature.
     law : Features
-        Of independent features.
+        Any law that `solvers.loss.evaluator` takes.
     target : {"relu", "abs", "identity"}, optional
         The function f.
     mixing : (n_features, n_features) array_like of float, optional
@@ -350,7 +348,7 @@ def best_network(
     Parameters
     ----------
     law : Features
-        Independent features, at most 5.
+        Of at most 5 features.
     n_hidden : int
         Number of neurons, from 1 to 5.
     target, mixing : optional

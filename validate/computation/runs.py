@@ -11,7 +11,7 @@ from ...solvers.computation import best_network, best_power, best_readout, netwo
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.computation import alike_loss, fan_network, loss_floor, target_moments
-from ...theory.features import Features
+from ...theory.features import Features, synchronous
 from ...theory.models import Model
 from ..annotations import as_annotated
 from ..experiment import from_rows
@@ -155,6 +155,134 @@ def run_search(
     ds = from_rows(rows, task=list(tasks), size=len(sizes), p=list(p))
     F, n = np.array(sizes).T
     return ds.assign_coords(n_features=("size", F), n_hidden=("size", n)).assign_attrs(starts=starts)
+
+
+# Tasks of the map: target, output bias, whether M = 1 is mixed in, whether features are on in pairs.
+TASKS = {
+    "relu": ("relu", True, False, False),
+    "relu without bias": ("relu", False, False, False),
+    "relu, on in pairs": ("relu", True, False, True),
+    "x + relu": ("relu", True, True, False),
+    "abs": ("abs", True, False, False),
+}
+# Fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and |x|):
+# (1) no network of a few features is below its floor by more than its error;
+# (2) for ReLU with output bias nothing is gained: at most 1e-6 of the naive loss;
+# (3) without bias the share saved is at most 3p/8; at two features a neuron and p of 0.01 or less it is at
+#     least nine tenths of 0.150 p;
+# (4) for |x|, a neuron a feature, at least 0.45 of the naive loss is saved at p = 0.001, and less than 0.1
+#     at p = 0.3;
+# (5) for x + ReLU(x) less than 0.05 is saved at two features a neuron;
+# (6) for ReLU of features on in pairs at least 0.01 is saved at two features a neuron and p of 0.1 or less.
+CRITERIA = {"tie": 1e-6, "sharing": 0.9 * 0.150, "fans": (0.45, 0.1), "mixed": 0.05, "pairs": 0.01}
+
+
+def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
+    """Return the lower convex envelope of losses per feature against neurons per feature, at some places.
+
+    A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
+    enough features. It is the largest of the lines below all points: those through two of them. More neurons
+    than any part has are left idle.
+    """
+    found, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
+    for i, j in itertools.combinations(range(neurons.size), 2):
+        if neurons[i] != neurons[j]:
+            slope = (loss[j] - loss[i]) / (neurons[j] - neurons[i])
+            line = loss[i] - slope * neurons[i]
+            if np.all(line + slope * neurons <= loss + 1e-12 * loss.max()):
+                found = np.maximum(found, line + slope * at)
+    return found
+
+
+def _places(F: int, n: int, p: float, task: str, starts: int, steps: int, seed: int) -> dict[str, float]:
+    """Return the best network found for a few features, beside the naive one, over p."""
+    target, bias, mixed, pairs = TASKS[task]
+    law = _law(F, p, pairs)
+    mixing = np.eye(F) if mixed else None
+    found = best_network(law, n, target, mixing=mixing, bias=bias, starts=starts, steps=steps, rng=seed)
+    names = {"best": found.loss, "naive": found.naive, "floor": found.floor, "error": found.error_estimate}
+    return {name: value / p for name, value in names.items()}
+
+
+def _law(F: int, p: float, pairs: bool) -> Features:
+    groups = [synchronous([k, k + 1], p) for k in range(0, F, 2)] if pairs else []
+    return Features(F, p, "symmetric", groups=groups)
+
+
+@as_annotated
+def run_map(
+    p: Sequence[float] = (1e-3, 0.01, 0.1, 0.3, 1.0),
+    per_neuron: Sequence[float] = (1.0, 4 / 3, 1.5, 2.0, 3.0, 5.0),
+    sizes: Sequence[Size] = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3)),
+    *,
+    starts: int = 3,
+    steps: int = 60,
+    n_hidden: int = 60,
+    seed: int = 0,
+) -> xr.Dataset:
+    r"""Compute what the best known networks lose over (p, features for each neuron), by task.
+
+    Networks of a few features are searched, and joined to networks of any size: of disjoint parts, some of
+    them features without a neuron, in the shares that are best. Without output bias the closed forms of
+    `alike_loss` for `n_hidden` neurons take part.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    per_neuron : sequence of float
+        Features for each neuron, at least 1.
+    sizes : sequence of (n_features, n_hidden)
+        Of the parts, at most 5; where features are on in pairs those of an even number of features.
+    starts, steps : int
+        As in `best_network`.
+    n_hidden : int
+        Number of neurons in the closed forms.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``best``, ``floor``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The naive
+        network's neurons serve one feature each, at their best readout; without output bias it drops what it
+        does not compute. ``excess`` (task, p) is the least loss of a part above its floor, and its error.
+
+    Examples
+    --------
+    >>> ds = run_map([0.1], [2.0], [(1, 1), (2, 1)], starts=1, steps=10)
+    >>> bool((ds["best"] <= ds["naive"] * (1 + 1e-9)).all())
+    True
+    """
+    ratio = arguments.real("per_neuron", per_neuron, 1.0, 1e6)
+    on = arguments.probability("p", p)
+    n = arguments.integer("n_hidden", n_hidden, 1)
+    at, rows, excess = 1 / ratio, [], []
+    for task, q in itertools.product(TASKS, map(float, on)):
+        target, bias, mixed, pairs = TASKS[task]
+        fits = [(F, m) for F, m in sizes if not (pairs and F % 2)]
+        parts = [_places(F, m, q, task, starts, steps, seed) for F, m in fits]
+        few = _law(2, q, pairs)
+        mixing = np.eye(2) if mixed else None
+        own = [loss_floor(few, m, target, mixing=mixing) / q for m in (0, 1, 2)]
+        dropped = target_moments(few, target, mixing=mixing).second[0, 0] / q if not bias else own[0]
+        neurons = np.r_[0.0, [m / F for F, m in fits]]
+        found = {"best": _envelope(neurons, np.r_[dropped, [one["best"] for one in parts]], at)}
+        if bias:
+            found["naive"] = _envelope(neurons, np.r_[dropped, [one["naive"] for one in parts]], at)
+        else:
+            F = np.rint(ratio * n)
+            found["naive"] = np.array([float(alike_loss("unbiased", q, k, n)) / q for k in F])
+            closed = [[float(alike_loss(name, q, k, n)) / q for k in F] for name in ("readout", "constant")]
+            found["best"] = np.minimum(found["best"], np.min(closed, axis=0))
+        found["floor"] = np.interp(at, [0.0, 0.5, 1.0], own)
+        found["error"] = np.full(at.shape, max(one["error"] for one in parts))
+        rows.append({name: ("per_neuron", one) for name, one in found.items()})
+        over = min(one["best"] - one["floor"] + one["error"] for one in parts)
+        excess.append({"excess": over})
+    along = {"task": list(TASKS), "p": list(p)}
+    ds = from_rows(rows, **along).merge(from_rows(excess, **along))
+    return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(starts=starts, n_hidden=n)
 
 
 def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
