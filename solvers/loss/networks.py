@@ -43,14 +43,19 @@ class Networks(Evaluator):
             raise ValueError(f"`model` must have {rule}; got {model!r}.")
         if rows is not None:
             raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
-        A, name = network.targets(target, model.n_outputs, model.n_features)
+        A, name, B = network.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
         importance = network.importance_of(law, model.n_outputs)
+        if (
+            not gradient
+        ):  # where neurons are linear together, pairs of them with all others need not be summed
+            model, skip = network.without_skip(model)
+            B = B if skip is None else (-skip if B is None else B - skip)
         if model.hidden == "identity":
-            found = network.linear_loss(model, law, A, name, importance, gradient, self.tol)
+            found = network.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
         else:
             found = network.network_loss(
-                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
+                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers, B
             )
         losses, errors, error, slopes, slope_error, method = found
         if slopes is not None and model.tied:
@@ -91,9 +96,9 @@ def evaluator(
     callable
         ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
         arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
-        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x or
-        A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
-        `Loss`.
+        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x,
+        A f(x) or A f(x) + B x for arrays of shape (n_outputs, n_features), given as A, as (A, "relu") or as
+        (A, "relu", B). It returns a `Loss`.
 
     Raises
     ------

@@ -18,7 +18,7 @@ import pytest
 
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.hidden import layer
-from superposition.solvers.loss.hidden.network import hidden_means
+from superposition.solvers.loss.hidden.network import hidden_means, without_skip
 from superposition.solvers.loss.methods.outputs import Law
 from superposition.theory.features import Features
 from superposition.theory.features.values import Values
@@ -740,6 +740,46 @@ def test_linear_hidden_neurons_have_the_numbers_of_the_existing_engine(law):
 
 
 @pytest.mark.parametrize(
+    "law", [Features(4, [0.3, 0.1, 0.6, 1.0], "symmetric", [1, 2, 0.5, 1]), PAIRS, GROUPS]
+)
+@pytest.mark.parametrize("name", ["identity", "relu", "abs"])
+def test_a_linear_part_of_the_targets_is_one_of_the_outputs(law, name):
+    """Outputs y - B x for targets t are y for t + B x: two more neurons for each feature compute B x."""
+    rng, n = np.random.default_rng(9), law.n_features
+    network, A, B = _random(rng, n, 2, 3), rng.normal(size=(3, n)), rng.normal(size=(3, n))
+    ends = np.concatenate([np.eye(n), -np.eye(n)])
+    wide = replace(
+        network, W_in=np.concatenate([network.W_in, ends]), b_in=np.r_[network.b_in, np.zeros(2 * n)],
+        W_out=np.concatenate([network.W_out, -B, B], axis=1),
+    )  # fmt: skip
+    f = evaluator(law)
+    found, other = f(network, gradient=True, target=(A, name, B)), f(wide, gradient=True, target=(A, name))
+    np.testing.assert_allclose(found.per_feature, other.per_feature, rtol=1e-11)
+    for key, by in found.gradient.items():
+        whole = other.gradient[key]
+        part = whole[:, :2] if key == "W_out" else whole[: len(by)]
+        np.testing.assert_allclose(by, part, atol=1e-11, err_msg=key)
+    # Without a gradient such neurons are found, and left out of the sums.
+    assert f(wide, target=(A, name)).loss == pytest.approx(other.loss, rel=1e-11)
+    rest, linear = without_skip(wide)
+    np.testing.assert_array_equal(rest.W_in, network.W_in)
+    np.testing.assert_array_equal(linear, -B)
+    flat = Model(np.zeros((1, n)), W_out=np.zeros((3, 1)), b=network.b, output="identity")
+    skip = replace(wide, W_in=ends, b_in=0.0, W_out=np.concatenate([B, -B], axis=1))
+    assert f(skip, target=(A, name, B)).loss == pytest.approx(f(flat, target=(A, name)).loss, rel=1e-11)
+
+
+def test_neurons_that_are_nearly_linear_together_are_kept():
+    model = Model([[1.0, 0.5], [-1.0, -0.5]], hidden="relu", W_out=[[1.0, -1.0]], output="identity")
+    assert without_skip(model)[1] is not None
+    for other in (
+        replace(model, b_in=[0.0, 1e-9]), replace(model, W_in=[[1.0, 0.5], [-1.0, 0.5]]),
+        replace(model, W_out=[[1.0, 1.0]]), replace(model, hidden="jumprelu", thresholds=0.0),
+    ):  # fmt: skip
+        assert without_skip(other) == (other, None)
+
+
+@pytest.mark.parametrize(
     "law", [Features(3, [0.1, 0.4, 1.0]), Features(3, 0.3, "half-normal"), GROUPS, PAIRS]
 )
 def test_neurons_that_are_always_on_are_linear(law):
@@ -819,6 +859,10 @@ MANY = Model(np.ones((2, 60)), hidden="relu", output="identity")
     [
         (TWO, 0.1, {}, {"target": "sine"}, r"`target` must be .*'relu'.*; got 'sine'"),
         (TWO, 0.1, {}, {"target": np.eye(3)}, r"`target` must have shape \(2, 2\); got \(3, 3\)"),
+        (
+            TWO, 0.1, {}, {"target": (np.eye(2), "relu", np.eye(3))},
+            r"`target` must have shape \(2, 2\); got \(3, 3\)",
+        ),
         (TWO, 0.1, {}, {"target": [[1.0, np.nan], [0.0, 1.0]]}, r"`target` must be finite; got nan"),
         (TWO, 0.1, {}, {"target": [[1e60, 0.0], [0.0, 1.0]]}, r"`target` must .*1e\+50.*; got 1e\+60"),
         (

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.features import Features
 from superposition.theory.models import Model
 from superposition.validate import audit, door
@@ -184,6 +185,37 @@ def test_an_audit_beside_the_naive_solution():
     assert groups.beats_naive is None
     with pytest.raises(ValueError, match="`law` must be one, or one for each of 1 instances; got 2"):
         door.audit(naive, [law, law], target="relu")
+
+
+def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
+    """Embeddings of unit length pass each feature on: neurons are to add ReLU(x), and less what leaks."""
+    state, _ = STATES["goodfire-ai/spd, ResidMLP"]
+    W_E = E / np.linalg.norm(E, axis=1)[:, None]
+    state = state | {"W_E": W_E, "W_U": W_E.T}
+    law = Features(4, 0.1, "symmetric")
+    target = (np.eye(4), "relu", np.eye(4))
+    found, exact = door.audit(state, law, target=target), door.loss(state, law, target=target)
+    assert abs(found.loss - exact.loss) <= found.loss_error < 1e-6 * exact.loss
+    M = np.eye(4) - W_E @ W_E.T
+    small = Model(
+        state["layers.0.mlp_in.weight"] @ W_E.T, B_IN, "relu", W_E @ state["layers.0.mlp_out.weight"],
+        W_E @ C, "identity",
+    )  # fmt: skip
+    other = door.audit(small, law, target=(np.eye(4), "relu", M))
+    for name in ("loss", "naive", "zero_loss", "gradient_norm"):
+        assert getattr(found, name) == pytest.approx(getattr(other, name), rel=1e-10), name
+    assert found.naive_features == 3
+
+
+def test_the_naive_solution_where_features_are_mixed():
+    """Its readout of three neurons ReLU(x_i) is the best one."""
+    law, M = Features(4, 0.2, "symmetric", scale=[1, 2, 1, 1]), 0.1 * RNG.normal(size=(4, 4))
+    found, kept = audit.naive_loss(law, 3, (np.eye(4), "relu", M))
+    of = [
+        network_loss(best_readout(np.delete(np.eye(4), k, axis=0), 0.0, law, mixing=M), law, mixing=M).loss
+        for k in range(4)
+    ]
+    assert (found, kept) == (pytest.approx(min(of), rel=1e-10), 3)
 
 
 def test_the_commands_for_networks(tmp_path, capsys):

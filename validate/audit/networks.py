@@ -8,7 +8,7 @@ import numpy as np
 
 from ...solvers.loss import evaluator
 from ...solvers.loss.hidden.layer import Setting
-from ...solvers.loss.hidden.network import targets
+from ...solvers.loss.hidden.network import targets, without_skip
 from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -109,17 +109,23 @@ def naive_loss(
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else arguments.integer("n_outputs", n_outputs, 1)
-    A, name = targets(target, outputs, law.n_features)
-    known = Law(law)
-    setting = Setting.of(known, name, 1e-12, 1.0)
-    spread = law.p * setting.square - (law.p * setting.mean) ** 2
+    A, name, B = targets(target, outputs, law.n_features)
+    setting, mean = Setting.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
-    shares = (importance @ (A * law.scale) ** 2) * spread / outputs
+    A, B = (np.zeros(A.shape) if one is None else one * law.scale for one in (A, B))
+    # Variances of f(x) and of x, and their covariance.
+    of_f = law.p * setting.square - (law.p * setting.mean) ** 2
+    of_x = law.p * float(law.values.moment(2)) - (law.p * mean) ** 2
+    shared = law.p * setting.cross - law.p**2 * setting.mean * mean
+    shares = importance @ (A**2 * of_f + 2.0 * A * B * shared + B**2 * of_x) / outputs
     low, high = law.values.support
     two = low < 0.0 and (name == "abs" or (name == "identity" and not np.isfinite([low, high]).all()))
     kept = min(n_hidden // (2 if two else 1), law.n_features)
-    order = np.argsort(-shares, kind="stable")
-    return float(np.sum(shares[order[kept:]])), int(kept)
+    computed = shares
+    if B.any() and not two:  # a neuron f(x) is read for its part of B x
+        computed = importance @ (A * of_f + B * shared) ** 2 / np.where(of_f > 0.0, of_f, 1.0) / outputs
+    order = np.argsort(-computed, kind="stable")
+    return float(np.sum(shares) - np.sum(computed[order[:kept]])), int(kept)
 
 
 @as_annotated
@@ -149,12 +155,16 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     (0.008333333, 0.008020833, False)
     """
     features = as_features(law, model.n_features)
-    found = evaluator(features, tol=tol)(model, gradient=True, target=target)
-    A, name = targets(target, model.n_outputs, model.n_features)
+    A, name, B = targets(target, model.n_outputs, model.n_features)
+    given, (model, skip) = model, without_skip(model)
+    if skip is not None:
+        B = -skip if B is None else B - skip
+    goal = (A, name) if B is None else (A, name, B)
+    found = evaluator(features, tol=tol)(model, gradient=True, target=goal)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     f = evaluator(features)
-    nothing = f(zero, target=(A, name))
-    slope = f(zero, gradient=True, target=(A, name)).gradient
+    nothing = f(zero, target=goal)
+    slope = f(zero, gradient=True, target=goal).gradient
     assert slope is not None
     assert found.gradient is not None
     means = -0.5 * model.n_outputs * slope["b"]  # importance times the targets' means
@@ -166,10 +176,10 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
     naive, kept = np.nan, 0
     if features.independent:
-        naive, kept = naive_loss(features, model.n_hidden, target, model.n_outputs)
+        naive, kept = naive_loss(features, model.n_hidden, goal, model.n_outputs)
     length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
     return NetworkAudit(
-        model=model,
+        model=given,
         target=target if isinstance(target, str) else f"a matrix of {name}",
         loss=found.loss,
         loss_error=found.error_estimate,
