@@ -108,14 +108,33 @@ def test_arrays_of_a_sparse_autoencoder_must_say_what_b_dec_does():
         door.model_of(STATES["SAELens, transcoder"][0])
 
 
-def test_outputs_that_bend_have_no_loss_yet():
+def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_elsewhere():
     model = door.model_of(STATES["ARENA, computation"][0])
-    with pytest.raises(
-        ValueError, match=r"`model` must be ReLU\(W_out W_in x \+ b\) .*; got Model\(4 features"
-    ):
-        door.loss(model, 0.1)
+    law = Features(4, [0.1, 0.3, 0.2, 0.05], "symmetric", [1.0, 2.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"`model` must have .* neurons of one direction each; got Model\(4"):
+        door.loss(model, law, target="abs")
     with pytest.raises(ValueError, match=r"`model` must have a linear output .*; got Model\(4 features"):
-        door.audit(model, 0.1)
+        door.loss(model, law, target="abs", gradient=True)
+    found = door.audit(model, law, target="abs")
+    x = law.sample(400_000, np.random.default_rng(1))
+    each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
+    assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
+    assert found.loss_error < 0.05 * found.loss
+    assert found.method == "samples"
+    assert "by samples" in str(found)
+    assert np.isnan(found.gradient_norm)
+    exactly = Features(4, 0.1, "symmetric", exactly=2)
+    x = exactly.sample(200_000, np.random.default_rng(1))
+    each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
+    found = door.audit(model, exactly, target="abs")
+    assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
+    pairs = Model(  # ReLU(x) and ReLU(-x) for two of four features: as printed, and below naive by nothing
+        [[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0]], hidden="relu", b=[0, 0, 0.1, 0.025],
+        W_out=[[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]],
+    )  # fmt: skip
+    exact = door.audit(pairs, law, target="abs")
+    assert exact.loss == pytest.approx((0.2 / 3 - 0.1**2 + 0.05 / 3 - 0.025**2) / 4, rel=1e-10)
+    assert exact.method == "boxes"
 
 
 def test_modules_are_compared_with_their_weights():

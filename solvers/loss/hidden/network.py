@@ -78,7 +78,7 @@ def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
 
     ReLU(u x) and ReLU(-u x), read with v and -v, are v u x: as the residual path of a network is written.
     """
-    if model.hidden != "relu":
+    if (model.hidden, model.output) != ("relu", "identity"):
         return model, None
     rows = {row.tobytes(): i for i, row in enumerate(model.W_in + 0.0) if model.b_in[i] == 0.0}
     kept, M = np.full(model.n_hidden, True), np.zeros((model.n_outputs, model.n_features))

@@ -1,8 +1,8 @@
 r"""Losses of networks whose outputs pass a ReLU, where each output reads neurons of one direction.
 
-Such an output is a function of one sum z = w x, linear between a few places: those where a neuron begins, and
-those where the output itself does. So it is a linear readout of ReLUs of z and -z, which `network` integrates.
-With more than one direction an output is no such sum, and there is no exact loss here.
+Such an output is a function of one sum z = w x, linear between a few places: where a neuron begins, and where
+the output itself does. So it is a linear readout of ReLUs of z and -z, which `network` integrates. With more
+than one direction an output is no such sum, and there is no exact loss here.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ import numpy as np
 from ....theory.arguments import FloatArray
 from ....theory.models import Model
 
-__all__ = ["linear_readout"]
+__all__ = ["covers", "linear_readout"]
 
 _PARALLEL = 1e-12
 _FLAT = 1e-14  # slopes below this share of their terms are rounding
@@ -28,6 +28,13 @@ def _direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
     along = np.where(reads, model.W_in @ w, 0.0)
     off = np.abs(model.W_in - np.outer(along, w)).max(axis=1)
     return None if np.any(off[reads] > _PARALLEL * size[reads]) else (w, along)
+
+
+def covers(model: Model) -> bool:
+    """Return whether the model's outputs pass a ReLU and read neurons of one direction each."""
+    if not model.output == model.hidden == "relu":
+        return False
+    return all(_direction(model, k) is not None for k in range(model.n_outputs))
 
 
 def _between(places: FloatArray) -> FloatArray:
