@@ -8,6 +8,8 @@ import xarray as xr
 from scipy.optimize import minimize
 
 from ...solvers.computation import best_mixed_network, best_network, best_power, best_readout, network_loss
+from ...solvers.loss.hidden.network import hidden_means
+from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.computation import alike_loss, fan_network, loss_floor, target_moments
@@ -177,6 +179,9 @@ TASKS = {
 CRITERIA = {"tie": 1e-6, "sharing": 0.9 * 0.150, "fans": (0.45, 0.1), "mixed": 0.05, "pairs": 0.01}
 
 
+_MOST_SHARED = 5  # features of a neuron
+
+
 def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
     """Return the lower convex envelope of losses per feature against neurons per feature, at some places.
 
@@ -204,6 +209,64 @@ def _places(F: int, n: int, p: float, task: str, starts: int, steps: int, seed: 
     return {name: value / p for name, value in names.items()}
 
 
+def _shared(g: int, n: int, p: float) -> float:
+    """Return the least loss over p of n neurons alike, each of g features of its own, all read together.
+
+    Without output bias. A neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features; outputs read
+    their own neuron and the sum of all others, which knows the mean.
+    """
+    law = Features(g, p, "symmetric")
+    known, moments = Law(law), target_moments(law)
+
+    def loss(z: FloatArray) -> float:
+        W_in = np.r_[1.0, np.full(g - 1, z[0])][None]
+        model = Model(W_in, z[1], "relu", np.zeros((g, 1)), output="identity")
+        found = hidden_means(model, known, "relu", 1e-10)
+        m = float(found.mean[0])
+        b = np.stack([found.by_targets[0], (n - 1) * m * moments.mean])
+        explained = _explained(n, float(found.products[0, 0]), m * m, b)
+        return float(np.mean(moments.second.diagonal() - explained))
+
+    starts = itertools.product((0.05, 0.4), (0.0, 0.2))
+    return min(minimize(loss, z, method="Nelder-Mead", options={"maxiter": 150}).fun for z in starts) / p
+
+
+def _explained(n: int, own: float, other: float, b: FloatArray) -> FloatArray:
+    """Return what the best readout of a neuron and the sum of the n - 1 others takes off a mean square.
+
+    They are n neurons alike, with the mean square `own` and the mean product `other`; b are the means of the
+    targets' products with the neuron and with the sum.
+    """
+    r = n - 1
+    A = np.array([[own, r * other], [r * other, r * (own + (r - 1) * other)]])
+    return np.asarray(np.sum(b * np.linalg.lstsq(A, b)[0], axis=0))
+
+
+def _spread(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
+    """Return the least loss over p of n neurons alike that receive all features, and two of their weights.
+
+    Without biases. Neuron i has the weight 1 of feature i, one weight of the features of other neurons, and
+    one of those that have no neuron.
+    """
+    known = Law(Features(F, p, "symmetric"))
+
+    def loss(z: FloatArray) -> float:
+        W_in = np.full((2, F), z[0])
+        W_in[:, n:] = z[1]
+        np.fill_diagonal(W_in, 1.0)
+        model = Model(W_in, hidden="relu", W_out=np.zeros((F, 2)), output="identity")
+        found = hidden_means(model, known, "relu", 1e-6)
+        (own, other), by = found.products[0], found.by_targets[0]
+        b = np.array([[by[0], by[-1]], [(n - 1) * by[1], (n - 1) * by[-1]]])
+        explained = _explained(n, own, other, b)
+        return float(p / 6 - (n * explained[0] + (F - n) * explained[1]) / F)
+
+    simplex = np.array([[0.0, 0.0], [-0.02, 0.0], [0.0, 0.02]])
+    options = {"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p}
+    end = minimize(loss, simplex[0], method="Nelder-Mead", options=options)
+    return float(end.fun) / p, end.x
+
+
 def _law(F: int, p: float, pairs: bool) -> Features:
     groups = [synchronous([k, k + 1], p) for k in range(0, F, 2)] if pairs else []
     return Features(F, p, "symmetric", groups=groups)
@@ -218,13 +281,15 @@ def run_map(
     starts: int = 3,
     steps: int = 60,
     n_hidden: int = 60,
+    tries: int = 0,
     seed: int = 0,
 ) -> xr.Dataset:
     r"""Compute what the best known networks lose over (p, features for each neuron), by task.
 
     Networks of a few features are searched, and joined to networks of any size: of disjoint parts, some of
     them features without a neuron, in the shares that are best. Without output bias the closed forms of
-    `alike_loss` for `n_hidden` neurons take part.
+    `alike_loss` for `n_hidden` neurons take part, and as many neurons alike that are read together: of a few
+    features each, or of all.
 
     Parameters
     ----------
@@ -237,7 +302,9 @@ def run_map(
     starts, steps : int
         As in `best_network`.
     n_hidden : int
-        Number of neurons in the closed forms.
+        Number of neurons in the closed forms, and of those that are alike.
+    tries : int
+        Losses, of a tenth of a second, that a search for neurons of all features takes; 0 for none.
     seed : int
         Of the starts.
 
@@ -267,13 +334,20 @@ def run_map(
         own = [loss_floor(few, m, target, mixing=mixing) / q for m in (0, 1, 2)]
         dropped = target_moments(few, target, mixing=mixing).second[0, 0] / q if not bias else own[0]
         neurons = np.r_[0.0, [m / F for F, m in fits]]
-        found = {"best": _envelope(neurons, np.r_[dropped, [one["best"] for one in parts]], at)}
+        best = np.r_[dropped, [one["best"] for one in parts]]
+        if not bias:
+            alike = [g for g in range(2, _MOST_SHARED + 1) if g <= ratio.max()]
+            best = np.r_[best, [_shared(g, n, q) for g in alike]]
+            neurons = np.r_[neurons, [1 / g for g in alike]]
+        found = {"best": _envelope(neurons, best, at)}
         if bias:
             found["naive"] = _envelope(neurons, np.r_[dropped, [one["naive"] for one in parts]], at)
         else:
             F = np.rint(ratio * n)
             found["naive"] = np.array([float(alike_loss("unbiased", q, k, n)) / q for k in F])
             closed = [[float(alike_loss(name, q, k, n)) / q for k in F] for name in ("readout", "constant")]
+            if tries:
+                closed.append([_spread(int(k), n, q, tries)[0] if k > n else np.inf for k in F])
             found["best"] = np.minimum(found["best"], np.min(closed, axis=0))
         found["floor"] = np.interp(at, [0.0, 0.5, 1.0], own)
         found["error"] = np.full(at.shape, max(one["error"] for one in parts))
@@ -405,6 +479,47 @@ def run_mixed(
         rows.append({"found": one.loss, "floor": one.floor, "naive": one.naive})
     ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
     return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, starts=starts)
+
+
+# No mixing, 100 features on 50 neurons; data/exp2_M_type_comparison.npz of the same repository and commit.
+PLAIN = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.06836, 0.05254)}
+
+
+@as_annotated
+def run_spread(
+    p: Sequence[float] = PLAIN["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
+) -> xr.Dataset:
+    """Search for the best neurons alike for ReLU(x) without biases, that receive all features.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    n_features, n_hidden : int
+    tries : int
+        Losses that a search takes at most, of a tenth of a second each.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``found``, ``floor``, ``readout`` and ``unbiased`` (p), per feature over p; ``others`` is a neuron's
+        weight of the features of other neurons, and ``dropped`` that of features without one.
+
+    Examples
+    --------
+    >>> ds = run_spread([1.0], n_features=10, n_hidden=5, tries=30)
+    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["readout"]).all())
+    True
+    """
+    n = arguments.integer("n_hidden", n_hidden, 2)
+    F = arguments.integer("n_features", n_features, n + 1)
+    rows = []
+    for q in map(float, arguments.probability("p", p)):
+        found, weights = _spread(F, n, q, arguments.integer("tries", tries, 3))
+        row = {"found": found, "others": weights[0], "dropped": weights[1]}
+        names = ("floor", "readout", "unbiased")
+        rows.append(row | {name: float(alike_loss(name, q, F, n)) / q for name in names})
+    return from_rows(rows, p=list(p)).assign_attrs(n_features=F, n_hidden=n)
 
 
 @as_annotated
