@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.computation import loss_floor
 from superposition.theory.features import Features, synchronous
 from superposition.validate import computation
@@ -18,6 +19,7 @@ TINY = {
         "steps": 20,
     },
     "mixed": {"sigma": [0.0, 0.03, 0.07], "n_features": 20, "n_hidden": 10, "seeds": range(1), "starts": 1},
+    "spread": {"p": [1.0], "n_features": 12, "n_hidden": 6, "tries": 10},
     "fans": {"p": [1e-3, 0.1], "sizes": [(3, 3)], "eps": [0.2, 0.05]},
     "mixing": {"sigma": [0.0, 0.03], "n_features": 30, "n_hidden": 15, "seeds": range(2)},
     "powers": {"p": [0.1], "starts": 0},
@@ -64,6 +66,27 @@ def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
 
     found = _envelope(np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at))
     np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def test_neurons_alike_that_receive_all_features_are_a_network():
+    """The whole network at its best readout, by the evaluator: four features on two neurons, p = 1."""
+    ds = computation.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
+    W_in = np.full((2, 4), float(ds["others"][0]))
+    W_in[:, 2:] = float(ds["dropped"][0])
+    np.fill_diagonal(W_in, 1.0)
+    law = Features(4, 1.0, "symmetric")
+    model = best_readout(W_in, 0.0, law, bias=False)
+    assert network_loss(model, law).loss == pytest.approx(float(ds["found"][0]), rel=1e-9)
+    assert float(ds["found"][0]) < float(ds["readout"][0])
+
+
+def test_neurons_alike_with_few_features_each_are_a_network():
+    from superposition.validate.computation.runs import _shared
+
+    law, k = Features(4, 0.5, "symmetric"), np.linspace(0.0, 0.6, 61)
+    models = [best_readout([[1, x, 0, 0], [0, 0, 1, x]], 0.0, law, bias=False) for x in k]
+    least = min(network_loss(model, law).loss for model in models) / 0.5
+    assert least * (1 - 0.02) < _shared(2, 2, 0.5) <= least
 
 
 def test_losses_without_bias_are_those_of_the_published_script():
