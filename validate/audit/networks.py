@@ -209,13 +209,13 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
 def _sampled(model: Model, law: Features, goal: tuple[Any, ...]) -> Loss:
     """Return a loss with four standard errors, from samples in which a feature is on."""
     (A, name, B), rng = (*goal, None)[:3], np.random.default_rng(0)
-    function = {"identity": np.asarray, "relu": lambda x: np.maximum(x, 0.0), "abs": np.abs}[name]
     importance = importance_of(Law(law), model.n_outputs)
     quiet = float(np.prod(1.0 - law.p)) if law.independent else 0.0
     first = np.cumsum(law.p * np.cumprod(np.r_[1.0, 1.0 - law.p])[:-1])  # which one is the first that is on
 
     def errors(x: FloatArray) -> FloatArray:
-        wanted = function(x) @ A.T if B is None else function(x) @ A.T + x @ B.T
+        f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
+        wanted = f @ A.T if B is None else f @ A.T + x @ B.T
         return np.asarray((wanted - model(x)) ** 2)
 
     def draw() -> FloatArray:

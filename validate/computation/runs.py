@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -176,7 +177,14 @@ TASKS = {
 #     at p = 0.3;
 # (5) for x + ReLU(x) less than 0.05 is saved at two features a neuron;
 # (6) for ReLU of features on in pairs at least 0.01 is saved at two features a neuron and p of 0.1 or less.
-CRITERIA = {"tie": 1e-6, "sharing": 0.9 * 0.150, "fans": (0.45, 0.1), "mixed": 0.05, "pairs": 0.01}
+CRITERIA = {
+    "tie": 1e-6,
+    "sharing": 0.9 * 0.150,
+    "fans": 0.45,
+    "dense fans": 0.1,
+    "mixed": 0.05,
+    "pairs": 0.01,
+}
 
 
 _MOST_SHARED = 5  # features of a neuron
@@ -262,7 +270,7 @@ def _spread(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
         return float(p / 6 - (n * explained[0] + (F - n) * explained[1]) / F)
 
     simplex = np.array([[0.0, 0.0], [-0.02, 0.0], [0.0, 0.02]])
-    options = {"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p}
+    options: dict[str, Any] = {"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p}
     end = minimize(loss, simplex[0], method="Nelder-Mead", options=options)
     return float(end.fun) / p, end.x
 

@@ -386,7 +386,7 @@ def _map_criteria(ds: xr.Dataset, saved: xr.DataArray) -> list[str]:
     p, two = ds["p"], saved.sel(per_neuron=2.0, method="nearest")
     one = saved.sel(task="abs").sel(per_neuron=1.0, method="nearest")
     share = two.sel(task="relu without bias")
-    low, high = CRITERIA["fans"]
+    low, high = CRITERIA["fans"], CRITERIA["dense fans"]
     rare, some = p <= 0.01, p <= 0.1
     checks = {
         "no network of few features below its floor": (ds["excess"] >= -1e-12).all(),

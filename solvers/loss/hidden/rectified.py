@@ -39,7 +39,7 @@ def covers(model: Model) -> bool:
 
 def _between(places: FloatArray) -> FloatArray:
     """Return a place in each segment between places, and on either side of all."""
-    return np.r_[places[0] - 1.0, 0.5 * (places[1:] + places[:-1]), places[-1] + 1.0]
+    return np.asarray(np.r_[places[0] - 1.0, 0.5 * (places[1:] + places[:-1]), places[-1] + 1.0])
 
 
 def linear_readout(model: Model, k: int) -> Model | None:
