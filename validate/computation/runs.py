@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -270,8 +269,12 @@ def _spread(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
         return float(p / 6 - (n * explained[0] + (F - n) * explained[1]) / F)
 
     simplex = np.array([[0.0, 0.0], [-0.02, 0.0], [0.0, 0.02]])
-    options: dict[str, Any] = {"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p}
-    end = minimize(loss, simplex[0], method="Nelder-Mead", options=options)
+    end = minimize(
+        loss,
+        simplex[0],
+        method="Nelder-Mead",
+        options={"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p},
+    )
     return float(end.fun) / p, end.x
 
 
