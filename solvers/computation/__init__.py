@@ -1,11 +1,14 @@
 """Small networks of ReLU neurons and a linear readout at their best, with the floor and the naive network."""
 
+from .mixing import MixedNetwork, best_mixed_network
 from .power import PowerNetwork, best_power, power_loss
 from .search import Network, best_network, best_readout, network_loss
 
 __all__ = [
+    "MixedNetwork",
     "Network",
     "PowerNetwork",
+    "best_mixed_network",
     "best_network",
     "best_power",
     "best_readout",

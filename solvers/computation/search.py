@@ -23,7 +23,7 @@ from ...theory.models import Model
 from ..loss.evaluator import Loss
 from ..loss.hidden.network import hidden_means, means_with_targets
 from ..loss.networks import Networks
-from ..results import Status, frozen, result
+from ..results import Status, result
 
 __all__ = ["Network", "best_network", "best_readout", "network_loss"]
 
@@ -84,11 +84,6 @@ class Aim:
         self.law, self.target, self.mixing, self.bias = law, target, mixing, bias
         self.evaluate, self.tol = Networks(law, tol=tol), tol
         self.moments = target_moments(law, target, mixing=mixing)
-        self.plain = None if mixing is None else np.zeros((law.n_features, law.n_features))
-        self.shared = np.zeros(law.n_features)  # 2 E f(x_k) (M x)_k
-        if mixing is not None:
-            alone = target_moments(law, target).second + mixing @ law.second_moment_matrix() @ mixing.T
-            self.shared = (self.moments.second - alone).diagonal()
 
     def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return V and c of least loss, of least norm where there are several."""
@@ -115,27 +110,9 @@ class Aim:
         return V, (self.moments.mean - V @ found.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:
-        """Return the loss, for f(x) + M x as that for f(x) and for M x less that for 0."""
-        found = self.evaluate(model, gradient=gradient, target=self.target)
-        if self.mixing is None:
-            return found
-        mixed = self.evaluate(model, gradient=gradient, target=self.mixing)
-        none = self.evaluate(model, gradient=gradient, target=self.plain)
-        slopes = None
-        if gradient:
-            one, two, three = found.gradient or {}, mixed.gradient or {}, none.gradient or {}
-            slopes = {key: frozen(one[key] + two[key] - three[key]) for key in one}
-        each = found.per_feature + mixed.per_feature - none.per_feature + self.shared
-        errors = found.per_feature_error + mixed.per_feature_error + none.per_feature_error
-        return Loss(
-            found.loss + mixed.loss - none.loss + float(np.mean(self.law.importance * self.shared)),
-            found.error_estimate + mixed.error_estimate + none.error_estimate,
-            frozen(np.maximum(each, 0.0)),
-            frozen(errors),
-            slopes,
-            None,
-            found.method,
-        )
+        """Return the loss, for f(x) + M x."""
+        target = self.target if self.mixing is None else (np.eye(len(self.mixing)), self.target, self.mixing)
+        return self.evaluate(model, gradient=gradient, target=target)
 
     def network(self, U: FloatArray, b_in: FloatArray) -> Model:
         """Return the network with this hidden layer and its best readout."""
@@ -145,8 +122,6 @@ class Aim:
 
 def _checked(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
     found = arguments.instance("law", law, Features)
-    if not found.independent:
-        raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     name = arguments.choice("target", target, TARGETS)
     n = found.n_features
     if mixing is not None:
@@ -165,14 +140,12 @@ def network_loss(
 ) -> Loss:
     r"""Exact loss of a network with a linear readout for the targets f(x) + M x.
 
-    It is the loss for f(x), plus that for M x, less that for 0, plus twice E f(x)' M x: all are exact.
-
     Parameters
     ----------
     model : Model
         With hidden neurons "relu" and the output "identity", one output for each feature.
     law : Features
-        Of independent features.
+        Any law that `solvers.loss.evaluator` takes.
     target : {"relu", "abs", "identity"}, optional
         The function f.
     mixing : (n_features, n_features) array_like of float, optional
@@ -350,7 +323,7 @@ def best_network(
     Parameters
     ----------
     law : Features
-        Independent features, at most 5.
+        Of at most 5 features.
     n_hidden : int
         Number of neurons, from 1 to 5.
     target, mixing : optional

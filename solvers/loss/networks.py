@@ -11,7 +11,7 @@ from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen
 from .evaluator import ESTIMATES, METHODS, Evaluator, Loss
-from .hidden import network
+from .hidden import network, rectified
 
 __all__ = ["Networks", "evaluator"]
 
@@ -38,19 +38,26 @@ class Networks(Evaluator):
 
     def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
         """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
+        if model.output == model.hidden == "relu" and rows is None and not gradient:
+            return self._rectified(model, target)
         if model.output != "identity":
             rule = "a linear output ('identity') unless hidden neurons are linear and targets the features"
             raise ValueError(f"`model` must have {rule}; got {model!r}.")
         if rows is not None:
             raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
-        A, name = network.targets(target, model.n_outputs, model.n_features)
+        A, name, B = network.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
         importance = network.importance_of(law, model.n_outputs)
+        if (
+            not gradient
+        ):  # where neurons are linear together, pairs of them with all others need not be summed
+            model, skip = network.without_skip(model)
+            B = B if skip is None else (-skip if B is None else B - skip)
         if model.hidden == "identity":
-            found = network.linear_loss(model, law, A, name, importance, gradient, self.tol)
+            found = network.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
         else:
             found = network.network_loss(
-                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers
+                model, law, A, name, importance, gradient, self.tol, self.budget, self.workers, B
             )
         losses, errors, error, slopes, slope_error, method = found
         if slopes is not None and model.tied:
@@ -59,6 +66,24 @@ class Networks(Evaluator):
         mean = float(np.mean(importance * losses))
         slope_errors = frozen(np.full(model.n_outputs, slope_error)) if gradient else None
         return Loss(mean, error, frozen(losses), frozen(errors), slopes, slope_errors, method)
+
+    def _rectified(self, model: Model, target: Any) -> Loss:
+        """Return the loss of outputs that pass a ReLU, each as a network with a linear output."""
+        A, name, B = network.targets(target, model.n_outputs, model.n_features)
+        law = self.law(model.n_features)
+        importance, found = network.importance_of(law, model.n_outputs), []
+        readouts = [rectified.linear_readout(model, k) for k in range(model.n_outputs)]
+        for k, one in enumerate(readouts):
+            if one is None:
+                rule = "a linear output ('identity'), or outputs that read neurons of one direction each"
+                raise ValueError(f"`model` must have {rule}; got {model!r}, and not so output {k}.")
+            own = A[k : k + 1], name, np.ones(1), False, self.tol, self.budget, self.workers
+            found.append(network.network_loss(one, law, *own, None if B is None else B[k : k + 1]))
+        losses = np.maximum([float(one[0][0]) for one in found], 0.0)
+        errors = np.array([one[2] for one in found])
+        mean, error = (float(np.mean(importance * one)) for one in (losses, errors))
+        methods = ", ".join(sorted({method for one in found for method in one[5].split(", ")}))
+        return Loss(mean, error, frozen(losses), frozen(errors), None, None, methods)
 
 
 def evaluator(
@@ -91,9 +116,9 @@ def evaluator(
     callable
         ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
         arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
-        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x or
-        A f(x) for A of shape (n_outputs, n_features), given as an array or as (A, "relu"). It returns a
-        `Loss`.
+        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x,
+        A f(x) or A f(x) + B x for arrays of shape (n_outputs, n_features), given as A, as (A, "relu") or as
+        (A, "relu", B). It returns a `Loss`.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from superposition.theory.computation import (
     rare_losses,
     shared_loss,
 )
-from superposition.theory.features import Features, exclusive
+from superposition.theory.features import Features, synchronous
 from superposition.theory.models import Model
 
 
@@ -79,6 +79,21 @@ def test_the_readout_is_the_best_one(bias):
     else:
         np.testing.assert_array_equal(model.b, 0.0)
     assert found.loss >= loss_floor(law, 2, mixing=M, bias=bias)
+
+
+def test_features_that_are_on_together_have_a_floor_and_a_best_readout():
+    """A mixture: with probability 1 - p nothing is on, else both."""
+    p, M = 0.3, np.array([[0.1, 0.4], [-0.2, 0.0]])
+    law, given = Features(2, p, "symmetric", groups=[synchronous([0, 1], p)]), Features(2, 1.0, "symmetric")
+    for mixing in (None, M):
+        model = best_readout([[1.0, 0.6]], 0.1, law, mixing=mixing)
+        found = network_loss(model, law, mixing=mixing, gradient=True)
+        none = np.mean(model(np.zeros(2)) ** 2)
+        assert found.loss == pytest.approx(
+            (1 - p) * none + p * network_loss(model, given, mixing=mixing).loss
+        )
+        assert np.abs(found.gradient["W_out"]).max() < 1e-12
+        assert found.loss >= loss_floor(law, 1, mixing=mixing)
 
 
 def test_dependent_neurons_have_a_readout():
@@ -231,10 +246,6 @@ ONE = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity"
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: network_loss(ONE, Features(2, 0.1, groups=[exclusive([0, 1], 0.1)])),
-            "`law` must be of independent features; got groups or `exactly`",
-        ),
         (
             lambda: network_loss(ONE, Features(3, 0.1, "symmetric")),
             "`model` must have 3 features.*; got Model",

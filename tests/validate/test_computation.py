@@ -3,11 +3,23 @@
 import numpy as np
 import pytest
 
+from superposition.solvers.computation import best_readout, network_loss
+from superposition.theory.computation import loss_floor
+from superposition.theory.features import Features, synchronous
 from superposition.validate import computation
 
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
     "search": {"p": [0.2], "sizes": [(2, 1)], "starts": 2, "steps": 20},
+    "map": {
+        "p": [1e-3],
+        "per_neuron": [1.0, 2.0],
+        "sizes": [(1, 1), (2, 1), (2, 2)],
+        "starts": 1,
+        "steps": 20,
+    },
+    "mixed": {"sigma": [0.0, 0.03, 0.07], "n_features": 20, "n_hidden": 10, "seeds": range(1), "starts": 1},
+    "spread": {"p": [1.0], "n_features": 12, "n_hidden": 6, "tries": 10},
     "fans": {"p": [1e-3, 0.1], "sizes": [(3, 3)], "eps": [0.2, 0.05]},
     "mixing": {"sigma": [0.0, 0.03], "n_features": 30, "n_hidden": 15, "seeds": range(2)},
     "powers": {"p": [0.1], "starts": 0},
@@ -28,6 +40,53 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     ratio = (ds["best"] / ds["naive"]).sel(p=0.2).isel(size=0)
     assert float(ratio.sel(task="relu")) == pytest.approx(1.0, abs=1e-7)
     assert float(ratio.sel(task="relu without bias")) < 1 - 1e-3
+
+    assert (lab["computation.mixed"]["found"] >= lab["computation.mixed"]["floor"] - 1e-12).all()
+
+
+def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_and_the_floor():
+    ds = computation.run_map([0.1], [1.0, 1.25, 2.0, 4.0], [(1, 1), (2, 1), (2, 2)], starts=1, steps=10)
+    for p in (0.1,):
+        own = 1 / 6 - p / 16
+        share = 1 - 1 / ds["per_neuron"]
+        np.testing.assert_allclose(ds["floor"].sel(task="relu", p=p), share * own, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(ds["naive"].sel(task="relu", p=p), share * own, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(ds["best"].sel(task="relu", p=p), share * own, rtol=1e-6, atol=1e-9)
+        both = Features(2, p, "symmetric", groups=[synchronous([0, 1], p)])
+        floor = loss_floor(both, 1) / p
+        assert float(ds["floor"].sel(task="relu, on in pairs", p=p, per_neuron=2.0)) == pytest.approx(floor)
+    assert (ds["floor"] <= ds["best"] + ds["error"] + 1e-9).all()
+    assert (ds["best"] <= ds["naive"] + 1e-9).all()
+
+
+@pytest.mark.parametrize(("at", "want"), [([0.0, 0.25, 0.5, 1.0, 2.0], [4.0, 2.5, 1.0, 0.5, 0.5])])
+def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
+    """Of the points (0, 4), (1/2, 1), (3/4, 3) and (1, 1/2) the third is above its neighbours' line."""
+    from superposition.validate.computation.runs import _envelope
+
+    found = _envelope(np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at))
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def test_neurons_alike_that_receive_all_features_are_a_network():
+    """The whole network at its best readout, by the evaluator: four features on two neurons, p = 1."""
+    ds = computation.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
+    W_in = np.full((2, 4), float(ds["others"][0]))
+    W_in[:, 2:] = float(ds["dropped"][0])
+    np.fill_diagonal(W_in, 1.0)
+    law = Features(4, 1.0, "symmetric")
+    model = best_readout(W_in, 0.0, law, bias=False)
+    assert network_loss(model, law).loss == pytest.approx(float(ds["found"][0]), rel=1e-9)
+    assert float(ds["found"][0]) < float(ds["readout"][0])
+
+
+def test_neurons_alike_with_few_features_each_are_a_network():
+    from superposition.validate.computation.runs import _shared
+
+    law, k = Features(4, 0.5, "symmetric"), np.linspace(0.0, 0.6, 61)
+    models = [best_readout([[1, x, 0, 0], [0, 0, 1, x]], 0.0, law, bias=False) for x in k]
+    least = min(network_loss(model, law).loss for model in models) / 0.5
+    assert least * (1 - 0.02) < _shared(2, 2, 0.5) <= least
 
 
 def test_losses_without_bias_are_those_of_the_published_script():

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.features import Features
 from superposition.theory.models import Model
 from superposition.validate import audit, door
@@ -107,14 +108,33 @@ def test_arrays_of_a_sparse_autoencoder_must_say_what_b_dec_does():
         door.model_of(STATES["SAELens, transcoder"][0])
 
 
-def test_outputs_that_bend_have_no_loss_yet():
+def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_elsewhere():
     model = door.model_of(STATES["ARENA, computation"][0])
-    with pytest.raises(
-        ValueError, match=r"`model` must be ReLU\(W_out W_in x \+ b\) .*; got Model\(4 features"
-    ):
-        door.loss(model, 0.1)
+    law = Features(4, [0.1, 0.3, 0.2, 0.05], "symmetric", [1.0, 2.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"`model` must have .* neurons of one direction each; got Model\(4"):
+        door.loss(model, law, target="abs")
     with pytest.raises(ValueError, match=r"`model` must have a linear output .*; got Model\(4 features"):
-        door.audit(model, 0.1)
+        door.loss(model, law, target="abs", gradient=True)
+    found = door.audit(model, law, target="abs")
+    x = law.sample(400_000, np.random.default_rng(1))
+    each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
+    assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
+    assert found.loss_error < 0.05 * found.loss
+    assert found.method == "samples"
+    assert "by samples" in str(found)
+    assert np.isnan(found.gradient_norm)
+    exactly = Features(4, 0.1, "symmetric", exactly=2)
+    x = exactly.sample(200_000, np.random.default_rng(1))
+    each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
+    found = door.audit(model, exactly, target="abs")
+    assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
+    pairs = Model(  # ReLU(x) and ReLU(-x) for two of four features: as printed, and below naive by nothing
+        [[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0]], hidden="relu", b=[0, 0, 0.1, 0.025],
+        W_out=[[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]],
+    )  # fmt: skip
+    exact = door.audit(pairs, law, target="abs")
+    assert exact.loss == pytest.approx((0.2 / 3 - 0.1**2 + 0.05 / 3 - 0.025**2) / 4, rel=1e-10)
+    assert exact.method == "boxes"
 
 
 def test_modules_are_compared_with_their_weights():
@@ -184,6 +204,37 @@ def test_an_audit_beside_the_naive_solution():
     assert groups.beats_naive is None
     with pytest.raises(ValueError, match="`law` must be one, or one for each of 1 instances; got 2"):
         door.audit(naive, [law, law], target="relu")
+
+
+def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
+    """Embeddings of unit length pass each feature on: neurons are to add ReLU(x), and less what leaks."""
+    state, _ = STATES["goodfire-ai/spd, ResidMLP"]
+    W_E = E / np.linalg.norm(E, axis=1)[:, None]
+    state = state | {"W_E": W_E, "W_U": W_E.T}
+    law = Features(4, 0.1, "symmetric")
+    target = (np.eye(4), "relu", np.eye(4))
+    found, exact = door.audit(state, law, target=target), door.loss(state, law, target=target)
+    assert abs(found.loss - exact.loss) <= found.loss_error < 1e-6 * exact.loss
+    M = np.eye(4) - W_E @ W_E.T
+    small = Model(
+        state["layers.0.mlp_in.weight"] @ W_E.T, B_IN, "relu", W_E @ state["layers.0.mlp_out.weight"],
+        W_E @ C, "identity",
+    )  # fmt: skip
+    other = door.audit(small, law, target=(np.eye(4), "relu", M))
+    for name in ("loss", "naive", "zero_loss", "gradient_norm"):
+        assert getattr(found, name) == pytest.approx(getattr(other, name), rel=1e-10), name
+    assert found.naive_features == 3
+
+
+def test_the_naive_solution_where_features_are_mixed():
+    """Its readout of three neurons ReLU(x_i) is the best one."""
+    law, M = Features(4, 0.2, "symmetric", scale=[1, 2, 1, 1]), 0.1 * RNG.normal(size=(4, 4))
+    found, kept = audit.naive_loss(law, 3, (np.eye(4), "relu", M))
+    of = [
+        network_loss(best_readout(np.delete(np.eye(4), k, axis=0), 0.0, law, mixing=M), law, mixing=M).loss
+        for k in range(4)
+    ]
+    assert (found, kept) == (pytest.approx(min(of), rel=1e-10), 3)
 
 
 def test_the_commands_for_networks(tmp_path, capsys):

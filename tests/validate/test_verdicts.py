@@ -19,8 +19,8 @@ ROWS = {
     "scherlis2022": ["U1", "U2"],
     "prieto2026": ["P1", "P2", "P3"],
     "superposition": ["P4", "P5"],
-    "bhagat2026": ["K1", "K2"],
-    "cistoy2026": ["K3"],
+    "bhagat2026": ["K1", "K2", "K6"],
+    "cistoy2026": ["K3", "K5"],
     "spd2025": ["K4"],
     "hedging2025": ["S1", "S2"],
     "absorption2024": ["S3"],
@@ -78,6 +78,8 @@ EXPECTED = {
     "E6": "holds",
     "K3": "wrong as printed, corrected",  # 1/10: the mean of a fourth power
     "K4": "question, answered",  # not for ReLU, for |x| it does
+    "K5": "wrong as printed, corrected",  # without biases the means are worth something: below naive
+    "K6": "wrong as printed, corrected",  # 0.0132 at p = 0.1
     "P2": "question, answered",  # exclusive pairs oppose, synchronous ones share and oppose another pair
     "P4": "unsettled: too few runs",  # four seeds; 7 of 16 cases agree, and one line is refuted
     "P5": "fails",  # in 13 of 16 cases

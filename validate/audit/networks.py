@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...solvers.loss import evaluator
+from ...solvers.loss.evaluator import Loss
 from ...solvers.loss.hidden.layer import Setting
-from ...solvers.loss.hidden.network import targets
+from ...solvers.loss.hidden.network import importance_of, targets, without_skip
+from ...solvers.loss.hidden.rectified import covers
 from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -23,6 +25,7 @@ from .read import answers, state_of
 __all__ = ["NetworkAudit", "audit_network", "naive_loss", "read_network"]
 
 _INPUTS, _SINGLE = 64, 1e-3
+_SAMPLES, _BLOCK, _BLOCKS = "samples", 10_000, 40
 
 
 @result
@@ -33,9 +36,9 @@ class NetworkAudit:
     target: str
     """What the outputs are to be."""
     loss: float
-    """Exact expected loss: mean over outputs of importance times squared error."""
+    """Expected loss: mean over outputs of importance times squared error."""
     loss_error: float
-    """What `loss` is off by at most."""
+    """What `loss` is off by at most; four standard errors where `method` is "samples"."""
     per_output: FloatArray
     """Expected squared error of each output, without importance."""
     method: str
@@ -47,7 +50,10 @@ class NetworkAudit:
     naive_features: int
     """How many features it computes."""
     gradient_norm: float
-    """Length of the gradient by all weights, biases and thresholds."""
+    """Length of the gradient by all weights, biases and thresholds; nan where outputs bend.
+
+    A residual path is part of the target, and not of the weights.
+    """
 
     @property
     def beats_naive(self) -> bool | None:
@@ -59,18 +65,21 @@ class NetworkAudit:
     @property
     def sentence(self) -> str:
         """What was found."""
+        loss = f"Loss {self.loss:.6g}"
+        if self.method == _SAMPLES:
+            loss += f" +- {self.loss_error:.1g} by samples"
         if np.isnan(self.naive):
-            return f"Loss {self.loss:.6g}. For features that are not independent no naive solution is known."
+            return f"{loss}. For features that are not independent no naive solution is known."
         naive = (
             f"the naive solution, which computes {self.naive_features} of {self.model.n_features} features "
             f"with as many neurons and answers the others by their means, {self.naive:.6g}"
         )
         gap = abs(self.loss - self.naive) / self.naive if self.naive else np.inf
         if self.beats_naive is None:
-            return f"Loss {self.loss:.6g}, as {naive}."
+            return f"{loss}, as {naive}."
         side = "below" if self.beats_naive else "above"
         by = f"{100.0 * gap:.3g} % {side} " if np.isfinite(gap) else f"{side} "
-        return f"Loss {self.loss:.6g}, {by}{naive}."
+        return f"{loss}, {by}{naive}."
 
 
 def naive_loss(
@@ -109,17 +118,23 @@ def naive_loss(
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else arguments.integer("n_outputs", n_outputs, 1)
-    A, name = targets(target, outputs, law.n_features)
-    known = Law(law)
-    setting = Setting.of(known, name, 1e-12, 1.0)
-    spread = law.p * setting.square - (law.p * setting.mean) ** 2
+    A, name, B = targets(target, outputs, law.n_features)
+    setting, mean = Setting.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
-    shares = (importance @ (A * law.scale) ** 2) * spread / outputs
+    A, B = (np.zeros(A.shape) if one is None else one * law.scale for one in (A, B))
+    # Variances of f(x) and of x, and their covariance.
+    of_f = law.p * setting.square - (law.p * setting.mean) ** 2
+    of_x = law.p * float(law.values.moment(2)) - (law.p * mean) ** 2
+    shared = law.p * setting.cross - law.p**2 * setting.mean * mean
+    shares = importance @ (A**2 * of_f + 2.0 * A * B * shared + B**2 * of_x) / outputs
     low, high = law.values.support
     two = low < 0.0 and (name == "abs" or (name == "identity" and not np.isfinite([low, high]).all()))
     kept = min(n_hidden // (2 if two else 1), law.n_features)
-    order = np.argsort(-shares, kind="stable")
-    return float(np.sum(shares[order[kept:]])), int(kept)
+    computed = shares
+    if B.any() and not two:  # a neuron f(x) is read for its part of B x
+        computed = importance @ (A * of_f + B * shared) ** 2 / np.where(of_f > 0.0, of_f, 1.0) / outputs
+    order = np.argsort(-computed, kind="stable")
+    return float(np.sum(shares) - np.sum(computed[order[:kept]])), int(kept)
 
 
 @as_annotated
@@ -149,14 +164,21 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     (0.008333333, 0.008020833, False)
     """
     features = as_features(law, model.n_features)
-    found = evaluator(features, tol=tol)(model, gradient=True, target=target)
-    A, name = targets(target, model.n_outputs, model.n_features)
+    A, name, B = targets(target, model.n_outputs, model.n_features)
+    given, (model, skip) = model, without_skip(model)
+    if skip is not None:
+        B = -skip if B is None else B - skip
+    goal = (A, name) if B is None else (A, name, B)
+    bends = model.output != "identity"
+    if bends and not covers(model):
+        found = _sampled(model, features, goal)
+    else:
+        found = evaluator(features, tol=tol)(model, gradient=not bends, target=goal)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     f = evaluator(features)
-    nothing = f(zero, target=(A, name))
-    slope = f(zero, gradient=True, target=(A, name)).gradient
+    nothing = f(zero, target=goal)
+    slope = f(zero, gradient=True, target=goal).gradient
     assert slope is not None
-    assert found.gradient is not None
     means = -0.5 * model.n_outputs * slope["b"]  # importance times the targets' means
     importance = (
         features.importance
@@ -166,10 +188,12 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
     naive, kept = np.nan, 0
     if features.independent:
-        naive, kept = naive_loss(features, model.n_hidden, target, model.n_outputs)
-    length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
+        naive, kept = naive_loss(features, model.n_hidden, goal, model.n_outputs)
+    length = np.nan
+    if found.gradient is not None:
+        length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
     return NetworkAudit(
-        model=model,
+        model=given,
         target=target if isinstance(target, str) else f"a matrix of {name}",
         loss=found.loss,
         loss_error=found.error_estimate,
@@ -180,6 +204,40 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
         naive_features=kept,
         gradient_norm=length,
     )
+
+
+def _sampled(model: Model, law: Features, goal: tuple[Any, ...]) -> Loss:
+    """Return a loss with four standard errors, from samples in which a feature is on."""
+    (A, name, B), rng = (*goal, None)[:3], np.random.default_rng(0)
+    importance = importance_of(Law(law), model.n_outputs)
+    quiet = float(np.prod(1.0 - law.p)) if law.independent else 0.0
+    first = np.cumsum(law.p * np.cumprod(np.r_[1.0, 1.0 - law.p])[:-1])  # which one is the first that is on
+
+    def errors(x: FloatArray) -> FloatArray:
+        f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
+        wanted = f @ A.T if B is None else f @ A.T + x @ B.T
+        return np.asarray((wanted - model(x)) ** 2)
+
+    def draw() -> FloatArray:
+        if not law.independent:
+            return law.sample(_BLOCK, rng)
+        places, at = np.arange(law.n_features), np.searchsorted(first / first[-1], rng.random(_BLOCK))
+        on = (rng.random((_BLOCK, law.n_features)) < law.p) & (places > at[:, None])
+        on |= places == at[:, None]
+        x = on * law.scale
+        x[on] *= law.values.draw(rng, np.count_nonzero(on))
+        return np.asarray(x)
+
+    silent, sums = errors(np.zeros((1, law.n_features)))[0], np.zeros((2, model.n_outputs + 1))
+    for _ in range(_BLOCKS):
+        each = errors(draw())
+        each = np.concatenate([each, each @ importance[:, None] / model.n_outputs], axis=1)
+        sums += each.sum(axis=0), (each**2).sum(axis=0)
+    count = _BLOCK * _BLOCKS
+    mean, square = sums / count
+    off = 4.0 * (1.0 - quiet) * np.sqrt(np.maximum(square - mean**2, 0.0) / count)
+    mean = (1.0 - quiet) * mean + quiet * np.r_[silent, importance @ silent / model.n_outputs]
+    return Loss(float(mean[-1]), float(off[-1]), mean[:-1], off[:-1], method=_SAMPLES)
 
 
 def read_network(

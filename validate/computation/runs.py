@@ -7,11 +7,13 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import minimize
 
-from ...solvers.computation import best_network, best_power, best_readout, network_loss
+from ...solvers.computation import best_mixed_network, best_network, best_power, best_readout, network_loss
+from ...solvers.loss.hidden.network import hidden_means
+from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.computation import alike_loss, fan_network, loss_floor, target_moments
-from ...theory.features import Features
+from ...theory.features import Features, synchronous
 from ...theory.models import Model
 from ..annotations import as_annotated
 from ..experiment import from_rows
@@ -157,6 +159,217 @@ def run_search(
     return ds.assign_coords(n_features=("size", F), n_hidden=("size", n)).assign_attrs(starts=starts)
 
 
+# Tasks of the map: target, output bias, whether M = 1 is mixed in, whether features are on in pairs.
+TASKS = {
+    "relu": ("relu", True, False, False),
+    "relu without bias": ("relu", False, False, False),
+    "relu, on in pairs": ("relu", True, False, True),
+    "x + relu": ("relu", True, True, False),
+    "abs": ("abs", True, False, False),
+}
+# Fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and |x|):
+# (1) no network of a few features is below its floor by more than its error;
+# (2) for ReLU with output bias nothing is gained: at most 1e-6 of the naive loss;
+# (3) without bias the share saved is at most 3p/8; at two features a neuron and p of 0.01 or less it is at
+#     least nine tenths of 0.150 p;
+# (4) for |x|, a neuron a feature, at least 0.45 of the naive loss is saved at p = 0.001, and less than 0.1
+#     at p = 0.3;
+# (5) for x + ReLU(x) less than 0.05 is saved at two features a neuron;
+# (6) for ReLU of features on in pairs at least 0.01 is saved at two features a neuron and p of 0.1 or less.
+CRITERIA = {
+    "tie": 1e-6,
+    "sharing": 0.9 * 0.150,
+    "fans": 0.45,
+    "dense fans": 0.1,
+    "mixed": 0.05,
+    "pairs": 0.01,
+}
+
+
+_MOST_SHARED = 3  # features of a neuron: so many, with their targets, are exact integrals
+
+
+def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
+    """Return the lower convex envelope of losses per feature against neurons per feature, at some places.
+
+    A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
+    enough features. It is the largest of the lines below all points: those through two of them. More neurons
+    than any part has are left idle.
+    """
+    found, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
+    for i, j in itertools.combinations(range(neurons.size), 2):
+        if neurons[i] != neurons[j]:
+            slope = (loss[j] - loss[i]) / (neurons[j] - neurons[i])
+            line = loss[i] - slope * neurons[i]
+            if np.all(line + slope * neurons <= loss + 1e-12 * loss.max()):
+                found = np.maximum(found, line + slope * at)
+    return found
+
+
+def _places(F: int, n: int, p: float, task: str, starts: int, steps: int, seed: int) -> dict[str, float]:
+    """Return the best network found for a few features, beside the naive one, over p."""
+    target, bias, mixed, pairs = TASKS[task]
+    law = _law(F, p, pairs)
+    mixing = np.eye(F) if mixed else None
+    found = best_network(law, n, target, mixing=mixing, bias=bias, starts=starts, steps=steps, rng=seed)
+    names = {"best": found.loss, "naive": found.naive, "floor": found.floor, "error": found.error_estimate}
+    return {name: value / p for name, value in names.items()}
+
+
+def _shared(g: int, n: int, p: float) -> float:
+    """Return the least loss over p of n neurons alike, each of g features of its own, all read together.
+
+    Without output bias. A neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features; outputs read
+    their own neuron and the sum of all others, which knows the mean.
+    """
+    law = Features(g, p, "symmetric")
+    known, moments = Law(law), target_moments(law)
+
+    def loss(z: FloatArray) -> float:
+        W_in = np.r_[1.0, np.full(g - 1, z[0])][None]
+        model = Model(W_in, z[1], "relu", np.zeros((g, 1)), output="identity")
+        found = hidden_means(model, known, "relu", 1e-10)
+        m = float(found.mean[0])
+        b = np.stack([found.by_targets[0], (n - 1) * m * moments.mean])
+        explained = _explained(n, float(found.products[0, 0]), m * m, b)
+        return float(np.mean(moments.second.diagonal() - explained))
+
+    starts = itertools.product((0.05, 0.4), (0.0, 0.2))
+    return min(minimize(loss, z, method="Nelder-Mead", options={"maxiter": 60}).fun for z in starts) / p
+
+
+def _explained(n: int, own: float, other: float, b: FloatArray) -> FloatArray:
+    """Return what the best readout of a neuron and the sum of the n - 1 others takes off a mean square.
+
+    They are n neurons alike, with the mean square `own` and the mean product `other`; b are the means of the
+    targets' products with the neuron and with the sum.
+    """
+    r = n - 1
+    A = np.array([[own, r * other], [r * other, r * (own + (r - 1) * other)]])
+    return np.asarray(np.sum(b * np.linalg.lstsq(A, b)[0], axis=0))
+
+
+def _spread(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
+    """Return the least loss over p of n neurons alike that receive all features, and two of their weights.
+
+    Without biases. Neuron i has the weight 1 of feature i, one weight of the features of other neurons, and
+    one of those that have no neuron.
+    """
+    known = Law(Features(F, p, "symmetric"))
+
+    def loss(z: FloatArray) -> float:
+        W_in = np.full((2, F), z[0])
+        W_in[:, n:] = z[1]
+        np.fill_diagonal(W_in, 1.0)
+        model = Model(W_in, hidden="relu", W_out=np.zeros((F, 2)), output="identity")
+        found = hidden_means(model, known, "relu", 1e-6)
+        (own, other), by = found.products[0], found.by_targets[0]
+        b = np.array([[by[0], by[-1]], [(n - 1) * by[1], (n - 1) * by[-1]]])
+        explained = _explained(n, own, other, b)
+        return float(p / 6 - (n * explained[0] + (F - n) * explained[1]) / F)
+
+    simplex = np.array([[0.0, 0.0], [-0.02, 0.0], [0.0, 0.02]])
+    end = minimize(
+        loss,
+        simplex[0],
+        method="Nelder-Mead",
+        options={"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p},
+    )
+    return float(end.fun) / p, end.x
+
+
+def _law(F: int, p: float, pairs: bool) -> Features:
+    groups = [synchronous([k, k + 1], p) for k in range(0, F, 2)] if pairs else []
+    return Features(F, p, "symmetric", groups=groups)
+
+
+@as_annotated
+def run_map(
+    p: Sequence[float] = (1e-3, 0.01, 0.1, 0.3, 1.0),
+    per_neuron: Sequence[float] = (1.0, 4 / 3, 1.5, 2.0, 3.0, 5.0),
+    sizes: Sequence[Size] = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3)),
+    *,
+    starts: int = 3,
+    steps: int = 60,
+    n_hidden: int = 60,
+    tries: int = 0,
+    seed: int = 0,
+) -> xr.Dataset:
+    r"""Compute what the best known networks lose over (p, features for each neuron), by task.
+
+    Networks of a few features are searched, and joined to networks of any size: of disjoint parts, some of
+    them features without a neuron, in the shares that are best. Without output bias the closed forms of
+    `alike_loss` for `n_hidden` neurons take part, and as many neurons alike that are read together: of a few
+    features each, or of all.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    per_neuron : sequence of float
+        Features for each neuron, at least 1.
+    sizes : sequence of (n_features, n_hidden)
+        Of the parts, at most 5; where features are on in pairs those of an even number of features.
+    starts, steps : int
+        As in `best_network`.
+    n_hidden : int
+        Number of neurons in the closed forms, and of those that are alike.
+    tries : int
+        Losses, of a tenth of a second, that a search for neurons of all features takes; 0 for none.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``best``, ``floor``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The naive
+        network's neurons serve one feature each, at their best readout; without output bias it drops what it
+        does not compute. ``excess`` (task, p) is the least loss of a part above its floor, and its error.
+
+    Examples
+    --------
+    >>> ds = run_map([0.1], [2.0], [(1, 1), (2, 1)], starts=1, steps=10)
+    >>> bool((ds["best"] <= ds["naive"] * (1 + 1e-9)).all())
+    True
+    """
+    ratio = arguments.real("per_neuron", per_neuron, 1.0, 1e6)
+    on = arguments.probability("p", p)
+    n = arguments.integer("n_hidden", n_hidden, 1)
+    at, rows, excess = 1 / ratio, [], []
+    for task, q in itertools.product(TASKS, map(float, on)):
+        target, bias, mixed, pairs = TASKS[task]
+        fits = [(F, m) for F, m in sizes if not (pairs and F % 2)]
+        parts = [_places(F, m, q, task, starts, steps, seed) for F, m in fits]
+        few = _law(2, q, pairs)
+        mixing = np.eye(2) if mixed else None
+        own = [loss_floor(few, m, target, mixing=mixing) / q for m in (0, 1, 2)]
+        dropped = target_moments(few, target, mixing=mixing).second[0, 0] / q if not bias else own[0]
+        neurons = np.r_[0.0, [m / F for F, m in fits]]
+        best = np.r_[dropped, [one["best"] for one in parts]]
+        if not bias:
+            alike = [g for g in range(2, _MOST_SHARED + 1) if g <= ratio.max()]
+            best = np.r_[best, [_shared(g, n, q) for g in alike]]
+            neurons = np.r_[neurons, [1 / g for g in alike]]
+        found = {"best": _envelope(neurons, best, at)}
+        if bias:
+            found["naive"] = _envelope(neurons, np.r_[dropped, [one["naive"] for one in parts]], at)
+        else:
+            F = np.rint(ratio * n)
+            found["naive"] = np.array([float(alike_loss("unbiased", q, k, n)) / q for k in F])
+            closed = [[float(alike_loss(name, q, k, n)) / q for k in F] for name in ("readout", "constant")]
+            if tries:
+                closed.append([_spread(int(k), n, q, tries)[0] if k > n else np.inf for k in F])
+            found["best"] = np.minimum(found["best"], np.min(closed, axis=0))
+        found["floor"] = np.interp(at, [0.0, 0.5, 1.0], own)
+        found["error"] = np.full(at.shape, max(one["error"] for one in parts))
+        rows.append({name: ("per_neuron", one) for name, one in found.items()})
+        over = min(one["best"] - one["floor"] + one["error"] for one in parts)
+        excess.append({"excess": over})
+    along = {"task": list(TASKS), "p": list(p)}
+    ds = from_rows(rows, **along).merge(from_rows(excess, **along))
+    return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(starts=starts, n_hidden=n)
+
+
 def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
     """Return a random matrix of unit variance with no diagonal, as the published code draws it."""
     M = rng.normal(size=(n, n))
@@ -213,6 +426,111 @@ def run_mixing(
         rows.append({"floor": floor / p, "naive": naive / p})
     ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
     return ds.assign_attrs(p=p, n_features=F, n_hidden=n)
+
+
+# What FranciscoHS/cis-toy-models trained: 100 features on 50 neurons, one feature on at a time, loss over
+# p = 0.01; from data/exp3_loss_vs_sigma.npz at commit aaf2246, single runs, each evaluated on 1e5 samples.
+PRINTED = {
+    "sigma": (0.0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08),
+    "independent": (
+        0.08355, 0.07857, 0.07532, 0.07292, 0.07116, 0.07002, 0.06959, 0.06933, 0.07469, 0.07974, 0.09276,
+    ),
+    "symmetric": (
+        0.08364, 0.07724, 0.07121, 0.06657, 0.06178, 0.05963, 0.05864, 0.05861, 0.06066, 0.06548, 0.08233,
+    ),
+}  # fmt: skip
+# Fixed before any network was searched at a size of M above 0:
+# (1) nothing found is below the floor;
+# (2) at every size above 0 what is found is below the naive network at its best readout;
+# (3) the mean of what is found is at most 1.03 of what was trained and printed, at each size.
+NEAR_PRINTED = 1.03
+
+
+@as_annotated
+def run_mixed(
+    sigma: Sequence[float] = PRINTED["sigma"],
+    *,
+    n_features: int = 100,
+    n_hidden: int = 50,
+    seeds: Sequence[int] = range(3),
+    starts: int = 3,
+    steps: int = 500,
+) -> xr.Dataset:
+    """Search for the best networks for ReLU(x) + M x with random M, where one feature is on at a time.
+
+    Matrices are drawn as FranciscoHS/cis-toy-models does, with a diagonal: independent normal entries, or the
+    sum of such a matrix and its transpose over the root of 2.
+
+    Parameters
+    ----------
+    sigma : sequence of float
+        Standard deviation of the entries off the diagonal.
+    n_features, n_hidden : int
+    seeds : sequence of int
+        Of the matrices.
+    starts, steps : int
+        As in `best_mixed_network`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``found``, ``floor`` and ``naive`` (symmetric, sigma, seed), per feature over p, as p -> 0.
+
+    Examples
+    --------
+    >>> ds = run_mixed([0.05], n_features=12, n_hidden=6, seeds=[0], starts=2)
+    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["naive"]).all())
+    True
+    """
+    rows = []
+    for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
+        M = np.random.default_rng([seed, n_features]).normal(size=(n_features, n_features))
+        M = arguments.number("sigma", size, 0.0) * ((M + M.T) / np.sqrt(2) if symmetric else M)
+        one = best_mixed_network(M, n_hidden, starts=starts, steps=steps, rng=seed)
+        rows.append({"found": one.loss, "floor": one.floor, "naive": one.naive})
+    ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
+    return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, starts=starts)
+
+
+# No mixing, 100 features on 50 neurons; data/exp2_M_type_comparison.npz of the same repository and commit.
+PLAIN = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.06836, 0.05254)}
+
+
+@as_annotated
+def run_spread(
+    p: Sequence[float] = PLAIN["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
+) -> xr.Dataset:
+    """Search for the best neurons alike for ReLU(x) without biases, that receive all features.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    n_features, n_hidden : int
+    tries : int
+        Losses that a search takes at most, of a tenth of a second each.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``found``, ``floor``, ``readout`` and ``unbiased`` (p), per feature over p; ``others`` is a neuron's
+        weight of the features of other neurons, and ``dropped`` that of features without one.
+
+    Examples
+    --------
+    >>> ds = run_spread([1.0], n_features=10, n_hidden=5, tries=30)
+    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["readout"]).all())
+    True
+    """
+    n = arguments.integer("n_hidden", n_hidden, 2)
+    F = arguments.integer("n_features", n_features, n + 1)
+    rows = []
+    for q in map(float, arguments.probability("p", p)):
+        found, weights = _spread(F, n, q, arguments.integer("tries", tries, 3))
+        row = {"found": found, "others": weights[0], "dropped": weights[1]}
+        names = ("floor", "readout", "unbiased")
+        rows.append(row | {name: float(alike_loss(name, q, F, n)) / q for name in names})
+    return from_rows(rows, p=list(p)).assign_attrs(n_features=F, n_hidden=n)
 
 
 @as_annotated

@@ -7,7 +7,22 @@ from matplotlib.axes import Axes
 from ...theory.computation import rare_losses, shared_loss
 from ..drawing import draw_means, draws, finished
 from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
-from .runs import NEAR, run_fans, run_mixing, run_powers, run_search, run_trained, run_unbiased
+from .runs import (
+    CRITERIA,
+    NEAR,
+    NEAR_PRINTED,
+    PLAIN,
+    PRINTED,
+    run_fans,
+    run_map,
+    run_mixed,
+    run_mixing,
+    run_powers,
+    run_search,
+    run_spread,
+    run_trained,
+    run_unbiased,
+)
 
 TEXT = r"""
 Can n hidden ReLU neurons with a linear readout compute more than n functions of sparse features? For the
@@ -96,6 +111,32 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
         at = ds.sel(power=power)
         ax.plot(ds["p"], at["best"] / at["naive"], ".-", label=f"power {int(power)}")
     return finished(ax, xscale="log", ylim=(0, 1.1), xlabel="p", ylabel="mean power of the error / naive")
+
+
+@draws
+def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the share of the naive loss that is saved against p, by task, and what the floor allows."""
+    at = ds.sel(per_neuron=2.0, method="nearest")
+    for k, task in enumerate(ds["task"].values):
+        one = at.sel(task=task)
+        for name, style in (("best", "o-"), ("floor", ":")):
+            saved = 1 - one[name] / one["naive"]
+            label = str(task) if name == "best" else None
+            ax.plot(ds["p"], saved.where(saved > 1e-7), style, color=f"C{k}", markersize=4, label=label)
+    ax.set(xscale="log", yscale="log", ylim=(1e-5, 1))
+    return finished(ax, xlabel="p", ylabel="share of the naive loss saved")
+
+
+@draws
+def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw losses of the networks found for mixed targets, printed ones, and the floor; of `run_mixed`."""
+    for k, name in enumerate(("independent", "symmetric")):
+        at = ds.isel(symmetric=k).mean("seed")
+        ax.plot(ds["sigma"], at["found"], "o-", color=f"C{k}", markersize=4, label=f"{name} M, found")
+        ax.plot(ds["sigma"], at["floor"], ":", color=f"C{k}", label="floor")
+        ax.plot(PRINTED["sigma"], PRINTED[name], "x", color=f"C{k}", label="printed, trained")
+    ax.axhline(1 / 12, color="0.5", linewidth=0.8)
+    return finished(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
 
 
 def _name(at: xr.Dataset | xr.DataArray) -> str:
@@ -298,6 +339,160 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     )
 
 
+def _verdict(holds: bool) -> str:
+    return "holds" if holds else "fails"
+
+
+def _show_map(ds: xr.Dataset) -> Shown:
+    saved, allowed = 1 - ds["best"] / ds["naive"], 1 - ds["floor"] / ds["naive"]
+    rows = []
+    for task in ds["task"].values:
+        for ratio in ds["per_neuron"].values:
+            cells = [
+                f"{100 * float(saved.sel(task=task, p=p, per_neuron=ratio)) + 0.0:.3g}"
+                f" ({100 * float(allowed.sel(task=task, p=p, per_neuron=ratio)) + 0.0:.3g})"
+                for p in ds["p"].values
+            ]
+            rows.append([str(task), f"{float(ratio):.3g}", *cells])
+    error = float((ds["error"] / ds["naive"].where(ds["naive"] > 1e-9)).max())
+    columns = ("task", "features a neuron", *(f"p = {p:g}" for p in ds["p"].values))
+    table = Table(
+        "Share of the naive loss saved by the best known networks, in per cent, and allowed by the floor",
+        columns,
+        rows,
+        "In brackets: what the floor allows. A network is of disjoint parts, each the best that was found "
+        f"for a few features. Errors of the losses: at most {error:.0e} of the naive one. What is found is "
+        "an upper bound on the least loss; nothing is said of networks between it and the floor.",
+    )
+    two = saved.sel(per_neuron=2.0, method="nearest")
+    said = [f"{task}: {span(100 * two.sel(task=task), '.2g')} %" for task in ds["task"].values]
+    text = (
+        "With a linear readout, an output bias and targets that are independent and alike nothing is below "
+        "the naive network in squared error (theorem on the page `computation`): the first rows are 0, and "
+        "so is what the floor allows. Something is gained where one of these is left out: without output "
+        "bias, for features that are on together, and for targets that one neuron cannot compute. Shares "
+        f"of the naive loss saved at two features a neuron, over p: {'; '.join(said)}. Features on in pairs "
+        "have the same p, and values that are independent. The naive network's neurons serve one feature "
+        "each, at their best readout; without output bias it answers 0 where it computes nothing, as in "
+        "public code. "
+    )
+    text += " ".join(_map_criteria(ds, saved))
+    caption = "Two features a neuron. Solid: the best network known; dotted: what the floor allows."
+    return Shown(text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table])
+
+
+def _map_criteria(ds: xr.Dataset, saved: xr.DataArray) -> list[str]:
+    """Return what became of what was fixed before the map was computed, where the grid has its places."""
+    p, two = ds["p"], saved.sel(per_neuron=2.0, method="nearest")
+    one = saved.sel(task="abs").sel(per_neuron=1.0, method="nearest")
+    share = two.sel(task="relu without bias")
+    low, high = CRITERIA["fans"], CRITERIA["dense fans"]
+    rare, some = p <= 0.01, p <= 0.1
+    checks = {
+        "no network of few features below its floor": (ds["excess"] >= -1e-12).all(),
+        "nothing gained for ReLU with output bias": (abs(saved.sel(task="relu")) <= CRITERIA["tie"]).all(),
+        "without bias at most 3p/8": (saved.sel(task="relu without bias") <= 3 * p / 8 + 1e-9).all(),
+        "and nine tenths of 0.150 p where p <= 0.01": (share >= CRITERIA["sharing"] * p)
+        .where(rare, True)
+        .all(),
+        f"|x| at a neuron a feature: {low:g} at p = 0.001": (one >= low).where(p <= 1e-3, True).all(),
+        f"and below {high:g} at p = 0.3": (one < high).where(np.isclose(p, 0.3), True).all(),
+        "x + ReLU(x): less than 0.05": (two.sel(task="x + relu") < CRITERIA["mixed"]).all(),
+        "on in pairs: 0.01 or more where p <= 0.1": (
+            (two.sel(task="relu, on in pairs") >= CRITERIA["pairs"]).where(some, True).all()
+        ),
+    }
+    found = "; ".join(f"{name} ({_verdict(bool(holds))})" for name, holds in checks.items())
+    return [f"Fixed before: {found}."]
+
+
+def _show_mixed(ds: xr.Dataset) -> Shown:
+    mean = ds.mean("seed")
+    rows, worst = [], 0.0
+    for k, name in enumerate(("independent", "symmetric")):
+        for sigma in ds["sigma"].values:
+            at = mean.isel(symmetric=k).sel(sigma=sigma)
+            where = np.isclose(PRINTED["sigma"], sigma)
+            printed = float(np.array(PRINTED[name])[where][0]) if where.any() else np.nan
+            worst = max(worst, float(at["found"]) / printed if where.any() else 0.0)
+            numbers = [f"{float(at[one]):.4f}" for one in ("floor", "found", "naive")]
+            rows.append([name, f"{float(sigma):g}", *numbers, f"{printed:.4f}" if where.any() else "-"])
+    under = int((ds["found"] < ds["floor"] - 1e-12).sum())
+    above = int((ds["found"] >= ds["naive"]).where(ds["sigma"] > 0, False).sum())
+    best = mean["found"].min("sigma")
+    text = (
+        "Targets ReLU(x) + M x with a random M, one feature on at a time, no biases: the setting of public "
+        f"runs on compressed computation, {ds.attrs['n_features']} features on {ds.attrs['n_hidden']} "
+        f"neurons. The loss is then a factorisation, and the best of {ds.attrs['starts']} descents is least "
+        f"at {float(best[0]):.4f} (independent entries) and {float(best[1]):.4f} (symmetric), where the "
+        "unmixed naive loss is 0.0833. So mixing gains, and most of what the floor allows is found. Fixed "
+        f"before the search: nothing below the floor ({_verdict(under == 0)}); all below the naive network "
+        f"at its best readout where M is not 0 ({_verdict(above == 0)}); at most {NEAR_PRINTED:g} of what "
+        f"was trained and printed at each size ({_verdict(worst <= NEAR_PRINTED)}; the largest ratio is "
+        f"{worst:.3f})."
+    )
+    columns = ("M", "size", "floor", "found", "naive at its best readout", "printed, trained")
+    caption = (
+        "Printed: FranciscoHS/cis-toy-models, data/exp3_loss_vs_sigma.npz at commit aaf2246, single runs, "
+        "other matrices of the same law, each loss from 1e5 samples. Where what is found is lower, "
+        "training had not reached the least loss."
+    )
+    return Shown(
+        text,
+        [Figure("mixed", "Networks for mixed targets", "Means over matrices.", ds, plot_mixed)],
+        [Table("Losses over p as p goes to 0", columns, rows, caption)],
+    )
+
+
+@draws
+def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw what networks without biases lose against p, found and printed, over the naive loss."""
+    for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
+        ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
+    ax.plot(PLAIN["p"], 12 * np.array(PLAIN["loss"]), "x", color="C3", label="printed, trained")
+    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive")
+
+
+def _show_spread(ds: xr.Dataset) -> Shown:
+    rows = []
+    for p in ds["p"].values:
+        at, where = ds.sel(p=p), np.isclose(PLAIN["p"], p)
+        printed = f"{np.array(PLAIN['loss'])[where][0]:.5f}" if where.any() else "-"
+        losses = [f"{float(at[name]):.5f}" for name in ("floor", "found", "readout", "unbiased")]
+        weights = [f"{float(at[name]):.4f}" for name in ("others", "dropped")]
+        rows.append([f"{p:g}", *losses, printed, *weights])
+    known = {round(p, 9): loss for p, loss in zip(PLAIN["p"], PLAIN["loss"], strict=True)}
+    over = [known[round(p, 9)] / float(ds["found"].sel(p=p)) for p in ds["p"].values if round(p, 9) in known]
+    ratios = ", ".join(f"{one:.4f}" for one in over) or "not known"
+    text = (
+        "Public networks for ReLU(x) have no biases, and at larger p they lose less than the naive network "
+        "that answers 0 for what it drops, though nothing is mixed: the means of the targets are worth "
+        "something, and can be read from the neurons. Less still is lost if each neuron, beside the "
+        "feature of its own, receives those of the other neurons with a small negative weight and those "
+        f"without a neuron with a positive one: {float(ds['others'].isel(p=-1)):.4f} and "
+        f"{float(ds['dropped'].isel(p=-1)):.4f} at p = {float(ds['p'][-1]):g}, for {ds.attrs['n_features']} "
+        f"features on {ds.attrs['n_hidden']} neurons. Printed losses of trained networks are {ratios} of "
+        "what is found so, at the same p. With an output bias all this is gone, as nothing is below naive."
+    )
+    columns = (
+        "p",
+        "floor",
+        "found",
+        "readout",
+        "naive",
+        "printed, trained",
+        "weight of others",
+        "of dropped",
+    )
+    caption = (
+        "Over p. Two weights are searched; losses are good to 1e-6. Printed: FranciscoHS/cis-toy-models, "
+        "data/exp2_M_type_comparison.npz at commit aaf2246, no mixing, from 1e5 samples; its entries at p of "
+        "0.005 and 0.001 have one of the features on in each sample, and are divided by p all the same."
+    )
+    figure = Figure("spread", "Without biases the means are worth something", "", ds, plot_spread)
+    return Shown(text, [figure], [Table("Losses over p without biases", columns, rows, caption)])
+
+
 SECTION = Section(
     "computation",
     "Computation in superposition",
@@ -310,6 +505,24 @@ SECTION = Section(
             full={"sizes": ((2, 1), (3, 2), (4, 2), (4, 3)), "starts": 12, "steps": 200},
             seconds=20.0,
         ),
+        "map": Experiment(
+            run_map,
+            quick={"p": (1e-3, 0.1), "sizes": ((1, 1), (2, 1), (3, 3)), "starts": 2, "steps": 30},
+            full={
+                "p": (1e-3, 0.01, 0.03, 0.1, 0.3, 1.0),
+                "sizes": ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (4, 4)),
+                "starts": 8,
+                "steps": 150,
+            },
+            seconds=30.0,
+        ),
+        "mixed": Experiment(
+            run_mixed,
+            quick={"sigma": (0.0, 0.01, 0.02, 0.03, 0.04, 0.06), "seeds": range(1), "starts": 2},
+            full={"seeds": range(5), "starts": 6},
+            seconds=10.0,
+        ),
+        "spread": Experiment(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
         "fans": Experiment(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
         "mixing": Experiment(run_mixing, full={"seeds": range(20)}),
         "trained": Experiment(
@@ -322,8 +535,11 @@ SECTION = Section(
     [
         Topic("fans", ["fans"], _show_fans, claims=["K4"]),
         Topic("unbiased", ["unbiased"], _show_unbiased, claims=["K1"]),
+        Topic("spread", ["spread"], _show_spread),
         Topic("search", ["search"], _show_search),
+        Topic("map", ["map"], _show_map),
         Topic("mixing", ["mixing"], _show_mixing, claims=["K2"]),
+        Topic("mixed", ["mixed"], _show_mixed),
         Topic("trained", ["trained"], _show_trained),
         Topic("powers", ["powers"], _show_powers, claims=["K3"]),
     ],

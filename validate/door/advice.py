@@ -76,8 +76,8 @@ def audit(
     Raises
     ------
     ValueError
-        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden neurons
-        and linear outputs, or law and model do not fit.
+        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
+        neurons, or law and model do not fit.
     """
     said, models = read_models(model, law, layout=layout, keys=keys)
     if models[0].hidden != "identity":
@@ -135,7 +135,8 @@ def _of_networks(said: str, models: list[Model], law: Any, target: Any) -> Answe
     }  # fmt: skip
     numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
     data = xr.Dataset({name: ("instance", [getattr(one, name) for one in found]) for name in numbers})
-    sure = "exact, to the error that is stated"
+    sampled = any(one.method == "samples" for one in found)
+    sure = "sampled, to four standard errors" if sampled else "exact, to the error that is stated"
     return Answer(tuple(lines), sure, _SOURCES, values, data, None)
 
 

@@ -40,7 +40,9 @@ def loss(
         Law of the data; a number is the probability p that a feature is on.
     target : {"identity", "relu", "abs"} or array_like, optional
         What the outputs are to be: the features; of a model with linear outputs also the ReLU or the size of
-        each, or A x for an array A of shape (n_outputs, n_features).
+        each, or A x, A f(x) or A f(x) + B x, given as A, as (A, "relu") or as (A, "relu", B), for arrays of
+        shape (n_outputs, n_features). Of hidden ReLUs with outputs that pass one too, if each output reads
+        neurons of one direction.
     tol : float, optional
         Error to aim at, in units of E x_i^2.
     gradient : bool, optional
@@ -61,7 +63,7 @@ def loss(
     """
     one = model_of(model, law=law)
     features = as_features(law, one.n_features)
-    if one.output == "identity":
+    if one.output == "identity" or one.hidden == "relu":
         return _of_network(one, features, target, tol, gradient)
     arguments.choice("target", target, ("identity",))
     one = toy_model(one)
@@ -93,7 +95,7 @@ def loss(
 
 
 def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Answer:
-    """Return the loss of a model with linear outputs."""
+    """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
     found = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
     worst = int(np.argmax(found.per_feature))
     lines = (

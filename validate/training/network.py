@@ -72,7 +72,7 @@ def network_loss(
     b : (n_outputs,) tensor
     law : float or Features
         Law of the data.
-    target : {"identity", "relu", "abs"}, array_like or (array_like, str), optional
+    target : {"identity", "relu", "abs"}, array_like, (A, name) or (A, name, B), optional
         What the outputs are to be, as for `superposition.solvers.loss.evaluator`.
     thresholds : (n_hidden,) tensor, optional
     tol : float, optional

@@ -203,7 +203,7 @@ class Unit:
         self.rms = _rms(setting.law, w, self.b)
         self._reach: tuple[float, float, float] | None = None
         self._turned = np.empty((self.heard.size, 0), np.complex128)
-        self.size = np.inf  # in the norm of exponent 8
+        self._size = np.inf
         self.chance_beyond = 0.0  # a bound of the probability that z is beyond the reach
         self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
 
@@ -212,16 +212,22 @@ class Unit:
         """What z - t rises to, the half period of the lattice, and what the neuron is off by beyond."""
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = self._within(1.0), self._within(-1.0)
-            self.size, self.chance_beyond = high + low + abs(self.b) + self.t, far + back
+            self._size, self.chance_beyond = high + low + abs(self.b) + self.t, far + back
             high, low = max(self.b - self.t + up, 0.0), max(self.t - self.b + down, 0.0)
             least = max(0.05 * (high + low), 1e-250)
             high, low = 1.02 * max(high, least), 1.02 * max(low, least)
             self._reach = high, high + low, over + under
         return self._reach
 
+    @property
+    def size(self) -> float:
+        """A bound of the neuron's norm of exponent 8, which is found with its reach."""
+        _ = self.reach
+        return self._size
+
     def reach_of(self, other: "Unit") -> None:
         """Take over what is known of the same neuron."""
-        self._reach, self.size, self.chance_beyond = other.reach, other.size, other.chance_beyond
+        self._reach, self._size, self.chance_beyond = other.reach, other.size, other.chance_beyond
         self._s, self._phi = other._s, other._phi
 
     def turned(self, turn: float, count: int) -> ComplexArray:

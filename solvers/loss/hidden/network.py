@@ -1,6 +1,6 @@
 r"""The exact expected loss of a network with hidden neurons that bend and a linear readout.
 
-With y = V h + c and targets t the loss of an output needs means of products only:
+With y = V h + c and targets t = A f(x) + B x the loss of an output needs means of products only:
 
 .. math:: E (t_k - y_k)^2 = E t_k^2 + v_k' H v_k + c_k^2 - 2 v_k' T_k + 2 c_k v_k' \mu - 2 c_k E t_k
 
@@ -8,6 +8,7 @@ with mu = E h, H = E h h' and T_k = E h t_k. The derivatives by the first layer 
 weighted with their coefficients in the loss.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ....theory.models import Model
 from ....theory.results import frozen, result
 from ...threads import each
 from ..methods.outputs import Law
-from .layer import PAIR, Setting, Unit, least_terms, pair_means, unit_means
+from .layer import PAIR, Setting, Unit, UnitMeans, least_terms, pair_means, unit_means
 from .pairs import CHANGES
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "network_loss",
     "targets",
     "units_of",
+    "without_skip",
 ]
 
 TARGETS = ("identity", "relu", "abs")
@@ -47,24 +49,50 @@ Found = tuple[FloatArray, FloatArray, float, dict[str, FloatArray] | None, float
 WORK = 2.0**26
 
 
-def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str]:
-    """Return A and the function f of targets A f(x), after checking.
+def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
+    """Return A, the function f and B of targets A f(x) + B x, after checking; B is None for 0.
 
-    `target` is the name of a function, an array A of shape (n_outputs, n_features), or both as (A, name).
+    `target` is the name of a function, A of shape (n_outputs, n_features), (A, name) or (A, name, B).
     """
-    matrix, name = target, "identity"
+    matrix, name, linear = target, "identity", None
     if isinstance(target, str):
         matrix, name = None, target
-    elif isinstance(target, tuple) and len(target) == 2 and isinstance(target[1], str):
-        matrix, name = target
+    elif isinstance(target, tuple) and len(target) in (2, 3) and isinstance(target[1], str):
+        matrix, name, linear = (*target, None)[:3]
     arguments.choice("target", name, TARGETS)
-    if matrix is not None:
-        A = arguments.real("target", arguments.matrix("target", matrix, (n_outputs, n_features)), -1e50, 1e50)
-        return A, name
-    if n_outputs != n_features:
-        rule = f"an array of shape ({n_outputs}, {n_features}) where outputs are not one for each feature"
-        raise ValueError(f"`target` must be {rule}; got {name!r}.")
-    return np.eye(n_features), name
+    shape = (n_outputs, n_features)
+    A, B = (
+        None if one is None else arguments.real("target", arguments.matrix("target", one, shape), -1e50, 1e50)
+        for one in (matrix, linear)
+    )
+    if A is None:
+        if n_outputs != n_features:
+            rule = f"an array of shape ({n_outputs}, {n_features}) where outputs are not one for each feature"
+            raise ValueError(f"`target` must be {rule}; got {name!r}.")
+        A = np.eye(n_features)
+    return A, name, B
+
+
+def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
+    """Return the model without pairs of neurons that together are linear, and what these compute, or None.
+
+    ReLU(u x) and ReLU(-u x), read with v and -v, are v u x: as the residual path of a network is written.
+    """
+    if (model.hidden, model.output) != ("relu", "identity"):
+        return model, None
+    rows = {row.tobytes(): i for i, row in enumerate(model.W_in + 0.0) if model.b_in[i] == 0.0}
+    kept, M = np.full(model.n_hidden, True), np.zeros((model.n_outputs, model.n_features))
+    for i, row in enumerate(-model.W_in + 0.0):
+        j = rows.get(row.tobytes(), i)
+        free = i < j and kept[i] and kept[j] and model.b_in[i] == 0.0
+        if free and np.array_equal(model.W_out[:, i], -model.W_out[:, j]):
+            kept[[i, j]] = False
+            M += np.outer(model.W_out[:, i], model.W_in[i])
+    if kept.all():
+        return model, None
+    some = kept if kept.any() else np.arange(kept.size) == 0
+    W_out = model.W_out[:, some] * kept[some]
+    return replace(model, W_in=model.W_in[some], b_in=model.b_in[some], W_out=W_out), M
 
 
 @result
@@ -149,15 +177,49 @@ def hidden_means(
     return HiddenMeans(*map(frozen, (mean, active, products, by_targets, errors, unit_errors)))
 
 
-def _targets_alone(setting: Setting, A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the means of f(x), and the means and mean squares of A f(x)."""
-    law = setting.law
-    square, mean = law.p * setting.square, law.p * setting.mean
-    if law.independent:
-        return mean, A @ mean, (A @ mean) ** 2 + A**2 @ (square - mean**2)
-    pairs = setting.mean**2 * law.features.pair_probability()
-    np.fill_diagonal(pairs, square)
-    return mean, A @ mean, np.einsum("ki,ij,kj->k", A, pairs, A)
+class _Targets:
+    """Targets A f(x) + B x, in units of the values: their means and covariances, with the features too."""
+
+    def __init__(self, setting: Setting, A: FloatArray, B: FloatArray | None):
+        law = setting.law
+        if B is not None and setting.target == "identity":
+            A, B = A + B, None
+        self.A, self.B, self.setting = A, B, setting
+        on = np.outer(law.p, law.p) if law.independent else law.features.pair_probability()
+        first, second = float(law.values.moment(1)), float(law.values.moment(2))
+        # Covariances of features, of functions of them, and of features with functions.
+        self.spread, of_f, self.cross = (
+            _covariance(on, law.p, *one)
+            for one in (
+                (first, first, second),
+                (setting.mean, setting.mean, setting.square),
+                (first, setting.mean, setting.cross),
+            )
+        )
+        self.mean = law.p * setting.mean
+        self.means, self.variances = A @ self.mean, np.sum(A @ of_f * A, axis=1)
+        self.with_features = A @ self.cross.T  # covariances, (n_outputs, n_features)
+        self.size = np.abs(A).sum(axis=1)
+        if B is not None:
+            self.means = self.means + B @ law.mean
+            self.variances = self.variances + np.sum(B @ self.spread * B + 2.0 * B @ self.cross * A, axis=1)
+            self.with_features = self.with_features + B @ self.spread
+            self.size = self.size + np.abs(B).sum(axis=1)
+
+    def of_unit(self, unit: Unit, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
+        """Return means of a neuron with g0 + w t, and E h t of the targets t."""
+        one = unit_means(unit, g0, w @ self.A)
+        products = self.A @ one.by_targets
+        if self.B is None:
+            return one, products
+        plain = Unit(self.setting.with_identity(), unit.w, unit.b, unit.t)
+        plain.reach_of(unit)
+        other = unit_means(plain, 0.0, w @ self.B)
+        both = replace(
+            one, by_b=one.by_b + other.by_b, flux=one.flux + other.flux, by_w=one.by_w + other.by_w,
+            error=max(one.error, other.error), slope_error=max(one.slope_error, other.slope_error),
+        )  # fmt: skip
+        return both, products + self.B @ other.by_targets
 
 
 def network_loss(
@@ -170,16 +232,20 @@ def network_loss(
     tol: float,
     budget: float | None,
     workers: int | None,
+    B: FloatArray | None = None,
 ) -> Found:
-    """Return losses and errors of outputs, the mean loss' derivatives and their error, and the methods."""
+    """Return losses and errors of outputs, the mean loss' derivatives and their error, and the methods.
+
+    Targets are A f(x) + B x, f by its name; B is None for 0.
+    """
     setting, units = _setting(model, law, name, tol, budget)
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
     weights = importance / model.n_outputs
-    A = A * law.scale
-    target_mean, target_means, target_squares = _targets_alone(setting, A)
-    # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_il target(x_l), and a constant.
+    goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
+    target_squares = goal.variances + goal.means**2
+    # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_ik t_k, and a constant.
     K = (V.T * weights) @ V
-    g0, g = 2.0 * (V.T * weights) @ c, -2.0 * (V.T * weights) @ A
+    g0, g = 2.0 * (V.T * weights) @ c, -2.0 * V.T * weights
     pairs = [(i, j) for i in range(count) for j in range(i, count)]
 
     def of_pair(at: int) -> Any:
@@ -187,21 +253,22 @@ def network_loss(
         return pair_means(units[i], units[j], gradient)
 
     found = each(of_pair, len(pairs), workers)
-    single = each(lambda i: unit_means(units[i], float(g0[i]), g[i]), count, workers)
+    with_targets = each(lambda i: goal.of_unit(units[i], float(g0[i]), g[i]), count, workers)
+    single, T = [one for one, _ in with_targets], np.array([products for _, products in with_targets])
     H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
     for (i, j), pair in zip(pairs, found, strict=True):
         H[i, j] = H[j, i] = pair.value
         H_errors[i, j] = H_errors[j, i] = pair.error
         for change, of_pair_alone in zip(changes, pair.changes, strict=True):
             change[i, j] = change[j, i] = of_pair_alone
-    mean, T = np.array([one.mean for one in single]), np.array([one.by_targets for one in single])
+    mean = np.array([one.mean for one in single])
     unit_errors = np.array([one.error for one in single])
     inside = np.einsum("ki,ij,kj->k", V, H, V)
-    cross = np.einsum("ki,il,kl->k", V, T, A)
+    cross = np.einsum("ki,ik->k", V, T)
     shift = V @ mean
-    losses = target_squares + inside + c**2 - 2.0 * cross + 2.0 * c * shift - 2.0 * c * target_means
+    losses = target_squares + inside + c**2 - 2.0 * cross + 2.0 * c * shift - 2.0 * c * goal.means
     sizes = target_squares + np.abs(inside) + c**2 + 2.0 * np.abs(cross) + 2.0 * np.abs(c * shift)
-    size, far = np.abs(V), np.abs(A).sum(axis=1) + np.abs(c)
+    size, far = np.abs(V), goal.size + np.abs(c)
     cut = _of_changes(V, changes)
     errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
     errors += (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
@@ -225,17 +292,14 @@ def network_loss(
         by_W[i] += one.by_w
         by_b_in[i] += one.by_b
         flux[i] += one.flux
-        slope_error += one.slope_error * (abs(g0[i]) + np.abs(g[i]).sum())
-    by_out = 2.0 * weights[:, None] * (V @ H - A @ T.T + np.outer(c, mean))
-    by_b = 2.0 * weights * (c + shift - target_means)
+        slope_error += one.slope_error * (abs(g0[i]) + float(np.abs(g[i]) @ goal.size))
+    by_out = 2.0 * weights[:, None] * (V @ H - T.T + np.outer(c, mean))
+    by_b = 2.0 * weights * (c + shift - goal.means)
     # The readout's derivatives are off by what the means are; those of the first layer by what theirs are.
-    own = (
-        size @ (H_errors + np.abs(changes).max(axis=0))
-        + (np.abs(A).sum(axis=1) + np.abs(c))[:, None] * unit_errors
-    )
-    own += _ROUNDING * (size @ np.abs(H) + np.abs(A @ T.T) + np.abs(np.outer(c, mean)))
+    own = size @ (H_errors + np.abs(changes).max(axis=0)) + far[:, None] * unit_errors
+    own += _ROUNDING * (size @ np.abs(H) + np.abs(T.T) + np.abs(np.outer(c, mean)))
     of_b = size @ unit_errors + _ROUNDING * (
-        np.abs(c) + size @ np.abs(mean) + np.abs(A) @ np.abs(target_mean)
+        np.abs(c) + size @ np.abs(mean) + goal.size * np.abs(goal.mean).max()
     )
     slope_error *= max(1.0, float(law.scale.max()))
     slope_error += 2.0 * float(np.max(weights * np.maximum(own.max(axis=1), of_b)))
@@ -264,27 +328,16 @@ def _apart(squares: FloatArray, changes: list[FloatArray]) -> float:
 
 
 def linear_loss(
-    model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float
-) -> Found:
+    model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float,
+    B: FloatArray | None = None,
+) -> Found:  # fmt: skip
     """Return the same for y = M x + b and targets that are no features, from second moments."""
     setting, weights = Setting.of(law, name, tol, 1.0, False), importance / model.n_outputs
     M, b, mean = model.M * law.scale, model.bias, law.mean
-    A = A * law.scale
-    target_mean = law.p * setting.mean
-    on = np.outer(law.p, law.p) if law.independent else law.features.pair_probability()
-    first = float(law.values.moment(1))
-    # Covariances of features, of targets, and of features with targets.
-    spread, target_spread, cross = (
-        _covariance(on, law.p, *one)
-        for one in (
-            (first, first, float(law.values.moment(2))),
-            (setting.mean, setting.mean, setting.square),
-            (first, setting.mean, setting.cross),
-        )
-    )
-    shift = A @ target_mean - M @ mean - b
-    parts = [np.sum(A @ target_spread * A, axis=1), np.sum(M @ spread * M, axis=1)]
-    parts += [-2.0 * np.sum(M @ cross * A, axis=1)]
+    goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
+    spread = goal.spread
+    shift = goal.means - M @ mean - b
+    parts = [goal.variances, np.sum(M @ spread * M, axis=1), -2.0 * np.sum(M * goal.with_features, axis=1)]
     losses = shift**2 + sum(parts)
     sizes = shift**2 + np.sum(np.abs(parts), axis=0)
     errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-52 * sizes
@@ -292,7 +345,7 @@ def linear_loss(
     if not gradient:
         return losses, errors, mean_error, None, 0.0, "second moments"
     by_b = -2.0 * weights * shift
-    by_M = 2.0 * weights[:, None] * (M @ spread - A @ cross.T - shift[:, None] * mean) * law.scale
+    by_M = 2.0 * weights[:, None] * (M @ spread - goal.with_features - shift[:, None] * mean) * law.scale
     by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
     by = {"W_in": by_in, "W_out": by_out, "b_in": model.W_out.T @ by_b, "b": by_b}
     far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))

@@ -1,0 +1,127 @@
+r"""Best networks for mixed targets ReLU(x) + M x where one feature is on at a time.
+
+A network without biases then answers v > 0 of feature j by v V ReLU(u_j), and v < 0 by |v| V ReLU(-u_j), with
+u_j its encoding. For values uniform on [-1, 1] the loss per feature, over p and as p -> 0, is
+
+.. math:: \frac{1}{6F}\,\big|\,(M + 1, -M) - V\,(\mathrm{ReLU}(U), \mathrm{ReLU}(-U))\,\big|^2,
+
+a factorisation of a matrix that is cheap at hundreds of features. The readout V is at its best all the way.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.models import Model
+from ..results import result
+
+__all__ = ["MixedNetwork", "best_mixed_network"]
+
+_CUT = 1e-12  # eigenvalues of R R' below this share of the largest are not inverted
+
+
+@result
+class MixedNetwork:
+    """The best network found for mixed targets of rare features; see `best_mixed_network`."""
+
+    model: Model
+    """Without biases."""
+    loss: float
+    """Its loss per feature over p, as p -> 0, exactly."""
+    floor: float
+    """What no n functions with a linear readout are below, over p, as p -> 0."""
+    naive: float
+    """Of n neurons ReLU(x_i), those whose targets they help most, at their best readout."""
+
+
+def _split(U: FloatArray) -> FloatArray:
+    return np.concatenate([np.maximum(U, 0.0), np.maximum(-U, 0.0)], axis=1)
+
+
+def _readout(T: FloatArray, R: FloatArray) -> FloatArray:
+    """Return V of least |T - V R|."""
+    values, vectors = np.linalg.eigh(R @ R.T)
+    kept = values > _CUT * values[-1]
+    return np.asarray((T @ R.T @ vectors[:, kept] / values[kept]) @ vectors[:, kept].T)
+
+
+def best_mixed_network(
+    mixing: npt.ArrayLike,
+    n_hidden: int,
+    *,
+    starts: int = 3,
+    steps: int = 500,
+    rng: np.random.Generator | int | None = None,
+) -> MixedNetwork:
+    r"""Search for the network y = V ReLU(U x) of least loss for ReLU(x) + M x, where features are rare.
+
+    Features are uniform on [-1, 1] when on, on with the same small probability p, and independent: one is on
+    at a time. Descents start at the naive network moved a little, at positive weights, and at random.
+
+    Parameters
+    ----------
+    mixing : (n_features, n_features) array_like of float
+        M.
+    n_hidden : int
+        Number of neurons, at most n_features.
+    starts : int, optional
+        Number of starts.
+    steps : int, optional
+        Steps of each descent, at most.
+    rng : numpy.random.Generator or int, optional
+        Of the starts.
+
+    Returns
+    -------
+    MixedNetwork
+        What is found is an upper bound on the least loss; `floor` is a lower one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> none = best_mixed_network(np.zeros((4, 4)), 2, rng=0)
+    >>> round(none.loss, 6), round(none.naive, 6), round(none.floor, 6)  # nothing is gained without M
+    (0.083333, 0.083333, 0.083333)
+    >>> M = 0.1 * np.random.default_rng(0).normal(size=(8, 8))
+    >>> found = best_mixed_network(M, 4, rng=0)
+    >>> found.floor < found.loss < found.naive
+    True
+    """
+    M = arguments.real("mixing", arguments.matrix("mixing", mixing), -1e50, 1e50)
+    F = M.shape[0]
+    arguments.matrix("mixing", M, (F, F))
+    n = arguments.integer("n_hidden", n_hidden, 1, F)
+    count, most = arguments.integers(starts=(starts, 1), steps=(steps, 1))
+    generator = arguments.generator("rng", rng)
+    T = np.concatenate([M + np.eye(F), -M], axis=1)
+
+    def value(z: FloatArray) -> tuple[float, FloatArray]:
+        """Return 6 times the loss, in units of F, and its derivatives at the best readout."""
+        U = z.reshape(n, F)
+        R = _split(U)
+        V = _readout(T, R)
+        rest = T - V @ R
+        by = -2.0 / F * (V.T @ rest)
+        return float(np.sum(rest**2)) / F, (by[:, :F] * (U > 0.0) - by[:, F:] * (U < 0.0)).ravel()
+
+    helped = np.sum(T[:, :F] ** 2, axis=0)
+    naive = np.eye(F)[np.argsort(-helped, kind="stable")[:n]]
+    found = [(value(naive.ravel())[0], naive)]
+    for k in range(count):
+        U = generator.normal(size=(n, F)) * (0.1 if k % 3 == 0 else 1.0)
+        U = naive + U if k % 3 == 0 else (np.abs(U) if k % 3 == 1 else U)
+        end = minimize(
+            value, U.ravel(), jac=True, method="L-BFGS-B",
+            options={"maxiter": most, "maxfun": 2 * most, "ftol": 1e-12, "gtol": 1e-9},
+        )  # fmt: skip
+        found.append((float(end.fun), end.x.reshape(n, F)))
+    loss, U = min(found, key=lambda one: one[0])
+    floor = float(np.sum(np.linalg.eigvalsh(T @ T.T)[: F - n])) / (6 * F)
+    model = Model(U, hidden="relu", W_out=_readout(T, _split(U)), output="identity")
+    return MixedNetwork(model, loss / 6, max(floor, 0.0), found[0][0] / 6)
