@@ -1,0 +1,202 @@
+"""Conventions against SAELens itself, at random weights, and its own scores beside exact ones.
+
+Its forward passes, its files and its evaluation are the oracle. `pip install sae-lens` brings it; seen with
+6.54.12.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import superposition as sp
+from superposition.theory.features import Features
+from superposition.validate.door import autoencoder_of
+
+torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
+lens = pytest.importorskip("sae_lens", reason="it is an oracle: pip install sae-lens")
+synthetic = pytest.importorskip("sae_lens.synthetic", reason="since SAELens 6.20 or so")
+
+D, LATENTS = 6, 9
+INFERENCE = {"standard": "StandardSAE", "jumprelu": "JumpReLUSAE"}
+TRAINING = {
+    "standard": ("StandardTrainingSAE", {}),
+    "jumprelu": ("JumpReLUTrainingSAE", {}),
+    "batchtopk": ("BatchTopKTrainingSAE", {"k": 2.0}),
+    "matryoshka": ("MatryoshkaBatchTopKTrainingSAE", {"k": 2.0, "matryoshka_widths": [3, 9]}),
+}
+
+
+def built(form, **settings):
+    settings = {"d_in": D, "d_sae": LATENTS, "dtype": "float64", "device": "cpu"} | settings
+    return getattr(lens, form)(getattr(lens, form + "Config")(**settings))
+
+
+def made(form, seed, **settings):
+    """Return an autoencoder of SAELens with random weights, in double precision."""
+    rng, one = np.random.default_rng(seed), built(form, **settings)
+    with torch.no_grad():
+        for name, parameter in one.named_parameters():
+            low = {"log_threshold": -1.5, "threshold": 0.1}.get(name)
+            shape = tuple(parameter.shape)
+            parameter.copy_(
+                torch.as_tensor(rng.normal(size=shape) if low is None else rng.uniform(low, 0.8, shape))
+            )
+        for name, buffer in one.named_buffers():
+            if name == "topk_threshold":
+                buffer.fill_(0.7)
+    return one.eval()
+
+
+def inputs(seed=1, number=2000):
+    return torch.as_tensor(np.random.default_rng(seed).normal(size=(number, D)))
+
+
+@pytest.mark.parametrize("subtracts", [True, False])
+@pytest.mark.parametrize("kind", INFERENCE)
+def test_live_objects_compute_what_saelens_computes(kind, subtracts, tmp_path):
+    one = made(INFERENCE[kind], 3, apply_b_dec_to_input=subtracts)
+    x = inputs()
+    model = sp.Model.of(one)
+    with torch.no_grad():
+        h, out = one.encode(x), one(x)
+    np.testing.assert_allclose(model(x.numpy()), out, rtol=1e-12, atol=1e-12)
+    before = x.numpy() @ model.W_in.T + model.b_in
+    ours = before * (before > (0.0 if model.thresholds is None else model.thresholds))
+    np.testing.assert_allclose(ours, h, rtol=1e-12, atol=1e-12)
+    # and by its files
+    one.save_model(tmp_path)
+    np.testing.assert_allclose(sp.Model.of(tmp_path)(x.numpy()), out, rtol=1e-12, atol=1e-12)
+    # the other convention of b_dec is far off, and so are thresholds that are left out
+    wrong = autoencoder_of(one, apply_b_dec_to_input=not subtracts)
+    assert np.abs(wrong(x.numpy()) - out.numpy()).max() > 0.1
+    if kind == "jumprelu":
+        without = {name: array for name, array in one.state_dict().items() if name != "threshold"}
+        relu = autoencoder_of(without, apply_b_dec_to_input=subtracts)
+        assert np.abs(relu(x.numpy()) - out.numpy()).max() > 0.1
+
+
+@pytest.mark.parametrize("subtracts", [True, False])
+@pytest.mark.parametrize("kind", TRAINING)
+def test_what_training_saves_is_read(kind, subtracts, tmp_path):
+    form, more = TRAINING[kind]
+    one = made(form, 4, apply_b_dec_to_input=subtracts, **more)
+    one.save_inference_model(tmp_path)
+    x = inputs(2)
+    loaded = lens.SAE.load_from_disk(tmp_path, device="cpu")
+    with torch.no_grad():
+        out = loaded(x)
+    np.testing.assert_allclose(sp.Model.of(tmp_path)(x.numpy()), out, rtol=1e-9, atol=1e-9)
+    if kind == "jumprelu":  # while it is trained its file would have the logarithm
+        with torch.no_grad():
+            np.testing.assert_allclose(sp.Model.of(one)(x.numpy()), one(x), rtol=1e-9, atol=1e-9)
+
+
+def test_decoder_norms_fold_as_in_saelens():
+    from superposition.solvers.sae import folded
+
+    one = made("JumpReLUSAE", 5)
+    model, x = folded(sp.Model.of(one)), inputs(3)
+    one.fold_W_dec_norm()
+    with torch.no_grad():
+        np.testing.assert_allclose(model(x.numpy()), one(x), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(model.W_out.T, one.W_dec.detach(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(model.thresholds, one.threshold.detach(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", ["layer_norm", "expected_average_only_in", "constant_norm_rescale"])
+def test_normalised_inputs_are_refused(how):
+    with pytest.raises(ValueError, match="normalise"):
+        sp.Model.of(made("StandardSAE", 6, normalize_activations=how))
+
+
+@pytest.mark.parametrize("form", ["GatedSAE", "TopKSAE", "MatchingPursuitSAE"])
+def test_other_architectures_are_refused(form):
+    with pytest.raises(ValueError, match=r"`(architecture|model)` must"):
+        sp.Model.of(built(form, **({"k": 2} if form == "TopKSAE" else {})))
+
+
+def scored(one, law, phi, seed, samples=200_000):
+    """Return SAELens' own scores of a model on features of a law: it draws from what is sampled here."""
+
+    class Drawn:
+        def __init__(self):
+            self.rng = np.random.default_rng(seed)
+
+        def sample(self, number):
+            return torch.as_tensor(law.sample(number, self.rng))
+
+    d, n = phi.shape
+    dictionary = synthetic.FeatureDictionary(n, d, initializer=None)
+    dictionary.feature_vectors = torch.nn.Parameter(torch.as_tensor(phi.T.copy()))
+    dictionary.bias = torch.nn.Parameter(torch.zeros(d, dtype=torch.float64))
+    sae = built("JumpReLUSAE", d_in=d, d_sae=len(one.b_in), apply_b_dec_to_input=False)
+    with torch.no_grad():
+        sae.W_enc.copy_(torch.as_tensor(one.W_in.T.copy()))
+        sae.W_dec.copy_(torch.as_tensor(one.W_out.T.copy()))
+        sae.b_enc.copy_(torch.as_tensor(one.b_in))
+        sae.b_dec.copy_(torch.as_tensor(one.b))
+        sae.threshold.copy_(
+            torch.as_tensor(np.zeros(len(one.b_in)) if one.thresholds is None else one.thresholds)
+        )
+    return synthetic.eval_sae_on_synthetic_data(sae, dictionary, Drawn(), samples, 20_000)
+
+
+PARTS, TAIL = 20, 6.5  # Student's t with 19 degrees of freedom is beyond that once in 300,000 times
+
+
+def differs(found, parts, error=0.0):
+    """Return how many standard errors a number is from the mean of SAELens' scores of `PARTS` samples."""
+    return abs(found - np.mean(parts)) / np.hypot(np.std(parts, ddof=1) / PARTS**0.5, error)
+
+
+@pytest.mark.parametrize("values", ["uniform", "binary", "half-normal"])
+def test_exact_scores_are_those_of_saelens(values):
+    rng = np.random.default_rng(7)
+    n, d = 3, 3
+    law, phi = Features(n, [0.1, 0.3, 0.2], values), np.linalg.qr(rng.normal(size=(d, d)))[0]
+    one = sp.Model(
+        phi.T + 0.1 * rng.normal(size=(n, d)), b_in=[-0.1, 0.05, 0.0], hidden="jumprelu",
+        thresholds=[0.2, 0.1, 0.3], W_out=phi, b=0.01 * rng.normal(size=d), output="identity",
+    )  # fmt: skip
+    exact = sp.sae(one, law, phi)
+    parts = [scored(one, law, phi, seed, 20_000) for seed in range(PARTS)]
+    match = [int(np.abs(one.W_out[:, k] @ phi).argmax()) for k in range(n)]
+    mine = {
+        name: np.mean([getattr(exact, name)[k, j] for k, j in enumerate(match)])
+        for name in ("precision", "recall", "f1")
+    }
+    assert differs(exact.l0.sum(), [part.sae_l0 for part in parts]) < TAIL
+    assert differs(exact.explained_variance, [part.explained_variance for part in parts]) < TAIL
+    for name, theirs in (("precision", "precision"), ("recall", "recall"), ("f1", "f1_score")):
+        assert differs(mine[name], [getattr(part.classification, theirs) for part in parts]) < TAIL, name
+    if values != "binary":  # a threshold that is off by a twentieth is seen
+        off = replace(one, thresholds=one.thresholds + 0.05)
+        assert differs(sp.sae(off, law, phi).l0.sum(), [part.sae_l0 for part in parts]) > TAIL
+
+
+@pytest.mark.slow
+def test_the_ceiling_of_512_features_is_what_saelens_measures():
+    rng = np.random.default_rng(8)
+    law, phi = Features(512, 0.01), rng.normal(size=(128, 512))
+    phi /= np.linalg.norm(phi, axis=0)
+    found = sp.ceiling(law, phi, l0=[5.0], rng=1)
+    seen = 0
+    for k, (one,) in enumerate(found.models):
+        parts = [scored(one, law, phi, seed, 5_000) for seed in range(PARTS)]
+        for name, theirs in (
+            ("l0", [part.sae_l0 for part in parts]),
+            ("explained_variance", [part.explained_variance for part in parts]),
+            ("f1", [part.classification.f1_score for part in parts]),
+        ):
+            error = (
+                found.l0_error
+                if name == "l0"
+                else found.f1_error
+                if name == "f1"
+                else found.mse_error / np.trace(phi @ law.covariance() @ phi.T)
+            )
+            off = differs(getattr(found, name)[k, 0], theirs, error[k, 0])
+            print(found.decoders[k], name, getattr(found, name)[k, 0], np.mean(theirs), off)
+            seen = max(seen, off)
+    assert seen < TAIL
