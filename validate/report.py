@@ -77,19 +77,18 @@ def _tried(work: Callable[..., Any], *arguments: Any) -> Any:
         return _Failed(f"{type(error).__name__}: {error}")
 
 
-def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_name: str) -> Part:
+def _show(lab: Lab, place: str, room: str, topic_name: str) -> Part:
     """Return a topic, that of an earlier run if it is kept and its files are as they were written."""
-    lab = Lab(folder, profile, seed)
     topic = next(one for one in section(room).topics if one.name == topic_name)
     needs = full_names(room, topic)
     name = page.slug(f"{place} {room} {topic_name}")
     kept = lab.kept(name, needs)
-    if kept and all(files.digest(folder / file) == sum for file, sum in kept["files"].items()):
+    if kept and all(files.digest(lab.folder / file) == sum for file, sum in kept["files"].items()):
         return Part(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
     shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
-    with files.recorded(folder):
-        part = write_topic(folder, room, topic_name, shown, place)
+    with files.recorded(lab.folder):
+        part = write_topic(lab.folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))
     return part
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import cli, files, gallery, laboratory, stored
-from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
+from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
 
 LIMIT = 200_000  # bytes, as for the pictures of the README
 
@@ -25,8 +25,8 @@ def show(ds):
 
 def section(name):
     runs = {
-        "x": Experiment(lambda seed: xr.Dataset({"x": ("k", np.arange(4.0))}, attrs={"seed": seed})),
-        "trained": Experiment(lambda seed: 1 / 0, torch=True),
+        "x": Run(lambda seed: xr.Dataset({"x": ("k", np.arange(4.0))}, attrs={"seed": seed})),
+        "trained": Run(lambda seed: 1 / 0, torch=True),
     }
     topics = [
         Topic("silent", ["x"], lambda ds: Shown("Text.", show(ds).figures)),
@@ -140,8 +140,8 @@ def test_a_complaint_is_one_line(toy, tmp_path, capsys, words, message):
 
 def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     made = xr.Dataset({"x": ("k", [1.0])})
-    experiment = Experiment(lambda: made, stored="bad.nc")
-    monkeypatch.setattr(laboratory, "experiment", lambda name: experiment)
+    run = Run(lambda: made, stored="bad")
+    monkeypatch.setattr(laboratory, "experiment", lambda name: run)
     monkeypatch.setattr(laboratory, "REFERENCE", tmp_path)
     monkeypatch.setattr(stored, "REFERENCE", tmp_path)
     lab = laboratory.Lab(tmp_path)

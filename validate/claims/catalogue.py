@@ -12,7 +12,6 @@ from typing import Any
 from ...theory.arguments import choice, shown
 from .. import judged
 from ..annotations import as_annotated
-from ..files import output_folder
 from ..laboratory import Lab, experiment, schedule
 from ..tasks import Task, perform
 from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
@@ -146,7 +145,7 @@ def store(rows: Iterable[Checked], day: str, *, path: Path = judged.STORED) -> N
     for row in rows:
         if row.trouble:
             raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
-        data = [made.stored for made in map(experiment, row.claim.needs) if made.stored]
+        data = [f"{made.stored}.nc" for made in map(experiment, row.claim.needs) if made.stored]
         module = row.claim.check.__module__.rpartition(".")[2]
         records.append((as_record(replace(row, judged=day)), module, data))
     judged.store(records, [claim.id for claim in CLAIMS], path=path)
@@ -159,9 +158,9 @@ def _known_verdict(verdict: str | None) -> None:
 
 
 @as_annotated
-def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> dict[str, Any]:
+def judge_or_recall(lab: Lab, id: str) -> dict[str, Any]:
     """Return a row as `as_record` makes it, from an earlier run if it is kept."""
-    (claim,), lab, name = select([id]), Lab(output_folder(folder, "folder"), profile, seed), f"claim-{id}"
+    (claim,), name = select([id]), f"claim-{id}"
     record: dict[str, Any] | None = lab.kept(name, claim.needs)
     if record is None:
         checked = judge(claim, lab)
