@@ -8,16 +8,10 @@ from ..theory.arguments import choice
 from . import files
 from .annotations import as_annotated
 from .drawing import svg
-from .laboratory import Lab, section
+from .laboratory import PHENOMENA, Lab, section
 from .report import full_names
 
-__all__ = ["GALLERY", "write_gallery"]
-
-# In the order of the documentation.
-GALLERY = (
-    "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal",
-    "computation", "sae",
-)  # fmt: skip
+__all__ = ["write_gallery"]
 
 
 @as_annotated
@@ -35,7 +29,7 @@ def write_gallery(
         Folder; made if it does not exist. A phenomenon's first picture in it is ``<phenomenon>.svg``, others
         are ``<phenomenon>-<topic>.svg``; each is replaced whole or not at all, if a gallery wrote it.
     only : iterable of str, optional
-        Names in `GALLERY`; all of them if not given.
+        Phenomena; all of them if not given.
     seed : int, optional
         Seed of everything random that is not stored, from 0 to 2^30. The same seed gives the same bytes.
     progress : callable, optional
@@ -51,7 +45,7 @@ def write_gallery(
     ValueError
         If an argument is out of range, or a picture of somebody else has the name of one.
     """
-    rooms = [choice("only", name, GALLERY) for name in (GALLERY if only is None else only)]
+    rooms = [choice("only", name, PHENOMENA) for name in (PHENOMENA if only is None else only)]
     with TemporaryDirectory() as place:
         lab = Lab(Path(place), seed=seed)
         folder = files.output_folder(out)

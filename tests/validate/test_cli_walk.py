@@ -156,11 +156,9 @@ def run_toy(size=3, seed=0, seeds=(), scale=1.0):
 def stand_ins(monkeypatch, tmp_path):
     for module in (laboratory, report, gallery):
         monkeypatch.setattr(module, "section", section)
-    monkeypatch.setattr(laboratory, "PHENOMENA", ("one",))
-    monkeypatch.setattr(gallery, "GALLERY", ("one",))
+        monkeypatch.setattr(module, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
     monkeypatch.setattr(page, "render", lambda found, name: "")
-    monkeypatch.setattr(report, "PHENOMENA", ("one",))
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
     monkeypatch.setattr(atlas.search, "perform", reach)
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
