@@ -32,19 +32,10 @@ __all__ = [
 ]  # fmt: skip
 
 # In the order of the documentation; a folder with a section that is not named comes after these.
-_FIRST = [
-    "rug",
-    "decoders",
-    "codes",
-    "sparsification",
-    "collisions",
-    "linear",
-    "relu",
-    "noise",
-    "unequal",
-    "computation",
-    "sae",
-]
+_FIRST = (
+    "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal",
+    "computation", "sae",
+)  # fmt: skip
 _FOLDERS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/section.py"))
 PHENOMENA = (*_FIRST, *(name for name in _FOLDERS if name not in _FIRST))
 TRAINING = "training"  # the room of the trainer, which has runs and no part of the page
