@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..theory.arguments import choice
 from . import files
 from .annotations import as_annotated
 from .drawing import svg
-from .laboratory import PHENOMENA, Lab, section
+from .laboratory import PHENOMENA, Lab, section, shelf
 from .report import full_names
 
 __all__ = ["write_gallery"]
@@ -20,6 +19,8 @@ def write_gallery(
     only: Iterable[str] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
+    *,
+    data: str | Path | None = None,
 ) -> list[Path]:
     """Draw the first figure of each topic of the report that has a headline.
 
@@ -34,6 +35,8 @@ def write_gallery(
         Seed of everything random that is not stored, from 0 to 2^30. The same seed gives the same bytes.
     progress : callable, optional
         Called with a line of text for each topic.
+    data : str or Path, optional
+        Folder of a report, whose runs are not made again, and in which new ones are kept.
 
     Returns
     -------
@@ -46,8 +49,8 @@ def write_gallery(
         If an argument is out of range, or a picture of somebody else has the name of one.
     """
     rooms = [choice("only", name, PHENOMENA) for name in (PHENOMENA if only is None else only)]
-    with TemporaryDirectory() as place:
-        lab = Lab(Path(place), seed=seed)
+    with shelf(data=data) as place:
+        lab = Lab(place, seed=seed)
         folder = files.output_folder(out)
         files.claim(folder, (f"{room}.svg" for room in rooms))
         written: list[Path] = []

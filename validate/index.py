@@ -31,18 +31,9 @@ from .laboratory import runs, version
 from .stamps import ROOT, reached, stamp
 
 __all__ = [
-    "check",
-    "commit",
-    "confirm",
-    "full_settings",
-    "libraries",
-    "store",
-    "stored_runs",
-    "table",
-    "told",
-    "told_of",
-    "write_index",
-]
+    "check", "commit", "confirm", "full_settings", "libraries", "store", "stored_runs", "table", "told",
+    "told_of", "write_index",
+]  # fmt: skip
 
 # Settings that say where and how a run is made, and change no number.
 HOW = ("captured", "checkpoint", "device", "folder", "workers")
@@ -293,17 +284,8 @@ def _faults(
 
 def _changed(experiment: str, since: str, root: Path) -> list[str]:
     """Return the definitions that are not as they were in a commit; none, if it cannot be had."""
-    command = [
-        "git",
-        "-C",
-        str(ROOT),
-        "archive",
-        since,
-        "theory",
-        "solvers",
-        "validate",
-        ":!validate/reference",
-    ]
+    floors = ("theory", "solvers", "validate", ":!validate/reference")
+    command = ["git", "-C", str(ROOT), "archive", since, *floors]
     with tempfile.TemporaryDirectory() as folder:
         try:
             found = subprocess.run(command, capture_output=True, check=True, timeout=60)

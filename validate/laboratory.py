@@ -10,11 +10,12 @@ import json
 import platform
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import xarray as xr
@@ -28,7 +29,7 @@ from .tasks import Task
 
 __all__ = [
     "LARGEST_SEED", "PACKAGES", "PARTS", "PHENOMENA", "Lab", "code", "experiment", "runs", "schedule",
-    "section", "version",
+    "section", "shelf", "version",
 ]  # fmt: skip
 
 # In the order of the documentation; a folder with a section that is not named comes after these.
@@ -323,6 +324,27 @@ def joined(pieces: Sequence[xr.Dataset], along: str) -> xr.Dataset:
     # Said, not left to xarray, whose defaults are about to change.
     how: dict[str, Any] = {"data_vars": "minimal", "coords": "different", "compat": "equals"}
     return xr.concat(pieces, along, combine_attrs="drop_conflicts", **how)
+
+
+@contextmanager
+@as_annotated
+def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
+    """Give the folder of a report, kept from others meanwhile, or, if there is none, one for the time being.
+
+    Examples
+    --------
+    >>> with shelf() as folder:
+    ...     folder.is_dir()
+    True
+    """
+    if data is None:
+        with TemporaryDirectory() as place:
+            yield Path(place)
+        return
+    folder = files.output_folder(data, "data")
+    with files.locked(folder, "data"):
+        files.claim(folder, (DATA, PARTS), "data")
+        yield folder
 
 
 @as_annotated

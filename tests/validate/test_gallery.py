@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import cli, files, gallery, laboratory, stored
+from superposition.validate import claims, cli, files, gallery, laboratory, stored
 from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
 
 LIMIT = 200_000  # bytes, as for the pictures of the README
@@ -145,3 +145,17 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     (tmp_path / "index.json").write_text('{"files": {}}')
     with pytest.raises(ValueError, match=r"`bad\.nc` must be the file that index.json names"):
         lab["toy.made"]
+
+
+def test_pictures_and_rows_take_what_a_report_has_made(toy, tmp_path, monkeypatch):
+    made, run = [], laboratory.Lab.run
+    monkeypatch.setattr(laboratory.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    first = gallery.write_gallery(tmp_path / "a", data=tmp_path / "report")
+    again = gallery.write_gallery(tmp_path / "b", data=tmp_path / "report")
+    assert made == [("one.x", 0), ("two.x", 0)]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    monkeypatch.undo()
+    monkeypatch.setattr(laboratory.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    rows = [claims.run(["C28"], data=tmp_path / "report") for _ in range(2)]
+    assert made[2:] == [("codes.fig3", 0)]
+    assert rows[0] == rows[1], "the row is kept as well, with the seconds that it took"

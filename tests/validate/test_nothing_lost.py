@@ -26,6 +26,8 @@ TINY = "n_features=4 p=[0.1] ratio=[0.5] seeds=[0] steps=100 evaluation_samples=
 FILLED = {
     ("report", "--out"): "report --only sparsification --jobs 1 --out {}",
     ("gallery", "--out"): "gallery --only linear --out {}",
+    ("gallery", "--data"): "gallery --only sparsification --out {}/g --data {}",
+    ("claims", "--data"): "claims --run --id E4 --data {}",
     ("run", "--out"): f"run rug_n128 --device cpu --out {{}} --set {TINY}",
     ("run", "--store"): f"run collisions.fig3 --set {FLOW} --grid lam=[0.02,0.03] --store {{}}/r.zarr",
     ("atlas", "--make"): "atlas --make {} --starts 0",
@@ -115,9 +117,10 @@ def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
         status = cli.main(words(key, tmp_path))
         assert unchanged(before, tmp_path)
         # Folders with the names of a report's may hold somebody's data: these are refused.
-        assert status == (2 if key[0] == "report" else 0), capsys.readouterr().err
-    if key[0] == "report":
-        assert "`out` must be a folder without 'data'" in capsys.readouterr().err
+        refused = key[0] == "report" or key[1] == "--data"
+        assert status == (2 if refused else 0), capsys.readouterr().err
+    if refused:
+        assert "must be a folder without 'data'" in capsys.readouterr().err
 
 
 # A process that has imported what commands need and makes each run in a copy of itself: what is killed is

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...theory.arguments import choice, shown
 from .. import judged
 from ..annotations import as_annotated
-from ..laboratory import Lab, experiment, schedule
+from ..laboratory import Lab, experiment, schedule, shelf
 from ..tasks import Task, perform
 from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
 
@@ -178,6 +177,8 @@ def run(
     quick: bool = True,
     jobs: int = 1,
     progress: Callable[[Checked], None] | None = None,
+    *,
+    data: str | Path | None = None,
 ) -> tuple[Checked, ...]:
     """Judge claims and return the rows of the ledger, in its order.
 
@@ -197,6 +198,8 @@ def run(
         Number of processes.
     progress : callable, optional
         Called in this process with each row as soon as it is there.
+    data : str or Path, optional
+        Folder of a report, whose runs and rows are not made again, and in which new ones are kept.
 
     Returns
     -------
@@ -225,8 +228,8 @@ def run(
                     error.add_note(f"Raised by `progress` at the row {chosen[task.name].id}.")
                     raise
 
-    with TemporaryDirectory() as folder:
-        lab = Lab(Path(folder), "quick" if quick else "full")
+    with shelf(data=data) as folder:
+        lab = Lab(folder, "quick" if quick else "full")
         works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
         perform(schedule(lab, works), jobs, reached)
     return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

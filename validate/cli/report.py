@@ -38,6 +38,8 @@ def add(add_command: Add) -> None:
         help="these alone, such as rug relu",
     )
     option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
+    data = "folder of a report, whose runs are not made again (default: none)"
+    option("--data", metavar="FOLDER", help=data)
     option("--json", action="store_true", help="a list of the files that were written")
 
 
@@ -64,7 +66,7 @@ def _report(options: argparse.Namespace) -> bool:
 def _gallery(options: argparse.Namespace) -> None:
     from ..gallery import write_gallery
 
-    written = write_gallery(options.out, options.only, options.seed, tell)
+    written = write_gallery(options.out, options.only, options.seed, tell, data=options.data)
     if options.json:
         print_json([str(path) for path in written])
         return
