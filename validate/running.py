@@ -29,7 +29,7 @@ from .index import commit, libraries, stored_runs, told
 from .laboratory import DATA, Lab, experiment, joined, runs, schedule
 from .stamps import stamp
 from .stored import read_index
-from .tasks import Clock, Task, perform
+from .tasks import perform
 from .training import grid, measure, run_grid
 from .training.engine import PRECISIONS, choose_device, load_torch
 from .training.speed import flops
@@ -189,13 +189,8 @@ def make(
                 facts |= {"code": stamp(run.experiment), "job": run.stored}
             works.append((run.name, _write, [run.name], (run.name, path, facts)))
         todo = schedule(lab, works)
-        clock = Clock(todo, tell)
-
-        def reached(task: Task, found: Any, seconds: float) -> None:
-            if len(todo) > 2 and task.work is not _write:
-                clock.finished(task, f"{task.name}: {seconds:.1f} s")
-
-        perform(todo, jobs, reached)
+        said = len(todo) > 2  # a piece and its file
+        perform(todo, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if said else None, tell=tell)
     return [path for path, _ in paths.values()]
 
 
