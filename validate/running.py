@@ -189,8 +189,8 @@ def make(
                 facts |= {"code": stamp(run.experiment), "job": run.stored}
             works.append((run.name, _write, [run.name], (run.name, path, facts)))
         todo = schedule(lab, works)
-        said = len(todo) > 2  # a piece and its file
-        perform(todo, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if said else None, tell=tell)
+        many = len(todo) > 2  # a piece and its file
+        perform(todo, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if many else None, tell=tell)
     return [path for path, _ in paths.values()]
 
 

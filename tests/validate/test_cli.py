@@ -323,7 +323,7 @@ def test_standard_error_may_be_closed():
 
 
 def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
-    monkeypatch.setattr(claims, "run", lambda *_: {}["a key"])
+    monkeypatch.setattr(claims, "run", lambda *_, **__: {}["a key"])
     assert cli.main(["claims", "--run"]) == cli.FAULT
     captured = capsys.readouterr()
     assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
@@ -380,7 +380,7 @@ def test_a_second_ctrl_c_does_not_wait():
 
 
 def test_interruption(capsys, monkeypatch):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(claims, "run", interrupted)
