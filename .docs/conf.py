@@ -18,10 +18,11 @@ from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
 
-from superposition.validate import atlas
+from superposition.validate import atlas, laboratory
 
 project = "superposition"
 HERE = Path(__file__).parent
+FLOORS = ("theory", "solvers", "validate")
 author = "the superposition authors"
 version = release = metadata.version(project)
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_nb"]
@@ -88,6 +89,19 @@ def comparison():
     return rows
 
 
+def house():
+    """Return the first line of each phenomenon's docstring on each floor."""
+    rows = [["room", *FLOORS]]
+    for name in laboratory.PHENOMENA:
+        floors = [importlib.import_module(f"{project}.{floor}") for floor in FLOORS]
+        known = [name in {one.name for one in pkgutil.iter_modules(floor.__path__)} for floor in floors]
+        rooms = [getattr(floor, name) if has else None for floor, has in zip(floors, known, strict=True)]
+        rows.append(
+            [f"``{name}``", *("" if one is None else one.__doc__.partition("\n")[0] for one in rooms)]
+        )
+    return rows
+
+
 def _make(folder):
     """Copy pictures and notebooks, and set the Markdown of the errata, where the pages look for them."""
     folder.mkdir(exist_ok=True)
@@ -99,8 +113,12 @@ def _make(folder):
     _, _, tables = (HERE / "errata.md").read_text(encoding="utf-8").partition("<!--")
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render("<!--" + tables)
     (folder / "errata.html").write_text(shown, encoding="utf-8")
-    for table in (structures, comparison):
-        with open(folder / f"atlas-{table.__name__}.csv", "w", encoding="utf-8", newline="") as file:
+    for name, table in {
+        "atlas-structures": structures,
+        "atlas-comparison": comparison,
+        "house": house,
+    }.items():
+        with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(table())
 
 
@@ -158,7 +176,7 @@ def _parts(room):
 
 
 def _rooms():
-    for floor in ("theory", "solvers", "validate"):
+    for floor in FLOORS:
         top = importlib.import_module(f"{project}.{floor}")
         for found in pkgutil.iter_modules(top.__path__, top.__name__ + "."):
             yield importlib.import_module(found.name)

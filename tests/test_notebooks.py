@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from superposition.validate.laboratory import PHENOMENA
+
 FOLDER = Path(__file__).parents[1] / "notebooks"
-OF_SOURCES = ("tour", "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise")
-NAMES = (*OF_SOURCES, "audit", "properties")  # of public code, and of bounds of one's own
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+OTHERS = {"audit", "properties"}  # of public code, and of bounds of one's own
 LARGEST_FIGURE, LARGEST_NOTEBOOK = 60_000, 250_000  # bytes
 
 
@@ -24,8 +26,8 @@ def _code(notebook: dict[str, Any]) -> list[dict[str, Any]]:
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
-def test_all_are_listed():
-    assert {path.stem for path in FOLDER.glob("*.ipynb")} == set(NAMES)
+def test_each_is_of_a_phenomenon_or_another_question():
+    assert {*NAMES} - {*PHENOMENA} == OTHERS | {"tour"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,7 +48,7 @@ def test_was_run_from_top_to_bottom_without_complaint(name):
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
-@pytest.mark.parametrize("name", OF_SOURCES)
+@pytest.mark.parametrize("name", sorted({*NAMES} - OTHERS))
 def test_says_what_the_source_has_wrong_by_computing_it(name):
     notebook = _read(name)
     shown = [cell for cell in _code(notebook) if "claims.run(" in "".join(cell["source"])]

@@ -37,14 +37,12 @@ DATA = (
     "validate/reference/certificates/*.json",
 )
 EXTRA = "pip install -e '.[torch]'"
-TRAIN = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", "runs.nc"]
 SMALL = ["n_features=8", "p=[0.1]", "ratio=[0.5]", "seeds=[0]", "steps=100", "evaluation_samples=1024"]
 COMMANDS = {
     "help": ["--help"],
     "claims": ["claims", "--id", "C8", "L1", "B4", "E1", "--json"],
-    "experiment": ["experiment", "rug.rug", "n_features=8", "n_hidden=4", "--out", "rug.nc"],
-    "training experiment": ["experiment", "rug.trained", *SMALL, "--out", "trained.nc"],
-    "train": TRAIN,
+    "run": ["run", "rug.picture", "--set", "n_features=8", "n_hidden=4", "--out", "runs"],
+    "training": ["run", "rug.trained", "--set", *SMALL, "--out", "trained"],
 }
 LIGHT = ("collisions", "linear", "noise")  # those that compile next to nothing
 
@@ -194,21 +192,19 @@ def test_help_and_claims(ran):
     assert {row["id"] for row in json.loads(out)} == {"C8", "L1", "B4", "E1"}
 
 
-def test_an_experiment(ran, folder):
-    code, out, err = ran["experiment"]
+def test_a_run(ran, folder):
+    code, out, err = ran["run"]
     assert (code, err) == (0, "")
-    assert "written to rug.nc" in out
-    assert (folder / "rug.nc").stat().st_size > 0
+    assert "written to runs/rug.picture.nc" in out
+    assert (folder / "runs" / "rug.picture.nc").stat().st_size > 0
 
 
-@pytest.mark.parametrize("command", ["train", "training experiment"])
-def test_what_trains_says_how_to_get_torch(ran, folder, command):
-    code, out, err = ran[command]
+def test_what_trains_says_how_to_get_torch(ran, folder):
+    code, out, err = ran["training"]
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert EXTRA in err
-    assert not (folder / "runs.nc").exists()
-    assert not (folder / "trained.nc").exists()
+    assert not list((folder / "trained").rglob("*.nc"))
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """How an experiment is declared: settings, the Dataset that they give, and how the report shows it.
 
-A phenomenon's package has one `Section`. It names the experiments with their settings for each profile, and
+A phenomenon's package has one `Section`. It lists its runs with their settings for each profile, and
 its topics: what the report shows of them. A topic gets datasets and returns text, figures and tables. It runs
 nothing and decides nothing: verdicts come from findings, which the rows of the ledger that the topic names
 compute from the same datasets.
@@ -21,76 +21,156 @@ from matplotlib.axes import Axes
 
 from ..theory.arguments import choice, integer, shown
 from .annotations import as_annotated
-from .planned import planned
 
 __all__ = [
-    "PROFILES", "Draw", "Experiment", "Figure", "Section", "Shown", "Table", "Topic", "from_rows", "span",
+    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "Part", "Run",
+    "Section", "Shown", "Table", "Topic", "from_rows", "span",
 ]  # fmt: skip
 
 PROFILES = ("quick", "full")
 
+# Files in netCDF-3 hold integers below 2^31; runs of one experiment count their seeds up from this.
+LARGEST_SEED = 2**30
+
 Draw = Callable[[xr.Dataset, Axes], Axes]
+
+
+# Why a part that is made anew may differ from what is stored.
+SUMS = "sums are taken in another order"
+SINGLE = (
+    "processors round products of single precision differently: on one of them the numbers come out bit for "
+    "bit, on another 3300 steps amplify that along flat directions; the limit was chosen when the "
+    "differences of two processors had been seen, 7e-5 at most"
+)
+STOPPED = (
+    "a descent that ends after a number of steps, before it has converged, ends elsewhere on another "
+    "processor; the limit was chosen when a difference of 5.5e-5 had been seen"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a stored run that is made anew to check that today's code still gives its numbers.
+
+    Parameters
+    ----------
+    settings : mapping from str to object, optional
+        These replace those of the run.
+    only : sequence of str, optional
+        Variables that are compared; all, if none are named.
+    tolerance : float, optional
+        Largest difference allowed, in units of the largest value of the variable.
+    reason : str, optional
+        Why there is a tolerance.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    only: Sequence[str] = ()
+    tolerance: float = 0.0
+    reason: str = ""
+
+
+WHOLE = Part(tolerance=1e-6, reason=SUMS)
 
 
 @as_annotated
 @dataclass(frozen=True)
-class Experiment:
-    """What is run, with which settings.
+class Run:
+    """What is run, with which settings: the one declaration of an experiment.
 
     Parameters
     ----------
-    run : callable
-        Returns an `xarray.Dataset` for its settings. A setting ``seed`` that it has and that is not given is
-        the seed of the report; seeds that are given as ``seeds`` are counted from it.
+    function : callable
+        A ``run_…`` of a room, which returns an `xarray.Dataset`. A setting ``seed`` that it has and that is
+        not given is the seed of the report; seeds that are given as ``seeds`` are counted from it.
     quick, full : mapping from str to object
         Settings for minutes on two cores, and for hours.
-    stored : str, optional
-        File in ``validate/reference`` that is read in place of running, where it is there.
-    apart : (str, str), optional
-        A setting that is a sequence, and a dimension. The run is made once for each entry, in processes of
-        their own, and the results are joined along the dimension.
+    apart : str, or sequence of mapping, optional
+        A setting that is a list, or settings that replace those given. For each entry there is a piece, made
+        in a process of its own.
+    along : str, optional
+        Dimension along which the pieces are joined.
     torch : bool, optional
         Whether it needs PyTorch.
     seconds : float, optional
         About how long a quick run of one piece takes on one core: the longest are started first.
+    stored : str, optional
+        Name of its file in ``validate/reference``, without the ending, which is read in place of running
+        where it is there. Such a run has the same settings always, whatever the seed of the report.
+    what : str, optional
+        What it is for, in a line; the first line of the function if not given.
+    part : Part, optional
+        Of a stored run, what is made anew to confirm the file; everything by default.
+    name : str, optional
+        As room.name, such as ``collisions.fig3``; the laboratory fills it in.
 
     Examples
     --------
     >>> def run_mean(size, seeds):
     ...     return xr.Dataset({"mean": ("seed", [size / 2 for _ in seeds])})
-    >>> Experiment(run_mean, quick={"size": 4, "seeds": range(2)}).settings("quick", seed=5)
+    >>> Run(run_mean, quick={"size": 4, "seeds": range(2)}).settings("quick", seed=5)
     [{'size': 4, 'seeds': [5, 6]}]
     """
 
-    run: Callable[..., xr.Dataset]
+    function: Callable[..., xr.Dataset]
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
-    stored: str = ""
-    apart: tuple[str, str] | None = None
+    apart: str | Sequence[Mapping[str, Any]] = ()
+    along: str = ""
     torch: bool = False
     seconds: float = 1.0
+    stored: str = ""
+    what: str = ""
+    part: Part = field(default_factory=Part)
+    name: str = ""
 
     @classmethod
+    def kept(
+        cls,
+        stored: str,
+        what: str,
+        function: Callable[..., xr.Dataset],
+        settings: Mapping[str, Any] | None = None,
+        *,
+        seconds: float = 1000.0,
+        **more: Any,
+    ) -> "Run":
+        """Return a run whose file comes with the package, or will; it takes too long for a report."""
+        given = settings or {}
+        return cls(function, given, given, stored=stored, what=what, seconds=seconds, **more)
+
+    @property
+    def experiment(self) -> str:
+        """Its function, as room.name: what the index of stored files and their stamps name."""
+        room = self.function.__module__.partition("validate.")[2].partition(".")[0]
+        return f"{room}.{self.function.__name__.removeprefix('run_')}"
+
+    @property
+    def summary(self) -> str:
+        """What it is for, in a line."""
+        return self.what or (inspect.getdoc(self.function) or "").partition("\n")[0]
+
     @as_annotated
-    def of_job(cls, name: str, run: Callable[..., xr.Dataset], *, torch: bool = False) -> "Experiment":
-        """Return the experiment that reads the file of a job of `planned.JOBS`, and has its settings."""
-        given = planned(name).settings  # if the file is missing, this is long and starts first
-        return cls(run, given, given, stored=f"{name}.nc", torch=torch, seconds=1000.0)
+    def given(self, profile: str, seed: int, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return all settings together; `changed` replaces those that it names."""
+        given = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
+        given |= changed or {}
+        if not self.stored:
+            if not isinstance(given.get("seeds", 0), int):  # where it is not how many
+                given["seeds"] = [seed + k for k in given["seeds"]]
+            if "seed" in inspect.signature(self.function).parameters:
+                given.setdefault("seed", seed)
+        return given
 
     @as_annotated
     def settings(
         self, profile: str, seed: int, changed: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the settings of each piece; `changed` replaces those that it names."""
-        given = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
-        given |= changed or {}
-        if "seeds" in given:
-            given["seeds"] = [seed + k for k in given["seeds"]]
-        if "seed" in inspect.signature(self.run).parameters:
-            given.setdefault("seed", seed)
-        if self.apart is None:
-            return [given]
-        return [{**given, self.apart[0]: [entry]} for entry in given[self.apart[0]]]
+        """Return the settings of each piece; a run that is changed has pieces only by a setting."""
+        given = self.given(profile, seed, changed)
+        if isinstance(self.apart, str):
+            return [{**given, self.apart: [entry]} for entry in given[self.apart]]
+        return [{**given, **piece} for piece in self.apart if not changed] or [given]
 
 
 @dataclass(frozen=True)
@@ -186,13 +266,18 @@ class Topic:
 
 @dataclass(frozen=True)
 class Section:
-    """A phenomenon's part of the report: `name` is the package's; `text` is plain and true of any run."""
+    """A phenomenon: `name` is the package's; `text` is plain and true of any run; all runs; what is shown."""
 
     name: str
     title: str
     text: str
-    experiments: Mapping[str, Experiment]
+    runs: Mapping[str, Run]
     topics: Sequence[Topic]
+
+
+def plain(value: Any) -> Any:
+    """Return an array, tuple or range as a list, for JSON."""
+    return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
 @contextmanager

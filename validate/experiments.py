@@ -1,17 +1,12 @@
-"""Any experiment by name: the ``run_…`` functions of the phenomena, with settings from text.
+"""One run with settings from text, and its provenance, so that a file says how it was made."""
 
-The results are those of the functions themselves; what is added is their provenance, so that a file says how
-it was made.
-"""
-
-import importlib
 import importlib.metadata
 import inspect
 import json
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,27 +14,11 @@ import xarray as xr
 
 from ..theory.arguments import choice, integer, shown
 from .annotations import as_annotated
-from .laboratory import LARGEST_SEED, PHENOMENA
+from .experiment import LARGEST_SEED, Run, plain
 
-__all__ = ["checked", "experiments", "run", "settings"]
+__all__ = ["checked", "run", "settings"]
 
 _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-
-
-def experiments() -> dict[str, Callable[..., xr.Dataset]]:
-    """Return every experiment by name, such as ``collisions.fig3`` for ``validate.collisions.run_fig3``.
-
-    Examples
-    --------
-    >>> "collisions.fig3" in experiments()
-    True
-    """
-    found: dict[str, Callable[..., xr.Dataset]] = {}
-    for room in (*PHENOMENA, "training"):
-        module = importlib.import_module(f".{room}", __package__)
-        names = [name for name in module.__all__ if name.startswith("run_")]
-        found |= {f"{room}.{name.removeprefix('run_')}": getattr(module, name) for name in names}
-    return found
 
 
 @as_annotated
@@ -70,13 +49,21 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
 
 
 @as_annotated
+def has(function: Callable[..., Any], name: str, given: Collection[str]) -> None:
+    """Check that a function has all these arguments; one that hands on whatever it gets has any."""
+    parameters = inspect.signature(function).parameters
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        for key in given:
+            choice(name, key, tuple(parameters))
+
+
+@as_annotated
 def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Check that a function has all given arguments, is given all that it must have, and seeds in range."""
-    parameters = inspect.signature(function).parameters
-    for key in given:
-        choice("setting", key, tuple(parameters))
-    for key, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and key not in given:
+    has(function, "setting", given)
+    for key, parameter in inspect.signature(function).parameters.items():
+        needed = parameter.default is inspect.Parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if needed and key not in given:
             raise ValueError(f"`{key}` must be given, as {key}=VALUE; got nothing.")
     for key in ("seed", "seeds"):
         values = given.get(key, [])
@@ -85,15 +72,17 @@ def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
 
 
 @as_annotated
-def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
-    """Run an experiment and note in the attributes how it was made.
+def run(one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None) -> xr.Dataset:
+    """Call the function of a run and note in the attributes how the result was made.
 
     Parameters
     ----------
-    name : str
-        One of :func:`experiments`.
+    one : Run
+        One of `laboratory.runs`.
     given : mapping from str to object
         Arguments of its function, by name.
+    how : mapping from str to object, optional
+        Arguments that say where it is made, and change nothing.
 
     Returns
     -------
@@ -103,24 +92,25 @@ def run(name: str, given: Mapping[str, Any]) -> xr.Dataset:
 
     Examples
     --------
-    >>> ds = run("collisions.fig3", {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02})
+    >>> from superposition.validate.laboratory import experiment
+    >>> given = {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02}
+    >>> ds = run(experiment("collisions.fig3"), given)
     >>> ds.attrs["experiment"], ds["polysemantic"].shape
     ('collisions.fig3', (1, 2))
     """
-    known = experiments()
-    function = known[choice("experiment", name, sorted(known))]
-    checked(function, given)
+    checked(one.function, {**given, **(how or {})})
     start = time.perf_counter()
     try:
-        ds = function(**given)
+        ds = one.function(**given, **(how or {}))
     except ImportError:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
         # Settings may be anything that JSON can say, also lists of lists where the function wants a number.
-        raise ValueError(f"`settings` must fit {name}; got {json.dumps(dict(given))} ({error}).") from error
+        said = json.dumps(dict(given), default=plain)
+        raise ValueError(f"`settings` must fit {one.name}; got {said} ({error}).") from error
     return ds.assign_attrs(
-        experiment=name,
-        settings=json.dumps(dict(given)),
+        experiment=one.experiment,
+        settings=json.dumps(dict(given), default=plain),
         superposition_version=importlib.metadata.version("superposition"),
         made=datetime.now(UTC).strftime("%Y-%m-%d"),
         machine=f"{platform.system()} {platform.machine()}",

@@ -2,22 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..theory.arguments import choice
 from . import files
 from .annotations import as_annotated
 from .drawing import svg
-from .laboratory import Lab, section
+from .laboratory import PHENOMENA, Lab, section, shelf
 from .report import full_names
 
-__all__ = ["GALLERY", "write_gallery"]
-
-# In the order of the documentation.
-GALLERY = (
-    "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal",
-    "computation", "sae",
-)  # fmt: skip
+__all__ = ["write_gallery"]
 
 
 @as_annotated
@@ -26,6 +19,8 @@ def write_gallery(
     only: Iterable[str] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
+    *,
+    data: str | Path | None = None,
 ) -> list[Path]:
     """Draw the first figure of each topic of the report that has a headline.
 
@@ -35,11 +30,13 @@ def write_gallery(
         Folder; made if it does not exist. A phenomenon's first picture in it is ``<phenomenon>.svg``, others
         are ``<phenomenon>-<topic>.svg``; each is replaced whole or not at all, if a gallery wrote it.
     only : iterable of str, optional
-        Names in `GALLERY`; all of them if not given.
+        Phenomena; all of them if not given.
     seed : int, optional
         Seed of everything random that is not stored, from 0 to 2^30. The same seed gives the same bytes.
     progress : callable, optional
         Called with a line of text for each topic.
+    data : str or Path, optional
+        Folder of a report, whose runs are not made again, and in which new ones are kept.
 
     Returns
     -------
@@ -51,9 +48,9 @@ def write_gallery(
     ValueError
         If an argument is out of range, or a picture of somebody else has the name of one.
     """
-    rooms = [choice("only", name, GALLERY) for name in (GALLERY if only is None else only)]
-    with TemporaryDirectory() as place:
-        lab = Lab(Path(place), seed=seed)
+    rooms = [choice("only", name, PHENOMENA) for name in (PHENOMENA if only is None else only)]
+    with shelf(data=data) as place:
+        lab = Lab(place, seed=seed)
         folder = files.output_folder(out)
         files.claim(folder, (f"{room}.svg" for room in rooms))
         written: list[Path] = []

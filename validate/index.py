@@ -1,7 +1,7 @@
 """The index of stored results: what is known of each file, whether it still holds, and how it is shown.
 
 ``index.json`` in ``validate/reference`` is written here alone. `store` enters a file that the command
-``superposition reference`` made, `confirm` makes a part of one anew, and `check` says of each whether its
+``superposition run`` made, `confirm` makes a part of one anew, and `check` says of each whether its
 data, settings and code are those of the index.
 """
 
@@ -25,23 +25,15 @@ import xarray as xr
 
 from . import experiments, stored
 from .annotations import as_annotated
+from .experiment import Run, plain
 from .files import difference, digest, named, read_dataset, replacing, write_text
-from .laboratory import version
-from .planned import JOBS, Job
+from .laboratory import runs, version
 from .stamps import ROOT, reached, stamp
 
 __all__ = [
-    "check",
-    "commit",
-    "confirm",
-    "full_settings",
-    "libraries",
-    "store",
-    "table",
-    "told",
-    "told_of",
-    "write_index",
-]
+    "check", "commit", "confirm", "full_settings", "libraries", "store", "stored_runs", "table", "told",
+    "told_of", "write_index",
+]  # fmt: skip
 
 # Settings that say where and how a run is made, and change no number.
 HOW = ("captured", "checkpoint", "device", "folder", "workers")
@@ -49,18 +41,29 @@ LIBRARIES = ("numpy", "scipy", "numba", "torch")
 BEGIN, END = "<!-- made from index.json: begin -->", "<!-- end -->"
 
 
-@as_annotated
-def full_settings(job: Job) -> dict[str, Any]:
-    """Return the settings of a job, those that it leaves to the defaults of its experiment included.
+def stored_runs() -> dict[str, Run]:
+    """Return the runs that have a file, or will, by its name.
 
     Examples
     --------
-    >>> full_settings(next(job for job in JOBS if job.name == "relu_phases"))
+    >>> stored_runs()["relu_phases"].name
+    'relu.phases_stored'
+    """
+    return {run.stored: run for run in runs().values() if run.stored}
+
+
+@as_annotated
+def full_settings(job: Run) -> dict[str, Any]:
+    """Return the settings of a run, those that it leaves to the defaults of its function included.
+
+    Examples
+    --------
+    >>> full_settings(stored_runs()["relu_phases"])
     {'gap': 0.01, 'reach': 20.0, 'size': 60, 'transitions': 40}
     """
-    parameters = inspect.signature(experiments.experiments()[job.experiment]).parameters
+    parameters = inspect.signature(job.function).parameters
     known = {name: one.default for name, one in parameters.items() if name not in HOW}
-    plain = json.loads(json.dumps(known | dict(job.settings), default=list))
+    plain = json.loads(json.dumps(known | dict(job.full), default=list))
     return dict(sorted(plain.items()))
 
 
@@ -109,11 +112,7 @@ def told_of(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
 @as_annotated
 def write_index(files: Mapping[str, Mapping[str, Any]]) -> None:
     """Write ``index.json``, each entry with its checksum, and the table in the README beside it."""
-    order = {job.name: k for k, job in enumerate(JOBS)}
-    summed = {
-        name: {**entry, "sum": _sum(entry)}
-        for name, entry in sorted(files.items(), key=lambda pair: (order.get(pair[0], len(order)), pair[0]))
-    }
+    summed = {name: {**entry, "sum": _sum(entry)} for name, entry in files.items()}
     # A line for each fact, so that a change of the file shows which it is.
     entries = (
         f"  {json.dumps(name)}: {{\n"
@@ -155,7 +154,7 @@ def _confirmed(entry: Mapping[str, Any]) -> str:
 
 @as_annotated
 def store(*, path: str | Path) -> str:
-    """Copy a file that ``superposition reference`` made next to the index, enter it there, return its name.
+    """Copy a file that ``superposition run`` made next to the index, enter it there, return its name.
 
     Raises
     ------
@@ -164,14 +163,14 @@ def store(*, path: str | Path) -> str:
     """
     path = Path(path)
     facts = read_dataset(path).attrs
-    job = next((one for one in JOBS if one.name == path.stem), None)
+    job = stored_runs().get(path.stem)
     needed = {"settings", "code", "commit", "libraries", "made", "machine", "wall_seconds"}
     if job is None or facts.get("job") != path.stem or not needed <= set(facts):
-        rule = "a file NAME.nc that `superposition reference NAME` wrote"
+        rule = "a file NAME.nc that `superposition run NAME` wrote"
         raise ValueError(f"`store` must be {rule}; got {named(path)}.")
-    wrong = difference(json.loads(facts["settings"]), json.loads(told(job, job.settings)))
+    wrong = difference(json.loads(facts["settings"]), json.loads(told(job, job.full)))
     if wrong:
-        raise ValueError(f"`store` must have the settings of its job; got {named(path)} ({wrong}).")
+        raise ValueError(f"`store` must have the settings of its run; got {named(path)} ({wrong}).")
     entry = described(job) | {
         "made": facts["made"],
         "commit": facts["commit"],
@@ -187,18 +186,18 @@ def store(*, path: str | Path) -> str:
     if target != path:
         with replacing(target) as part:
             part.write_bytes(path.read_bytes())
-    write_index({**index, job.name: entry})
-    return job.name
+    write_index({**index, job.stored: entry})
+    return job.stored
 
 
-def described(job: Job) -> dict[str, Any]:
-    """Return what the table of jobs says of a file: command, settings and their checksum, seeds, parts."""
+def described(job: Run) -> dict[str, Any]:
+    """Return what the runs say of a file: command, settings and their checksum, seeds, parts."""
     settings = full_settings(job)
-    parts = {"parts": json.loads(json.dumps(job.parts)), "along": list(job.along)} if job.parts else {}
+    parts = _parts(job)
     seeds = settings.get("seeds", settings.get("seed"))
     plain = json.dumps([job.experiment, settings, parts], sort_keys=True)
     return {
-        "command": f"superposition reference {job.name}",
+        "command": f"superposition run {job.name}",
         "experiment": job.experiment,
         "settings": settings,
         **parts,
@@ -208,10 +207,17 @@ def described(job: Job) -> dict[str, Any]:
 
 
 @as_annotated
-def told(job: Job, given: Mapping[str, Any]) -> str:
+def told(job: Run, given: Mapping[str, Any]) -> str:
     """Return the settings of a run as JSON, as its file tells them."""
-    parts = {"parts": job.parts, "along": job.along} if job.parts else {}
-    return json.dumps({**given, **parts}, sort_keys=True)
+    return json.dumps({**given, **_parts(job)}, sort_keys=True, default=plain)
+
+
+def _parts(job: Run) -> dict[str, Any]:
+    """Return what is made apart, and along which dimension it is joined."""
+    if not job.apart:
+        return {}
+    pieces = [{job.apart: [one]} for one in job.full[job.apart]] if isinstance(job.apart, str) else job.apart
+    return {"parts": json.loads(json.dumps(pieces)), "along": [job.along]}
 
 
 # --- Whether it still holds ---------------------------------------------------------------------------------
@@ -219,16 +225,16 @@ def told(job: Job, given: Mapping[str, Any]) -> str:
 
 @as_annotated
 def check(
-    names: Collection[str] = (), *, jobs: Collection[Job] = JOBS, root: Path = ROOT
+    names: Collection[str] = (), *, jobs: Mapping[str, Run] | None = None, root: Path = ROOT
 ) -> dict[str, list[str]]:
     """Return what is wrong with each stored file: nothing, if it is accepted.
 
     Parameters
     ----------
     names : sequence of str, optional
-        Of jobs; all files, if none are given.
-    jobs : sequence of Job, optional
-        What is planned.
+        Of files; all, if none are given.
+    jobs : mapping from str to Run, optional
+        What is declared; `stored_runs` if not given.
     root : Path, optional
         Folder of the package whose code is compared with that which made the files.
 
@@ -237,7 +243,7 @@ def check(
     >>> [said for said in check(["relu_phases"])["relu_phases"] if "code" not in said]
     []
     """
-    index, planned = stored.read_index(), {job.name: job for job in jobs}
+    index, planned = stored.read_index(), stored_runs() if jobs is None else jobs
     here = {path.stem for path in stored.REFERENCE.iterdir() if path.suffix == ".nc"}
     chosen = names or [*index, *sorted(here - set(index))]
     stamps: dict[str, str] = {}
@@ -251,7 +257,7 @@ def check(
 
 
 def _faults(
-    name: str, entry: Mapping[str, Any], job: Job | None, root: Path, stamps: dict[str, str]
+    name: str, entry: Mapping[str, Any], job: Run | None, root: Path, stamps: dict[str, str]
 ) -> Iterator[str]:
     if entry.get("sum") != _sum(entry):
         yield f"{stored.INDEX} was changed by hand"
@@ -259,12 +265,12 @@ def _faults(
     if seen != entry.get("sha256"):
         yield "the file was changed" if seen else "the file is missing"
     if job is None:
-        yield "no job has this name"
+        yield "no run has this name"
         return
     planned = described(job)
     kept = {key: entry.get(key) for key in planned | ({"parts": 0, "along": 0} if "parts" in entry else {})}
     if wrong := difference(kept, planned):
-        yield f"other settings than those of its job: {wrong}"
+        yield f"other settings than those of its run: {wrong}"
     if entry.get("not_repeated"):
         yield f"not repeated: {entry['not_repeated']}"
     if job.experiment not in stamps:
@@ -278,17 +284,8 @@ def _faults(
 
 def _changed(experiment: str, since: str, root: Path) -> list[str]:
     """Return the definitions that are not as they were in a commit; none, if it cannot be had."""
-    command = [
-        "git",
-        "-C",
-        str(ROOT),
-        "archive",
-        since,
-        "theory",
-        "solvers",
-        "validate",
-        ":!validate/reference",
-    ]
+    floors = ("theory", "solvers", "validate", ":!validate/reference")
+    command = ["git", "-C", str(ROOT), "archive", since, *floors]
     with tempfile.TemporaryDirectory() as folder:
         try:
             found = subprocess.run(command, capture_output=True, check=True, timeout=60)
@@ -317,16 +314,16 @@ def confirm(name: str) -> dict[str, Any]:
         If the file is none of those in the index, or is not the one in the index.
     """
     index = stored.read_index()
-    job = next((one for one in JOBS if one.name == name), None)
+    job = stored_runs().get(name)
     if job is None or name not in index:
-        raise ValueError(f"`confirm` must be a stored file of a job; got {name!r}.")
+        raise ValueError(f"`confirm` must be a stored file of a run; got {name!r}.")
     old = stored.read_reference(f"{name}.nc")
-    given = dict(job.settings) | dict(job.part.settings)
-    known = inspect.signature(experiments.experiments()[job.experiment]).parameters
+    given = dict(job.full) | dict(job.part.settings)
+    known = inspect.signature(job.function).parameters
     if "device" in known:
         given["device"] = "cpu"
     began = time.perf_counter()
-    new = experiments.run(job.experiment, given)
+    new = experiments.run(job, given)
     result = {
         "date": _today(),
         "commit": commit(),

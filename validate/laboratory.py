@@ -1,43 +1,50 @@
-"""The experiments of all packages by name, and the lab that runs each once and keeps what came out."""
+"""The runs of all rooms by name, and the lab that makes each once and keeps what came out."""
 
 import functools
 import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import json
 import platform
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import xarray as xr
 
 from ..theory.arguments import choice, integer, shown
-from . import files
+from . import experiments, files
 from .annotations import as_annotated
-from .experiment import PROFILES, Experiment, Section
+from .experiment import LARGEST_SEED, PROFILES, Run, Section, plain
 from .stored import REFERENCE, read_reference
 from .tasks import Task
 
 __all__ = [
-    "LARGEST_SEED", "PACKAGES", "PARTS", "PHENOMENA", "Lab", "code", "experiment", "schedule", "section",
-    "version",
+    "LARGEST_SEED", "PACKAGES", "PARTS", "PHENOMENA", "Lab", "code", "experiment", "runs", "schedule",
+    "section", "shelf", "version",
 ]  # fmt: skip
 
-PHENOMENA = (
-    "rug", "decoders", "codes", "sparsification", "collisions", "noise", "linear", "relu", "unequal",
+# In the order of the documentation; a folder with a section that is not named comes after these.
+_FIRST = (
+    "rug", "decoders", "codes", "sparsification", "collisions", "linear", "relu", "noise", "unequal",
     "computation", "sae",
 )  # fmt: skip
+_FOLDERS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/section.py"))
+PHENOMENA = (*_FIRST, *(name for name in _FOLDERS if name not in _FIRST))
+TRAINING = "training"  # the room of the trainer, which has runs and no part of the page
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 
+CHECKPOINT = ".checkpoint.npz"  # of a run that is under way
 PARTS = "parts"  # what is kept of the finished topics and rows of a report, in its folder
-
-# Files in netCDF-3 hold integers below 2^31; runs of one experiment count their seeds up from this.
-LARGEST_SEED = 2**30
+DATA = "data"  # the pieces of runs
 
 
 @as_annotated
@@ -49,13 +56,43 @@ def section(name: str) -> Section:
 
 
 @as_annotated
-def experiment(name: str) -> Experiment:
-    """Return an experiment by its full name, such as ``"collisions.fig3"``; a ValueError if there is none."""
-    room, _, own = name.partition(".")
-    known = section(room).experiments if room in PHENOMENA else {}
-    if own not in known:
-        raise ValueError(f"`name` must be an experiment, as phenomenon.name; got {name!r}.")
-    return known[own]
+def runs(room: str = "") -> dict[str, Run]:
+    """Return the runs of a room by their full names, such as ``"collisions.fig3"``; of all, if none is given.
+
+    Examples
+    --------
+    >>> runs("collisions")["collisions.long"].stored
+    'collisions_fig3'
+    """
+    if not room:
+        return {name: run for one in (*PHENOMENA, TRAINING) for name, run in runs(one).items()}
+    if choice("room", room, (*PHENOMENA, TRAINING)) == TRAINING:
+        known: Mapping[str, Run] = importlib.import_module(f".{TRAINING}.grids", __package__).RUNS
+    else:
+        known = section(room).runs
+    return {f"{room}.{own}": replace(run, name=f"{room}.{own}") for own, run in known.items()}
+
+
+@as_annotated
+def experiment(name: str) -> Run:
+    """Return a run by its full name, such as ``"collisions.fig3"``, or by that of its stored file.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    room, dot, _ = name.partition(".")
+    own = runs(room).get(name) if room in (*PHENOMENA, TRAINING) else None
+    if own is None and not (dot and room in PHENOMENA):
+        own = next((one for one in runs().values() if name and one.stored == name), None)
+    if own is None:
+        near = get_close_matches(name, runs(), 1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(
+            f"`name` must be a run, as room.name; `superposition run` lists them; got {shown(name)}{meant}."
+        )
+    return own
 
 
 @functools.cache
@@ -94,7 +131,10 @@ class Lab:
     seed : int, optional
         Seed of everything random.
     changed : mapping, optional
-        For experiments by name, settings in place of those of the profile.
+        For runs by name, settings in place of those of the profile.
+    anew : mapping, optional
+        Stored runs are made too, each result says how it was made, and functions that have these settings
+        get them, such as a device.
 
     Examples
     --------
@@ -112,62 +152,85 @@ class Lab:
         profile: str = "quick",
         seed: int = 0,
         changed: Mapping[str, Mapping[str, Any]] | None = None,
+        anew: Mapping[str, Any] | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder, self._anew = folder, anew
         self.profile = choice("profile", profile, PROFILES)
         self.seed = integer("seed", seed, 0, LARGEST_SEED)
         self._changed = changed or {}
 
     @as_annotated
     def settings(self, name: str) -> list[dict[str, Any]]:
-        """Return the settings of each piece of an experiment."""
+        """Return the settings of each piece of a run."""
         return experiment(name).settings(self.profile, self.seed, self._changed.get(name))
 
-    @staticmethod
-    def available(name: str) -> bool:
-        """Tell whether an experiment can be had here: it is stored, or what it needs is installed."""
-        made = experiment(name)
-        return _is_stored(made) or not made.torch or _has_torch()
+    @as_annotated
+    def given(self, name: str) -> dict[str, Any]:
+        """Return all settings of a run together."""
+        return experiment(name).given(self.profile, self.seed, self._changed.get(name))
+
+    @as_annotated
+    def is_changed(self, name: str) -> bool:
+        """Whether a run has other settings than are declared."""
+        return bool(self._changed.get(name))
+
+    @as_annotated
+    def available(self, name: str) -> bool:
+        """Tell whether a run can be had here: it is stored, or what it needs is installed."""
+        return self._is_stored(name) or not experiment(name).torch or _has_torch()
+
+    def _is_stored(self, name: str) -> bool:
+        file = experiment(name).stored
+        here = bool(file) and (REFERENCE / f"{file}.nc").is_file()
+        return here and self._anew is None and not self.is_changed(name)
 
     @as_annotated
     def pieces(self, name: str) -> list[int]:
-        """Return the numbers of the pieces of an experiment that are still to be run."""
-        if _is_stored(experiment(name)):
+        """Return the numbers of the pieces of a run that are still to be made."""
+        if self._is_stored(name):
             return []
         return [k for k in range(len(self.settings(name))) if self._read(name, k) is None]
 
     @as_annotated
     def run(self, name: str, piece: int) -> xr.Dataset:
-        """Run a piece of an experiment, keep its data and return them."""
+        """Make a piece of a run, keep its data and return them."""
         path, note = self._paths(name, piece)
-        ds = experiment(name).run(**self.settings(name)[piece])
+        one, given = experiment(name), self.settings(name)[piece]
+        known = inspect.signature(one.function).parameters
+        under_way = path.with_suffix(CHECKPOINT)
+        how = {**(self._anew or {}), "checkpoint": str(under_way)}
+        how = {key: value for key, value in how.items() if key in known and key not in given}
         path.parent.mkdir(exist_ok=True)
         with files.recorded(self.folder):
+            ds = one.function(**given, **how) if self._anew is None else experiments.run(one, given, how)
             files.write_dataset(path, ds)
             _write_note(note, self._made_with(name, piece), files.digest(path))
+        files.remove(self.folder, [under_way])
         return files.read_dataset(path)
 
+    @as_annotated
+    def found(self, name: str) -> list[xr.Dataset]:
+        """Return the data of the pieces of a run; what is missing is made first."""
+        if self._is_stored(name):
+            return [read_reference(f"{experiment(name).stored}.nc")]
+        kept = [self._read(name, piece) for piece in range(len(self.settings(name)))]
+        return [self.run(name, k) if one is None else one for k, one in enumerate(kept)]
+
+    @as_annotated
+    def paths(self, name: str) -> list[Path]:
+        """Return the files in which the pieces of a run are kept."""
+        return [path for k in range(len(self.settings(name))) for path in self._paths(name, k)]
+
     def __getitem__(self, name: str) -> xr.Dataset:
-        """Return the data of an experiment; what is missing is run first."""
-        made = experiment(name)
-        if _is_stored(made):
-            return read_reference(made.stored)
-        found = []
-        for piece in range(len(self.settings(name))):
-            kept = self._read(name, piece)
-            found.append(self.run(name, piece) if kept is None else kept)
-        if made.apart is None:
-            return found[0]
-        # Said, not left to xarray, whose defaults are about to change.
-        how: dict[str, Any] = {"data_vars": "minimal", "coords": "different", "compat": "equals"}
-        return xr.concat(found, made.apart[1], combine_attrs="drop_conflicts", **how)
+        """Return the data of a run; what is missing is made first."""
+        return joined(self.found(name), experiment(name).along)
 
     @as_annotated
     def digest(self, name: str) -> str:
         """Return a short text that changes with the data of an experiment."""
-        made = experiment(name)
-        pieces = range(0 if _is_stored(made) else len(self.settings(name)))
-        paths = [REFERENCE / made.stored, *(self._paths(name, piece)[0] for piece in pieces)]
+        pieces = range(0 if self._is_stored(name) else len(self.settings(name)))
+        stored = REFERENCE / f"{experiment(name).stored}.nc"
+        paths = [stored, *(self._paths(name, piece)[0] for piece in pieces)]
         return hashlib.sha256("".join(map(files.digest, paths)).encode()).hexdigest()
 
     @as_annotated
@@ -193,7 +256,7 @@ class Lab:
 
     def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
         """Return the file of a piece and the note beside it, which says what made the file."""
-        path = self.folder / "data" / f"{name.replace('.', '-')}-{piece}.nc"
+        path = self.folder / DATA / f"{name.replace('.', '-')}-{piece}.nc"
         return path, path.with_suffix(".json")
 
     def _made_with(self, name: str, piece: int) -> list[Any]:
@@ -218,12 +281,12 @@ def _warn(path: Path) -> None:
 
 
 def _sum(content: Any) -> str:
-    text = json.dumps(content, default=_plain, sort_keys=True)
+    text = json.dumps(content, default=plain, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
-    content = json.loads(json.dumps(content, default=_plain))  # lists for tuples, as it will be read
+    content = json.loads(json.dumps(content, default=plain))  # lists for tuples, as it will be read
     path.parent.mkdir(exist_ok=True)
     note = {"key": _sum(key), "content": content}
     files.write_text(path, json.dumps({**note, "sum": _sum(note)}))
@@ -254,33 +317,55 @@ def _has_torch() -> bool:
         return False
 
 
-def _is_stored(made: Experiment) -> bool:
-    return bool(made.stored) and (REFERENCE / made.stored).is_file()
+def joined(pieces: Sequence[xr.Dataset], along: str) -> xr.Dataset:
+    """Return the pieces of a run side by side."""
+    if len(pieces) == 1:
+        return pieces[0]
+    # Said, not left to xarray, whose defaults are about to change.
+    how: dict[str, Any] = {"data_vars": "minimal", "coords": "different", "compat": "equals"}
+    return xr.concat(pieces, along, combine_attrs="drop_conflicts", **how)
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else list(value)
+@contextmanager
+@as_annotated
+def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
+    """Give the folder of a report, kept from others meanwhile, or, if there is none, one for the time being.
+
+    Examples
+    --------
+    >>> with shelf() as folder:
+    ...     folder.is_dir()
+    True
+    """
+    if data is None:
+        with TemporaryDirectory() as place:
+            yield Path(place)
+        return
+    folder = files.output_folder(data, "data")
+    with files.locked(folder, "data"):
+        files.claim(folder, (DATA, PARTS), "data")
+        yield folder
 
 
 @as_annotated
 def schedule(lab: Lab, works: Iterable[tuple[str, Callable[..., Any], Collection[str], Any]]) -> list[Task]:
     """List the tasks that run what is missing of experiments, and after them those that work on their data.
 
-    Each of `works` is its name, a function of a module, the experiments that it needs, and what the function
-    gets after the lab's folder, profile and seed.
+    Each of `works` is its name, a function of a module, the runs that it needs, and what the function gets
+    after the lab.
     """
-    works, settings = list(works), (lab.folder, lab.profile, lab.seed)
+    works = list(works)
     pieces: dict[str, list[Task]] = {}
     for name in dict.fromkeys(need for _, _, needs, _ in works for need in needs):
         todo = lab.pieces(name) if lab.available(name) else []
         cost = experiment(name).seconds
-        pieces[name] = [Task(f"{name} {k}", _run_piece, (*settings, name, k), seconds=cost) for k in todo]
+        pieces[name] = [Task(f"{name} {k}", _make, (lab, name, k), seconds=cost) for k in todo]
     found = [task for made in pieces.values() for task in made]
     for name, work, needs, more in works:
         after = [piece.name for need in needs for piece in pieces[need]]
-        found.append(Task(name, work, (*settings, *more), after))
+        found.append(Task(name, work, (lab, *more), after))
     return found
 
 
-def _run_piece(folder: Path, profile: str, seed: int, name: str, piece: int) -> None:
-    Lab(folder, profile, seed).run(name, piece)
+def _make(lab: Lab, name: str, piece: int) -> None:
+    lab.run(name, piece)  # the data stay where they are

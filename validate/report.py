@@ -8,6 +8,7 @@ import html
 import os
 import platform
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -77,19 +78,18 @@ def _tried(work: Callable[..., Any], *arguments: Any) -> Any:
         return _Failed(f"{type(error).__name__}: {error}")
 
 
-def _show(folder: Path, profile: str, seed: int, place: str, room: str, topic_name: str) -> Part:
+def _show(lab: Lab, place: str, room: str, topic_name: str) -> Part:
     """Return a topic, that of an earlier run if it is kept and its files are as they were written."""
-    lab = Lab(folder, profile, seed)
     topic = next(one for one in section(room).topics if one.name == topic_name)
     needs = full_names(room, topic)
     name = page.slug(f"{place} {room} {topic_name}")
     kept = lab.kept(name, needs)
-    if kept and all(files.digest(folder / file) == sum for file, sum in kept["files"].items()):
+    if kept and all(files.digest(lab.folder / file) == sum for file, sum in kept["files"].items()):
         return Part(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
     shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
-    with files.recorded(folder):
-        part = write_topic(folder, room, topic_name, shown, place)
+    with files.recorded(lab.folder):
+        part = write_topic(lab.folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))
     return part
 
@@ -162,13 +162,13 @@ def write_report(
             replace(task, work=_tried, arguments=(task.work, *task.arguments))
             for task in schedule(lab, works)
         ]
-        clock = tasks.Clock(todo, progress)
+        began = time.perf_counter()
         done: dict[str, Part] = {}
         rows: dict[str, claims.Checked] = {}
         spent: dict[str, float] = {}
         failed: list[str] = []
 
-        def reached(task: tasks.Task, found: Any, seconds: float) -> None:
+        def reached(task: tasks.Task, found: Any, seconds: float) -> str:
             spent[task.name], said = seconds, f"{seconds:.1f} s"
             if isinstance(found, _Failed):
                 said = f"failed: {' '.join(found.text.split())}"
@@ -183,10 +183,10 @@ def write_report(
                 missing_torch = not all(map(lab.available, row.claim.needs))
                 if row.verdict is claims.Verdict.UNSETTLED or (row.trouble and not missing_torch):
                     failed.append(f"{task.name}: {row.trouble or row.verdict}")
-            clock.finished(task, f"{task.name}: {said}")
+            return f"{task.name}: {said}"
 
         try:
-            tasks.perform(todo, jobs, reached)
+            tasks.perform(todo, jobs, reached, tell=progress)
         finally:
             # Also after Ctrl-C or an error: what is finished can be read.
             if done or rows or failed:
@@ -196,7 +196,7 @@ def write_report(
                 missing += [f"{left} claims"] if left else []
                 finished = [done[name] for name in shown if name in done]
                 judged = [rows[one.id] for one in ledger if one.id in rows]
-                wall = clock.elapsed
+                wall = time.perf_counter() - began
                 facts = [*provenance(profile, seed, wall, jobs), *_schedule(todo, spent, wall, jobs)]
                 with files.recorded(folder):
                     files.write_text(target, render(finished, judged, facts, missing, failed))

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = (
     "solvers.progress", "solvers.threads", "theory.arguments", "theory.derivation", "theory.results",
     "theory.rooms", "validate.annotations", "validate.drawing", "validate.experiment", "validate.experiments",
-    "validate.files", "validate.planned", "validate.stored", "validate.training.checkpoint",
+    "validate.files", "validate.stored", "validate.training.checkpoint",
 )  # fmt: skip
 
 _Use = tuple[str, str]  # a name, and the attribute that is taken of it, or nothing
@@ -121,7 +121,7 @@ def reached(experiment: str, *, root: Path = ROOT) -> dict[str, str]:
     Parameters
     ----------
     experiment : str
-        Of `experiments.experiments`, such as ``"collisions.fig3"``.
+        Of `Run.experiment`, such as ``"collisions.fig3"``.
     root : Path, optional
         Folder of the package.
 

@@ -11,16 +11,16 @@ import xarray as xr
 
 from .annotations import as_annotated
 from .files import digest, named, read_dataset
-from .planned import JOBS
 
 __all__ = ["INDEX", "REFERENCE", "read_index", "read_jobs", "read_reference", "stored_facts"]
 
 REFERENCE = Path(__file__).parent / "reference"
+_PARTS = re.compile(r"(\d+)").split
 INDEX = "index.json"  # in that folder: how each of its files was made, see `index`
 
 
 def read_index() -> dict[str, dict[str, Any]]:
-    """Return what ``validate/reference/index.json`` says of each stored file, by the name of its job.
+    """Return what ``validate/reference/index.json`` says of each stored file, by its name.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_reference(name: str) -> xr.Dataset:
     path, index = REFERENCE / name, read_index()
     possible = re.fullmatch(r"[\w.-]{1,200}\.nc", name) is not None
     if not possible or not (path.is_file() or name.removesuffix(".nc") in index):
-        raise ValueError(f"`name` must be a file of {INDEX}, as JOB.nc; got {named(name)}.")
+        raise ValueError(f"`name` must be a file of {INDEX}, as NAME.nc; got {named(name)}.")
     if digest(path) != index.get(name.removesuffix(".nc"), {}).get("sha256"):
         rule = f"the file that {INDEX} names, unchanged"
         raise ValueError(f"`{name}` must be {rule}; got {'another' if path.is_file() else 'none'}.")
@@ -63,12 +63,12 @@ def read_reference(name: str) -> xr.Dataset:
 
 @as_annotated
 def read_jobs(names: Sequence[str], *, folder: str | Path = "") -> dict[str, xr.Dataset]:
-    """Read the files of jobs whose names begin so, in the order of `planned.JOBS`.
+    """Read the files of runs whose names begin so, in the order of the index, or else of their numbers.
 
     Parameters
     ----------
     names : sequence of str
-        What the names of jobs begin with.
+        What the names of the files begin with.
     folder : path, optional
         ``validate/reference`` if not given, where the index says which files there are; of another folder,
         those that are there.
@@ -82,18 +82,16 @@ def read_jobs(names: Sequence[str], *, folder: str | Path = "") -> dict[str, xr.
     ValueError
         If there are none.
     """
-    index = None if folder else read_index()
-    found = {}
-    for job in JOBS:
-        file = f"{job.name}.nc"
-        if not job.name.startswith(tuple(names)):
-            continue
-        if index is not None and job.name in index:
-            found[file] = read_reference(file)
-        elif index is None and os.path.isfile(Path(folder) / file):
-            found[file] = read_dataset(Path(folder) / file)
+    if folder:
+        paths = {path.stem: path for path in Path(folder).glob("*.nc")} if os.path.isdir(folder) else {}
+        by_number = sorted(paths, key=lambda name: [int(x) if x.isdigit() else x for x in _PARTS(name)])
+        wanted = [name for name in by_number if name.startswith(tuple(names))]
+        found = {f"{name}.nc": read_dataset(paths[name]) for name in wanted}
+    else:
+        wanted = [name for name in read_index() if name.startswith(tuple(names))]
+        found = {f"{name}.nc": read_reference(f"{name}.nc") for name in wanted}
     if not found:
-        rule = f"a folder with a file of a job, such as {names[0]}*.nc"
+        rule = f"a folder with a file of a run, such as {names[0]}*.nc"
         raise ValueError(f"`folder` must be {rule}; got {named(folder or REFERENCE)}.")
     return found
 

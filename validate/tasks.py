@@ -64,15 +64,16 @@ def cores() -> int:
 def perform(
     tasks: Collection[Task],
     jobs: int,
-    reached: Callable[[Task, Any, float], None],
+    reached: Callable[[Task, Any, float], str | None],
     pool: Pool | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Do all tasks.
 
     With one of the `jobs`, which are processes, all is done in this one. `reached` is called in this process
-    with each task, what it returned and the seconds it took, as it is finished. If a process ends abruptly,
-    what was running is begun again, once, with a `RuntimeWarning`. A `pool` does the work in place of
-    processes.
+    with each task, what it returned and the seconds it took, as it is finished; what it says of that is told,
+    with the time left. If a process ends abruptly, what was running is begun again, once, with a
+    `RuntimeWarning`. A `pool` does the work in place of processes.
 
     Raises
     ------
@@ -84,11 +85,11 @@ def perform(
         Whatever a task raises; what is running then is waited for, and nothing more is started.
     """
     jobs = integer("jobs", jobs, 1)
-    queue = _Queue(tasks)
+    queue, clock = _Queue(tasks), Clock(tasks, tell)
 
     def finish(task: Task, found: Any, seconds: float) -> None:
         queue.finished(task.name)
-        reached(task, found, seconds)
+        clock.finished(task, reached(task, found, seconds))
 
     local = processes(min(jobs, len(tasks))) if jobs > 1 else here
     spread(lambda _: queue.following(), finish, pool or local)
@@ -337,13 +338,14 @@ class Clock:
         done = self._whole - ahead
         return None if done < 0.1 * self._whole or not done else self.elapsed * ahead / done
 
-    def finished(self, task: Task, line: str) -> None:
-        """Note that a task is finished, and tell a line."""
+    def finished(self, task: Task, line: str | None) -> None:
+        """Note that a task is finished, and tell a line, if there is one."""
         self._left.pop(task.name, None)
         left = self.left()
         estimate = "" if left is None or not self._left else f", about {_duration(left)} left"
         done = self._count - len(self._left)
-        self._tell(f"[{self.elapsed:5.0f} s, {done} of {self._count}{estimate}] {line}")
+        if line:
+            self._tell(f"[{self.elapsed:5.0f} s, {done} of {self._count}{estimate}] {line}")
 
 
 def _duration(seconds: float) -> str:

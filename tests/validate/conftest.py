@@ -56,9 +56,7 @@ def _show(room, tiny, folder):
                     canvas.draw_without_rendering()
     names = [figure.name for made in shown.values() for figure in made.figures]
     assert len(names) == len(set(names))
-    assert set(section.experiments) >= {
-        name for topic in section.topics for name in topic.needs if "." not in name
-    }
+    assert set(section.runs) >= {name for topic in section.topics for name in topic.needs if "." not in name}
     return lab, shown
 
 

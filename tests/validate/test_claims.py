@@ -225,7 +225,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
     assert record[1]["resolution"] is None
     monkeypatch.setattr(claims, "select", lambda ids=None, source=None: (claim,))
-    monkeypatch.setattr(claims, "run", lambda *_: (judge(claim, lab),))
+    monkeypatch.setattr(claims, "run", lambda *_, **__: (judge(claim, lab),))
     monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["claims", "--run", "--evidence"]) == 0
     text = " ".join(capsys.readouterr().out.split())

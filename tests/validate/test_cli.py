@@ -21,11 +21,12 @@ import superposition as sp
 from superposition import solvers, theory, validate
 from superposition.solvers import rug as solver
 from superposition.theory import rug
-from superposition.validate import claims, cli, door, experiments, files, training
+from superposition.validate import claims, cli, door, files, laboratory, running, training
 from superposition.validate.cli import claims as claims_cli
 from superposition.validate.cli import laws, parser
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
+from superposition.validate.experiment import Run
 from superposition.validate.predictions import PREDICTIONS
 from superposition.validate.stored import REFERENCE
 
@@ -54,7 +55,7 @@ def test_help_and_version_import_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    for word in ("report", "predict", "claims", "train", "examples:", "superposition 0."):
+    for word in ("report", "predict", "claims", "run", "examples:", "superposition 0."):
         assert word in done.stdout
 
 
@@ -104,6 +105,12 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
     assert json.loads(capsys.readouterr().out) == [None, None, 0.5]
 
 
+TRAIN, GRID = (
+    f"run training.{name} --device cpu --set {more}"
+    for name, more in {"train": "n_hidden=[4]", "grid": "p=[0.1]"}.items()
+)
+
+
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [
@@ -113,21 +120,22 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
         ("predict collisions --n-features 8 --n-hidden 0", "`n_hidden`", "got 0"),
         ("predict sparsification --t -1 --lam 0.1 --n-hidden 100", "`t`", "got -1"),
-        ("experiment weather", "`experiment`", "got 'weather'"),
-        ("experiment weather --out OUT/x.nc", "`experiment`", "got 'weather'"),
-        ("experiment collisions.fig3 colour=2", "`setting`", "got 'colour'"),
-        ("experiment rug.reference folder=OUT/x --out OUT/./x", "`out`", "another file than `folder`"),
-        ("experiment collisions.fig3 runs=2", "`out`", "got nothing"),
-        ("experiment collisions.fig3 runs --out OUT/x.nc", "`settings`", "got 'runs'"),
-        ("experiment collisions.fig3 colour=2 --out OUT/x.nc", "`setting`", "got 'colour'"),
-        ("experiment collisions.fig3 runs=1 --out OUT/x.nc", "`runs`", "got 1"),
-        ("experiment collisions.fig3 runs=2 runs=3 --out OUT/x.nc", "`runs`", "got '2' and '3'"),
-        ("experiment collisions.fig3 n_features=8 n_hidden=[] --out OUT/x.nc", "`n_hidden`", "got []"),
-        ("experiment collisions.fig3 seed=-1 --out OUT/x.nc", "`seed`", "got -1"),
-        ("experiment collisions.fig3 seed=abc --out OUT/x.nc", "`seed`", "got 'abc'"),
-        ("experiment relu.trained seeds=[0,-1] --out OUT/x.nc", "`seeds`", "got -1"),
-        ("experiment collisions.fig3 runs=2 --out OUT", "`out`", "folder"),
-        ("experiment collisions.fig3 runs=2 --out /dev/null", "`out`", "device"),
+        ("run weather", "`name`", "got 'weather'"),
+        ("run relu.trianed", "`name`", "did you mean relu.trained?"),
+        ("run collisions.fig3 --set colour=2 --out OUT", "`set`", "got 'colour'"),
+        ("run rug.reference --set folder=OUT/rug.reference.nc --out OUT/.", "`out`", "than `folder`"),
+        ("run collisions.fig3 --set runs --out OUT", "`set`", "got 'runs'"),
+        ("run collisions.fig3 --set runs=1 --out OUT", "`runs`", "got 1"),
+        ("run collisions.fig3 --set runs=2 runs=3 --out OUT", "`runs`", "got '2' and '3'"),
+        ("run collisions.fig3 --set n_features=8 n_hidden=[] --out OUT", "`n_hidden`", "got []"),
+        ("run collisions.fig3 --set seed=-1 --out OUT", "`seed`", "got -1"),
+        ("run collisions.fig3 --set seed=abc --out OUT", "`seed`", "got 'abc'"),
+        ("run rug.trained --set seeds=[0,-1] --out OUT", "`seeds`", "got -1"),
+        ("run collisions.fig3 --set runs=2 --out /dev/null", "`out`", "/dev/null"),
+        ("run collisions.fig3 --grid lam=[0.1]", "`grid`", "got collisions.fig3, None"),
+        ("run collisions.fig3 --grid lam=0.1 --store OUT/s", "`grid`", "got lam=0.1"),
+        ("run collisions.fig3 --store OUT/s", "`grid`", "one NAME and --store"),
+        ("run collisions.fig3 --jobs 0 --out OUT", "`jobs`", "got 0"),
         ("claims --id C8 --source lecomte2024", "`id`", "got C8"),
         (
             "predict noise --n-features 8 --n-hidden 8 --noise-std 0.1 --learning-rate 0",
@@ -142,7 +150,7 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
             "`n_features` must be smaller",
             "100000000",
         ),
-        ("experiment collisions.fig3 n_hidden=many --out OUT/x.nc", "`n_hidden`", "'many'"),
+        ("run collisions.fig3 --set n_hidden=many --out OUT", "`n_hidden`", "'many'"),
         ("predict rug --p x --ratio 0.5", "--p", "'x'"),
         ("predict rug --ratio 0.5", "`p`", "must be given, or `sparsity` instead; got neither"),
         ("claims --id C99", "`id`", "got 'C99'"),
@@ -153,35 +161,16 @@ def test_numbers_that_do_not_exist_are_null_in_json(capsys):
         ("report --only weather", "`only`", "got 'weather'"),
         ("report --seed -1", "`seed`", "got -1"),
         ("report --out /dev/null/x", "`out`", "got '/dev/null/x'"),
-        ("train --n-features 8 --p 0.1 --ratio 0.5 --out /dev/null/x/y.nc", "`out`", "/dev/null/x"),
-        ("train --n-features 8 --p 0.1 --ratio 1.5 --out OUT/x.nc", "`ratio`", "got 1.5"),
-        ("train --n-features 8 --p 0.1 --ratio 0.5 --out OUT", "`out`", "folder"),
-        (f"train --n-features {2**31} --p 0.1 --ratio 0.5 --out OUT/x.nc", "`n_features`", f"got {2**31}"),
-        (f"train --n-features 8 --p 0.1 --ratio 0.5 --seeds {10**30} --out OUT/x.nc", "`seed`", "1e+30"),
-        ("train --n-features 10000000 --p 0.1 --ratio 0.5 --out OUT/x.nc", "`n_features`", "smaller"),
-        (
-            "train --n-features 8 --p 0.1 --ratio 0.5 --batch-size 2147483647 --out OUT/x.nc",
-            "`batch_size`",
-            "GiB",
-        ),
-        (
-            "train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT/a --out OUT/a",
-            "`out`",
-            "another file than `checkpoint`",
-        ),
-        (
-            "train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT/./a --out OUT/a",
-            "`out`",
-            "another file than `checkpoint`",
-        ),
-        ("train --n-features 8 --p 0.1 --ratio 0.5 --checkpoint OUT --out OUT/a", "`checkpoint`", "folder"),
-        ("train --n-features 8 --p 0.1 --n-hidden 9 --out OUT/x.nc", "`n_hidden`", "9"),
-        ("train --n-features 8 --p 0.1 --out OUT/x.nc", "--n-hidden", "required"),
-        (
-            "train --n-features 8 --p 0.1 --ratio 0.5 --schedule fast --out OUT/x.nc",
-            "`schedule`",
-            "got 'fast'",
-        ),
+        (f"{TRAIN} n_features=8 p=[0.1] --out /dev/null/x", "`out`", "/dev/null/x"),
+        (f"{GRID} seeds=[0] n_features=8 ratio=[1.5] --out OUT", "`ratio`", "got 1.5"),
+        (f"{GRID} seeds=[0] ratio=[0.5] n_features={2**31} --out OUT", "`n_features`", f"got {2**31}"),
+        (f"{GRID} ratio=[0.5] n_features=8 seeds=[{10**30}] --out OUT", "`seeds`", f"got {10**30}"),
+        (f"{GRID} seeds=[0] ratio=[0.5] n_features=10000000 --out OUT", "`n_features`", "smaller"),
+        (f"{TRAIN} n_features=8 p=[0.1] batch_size=2147483647 --out OUT", "`batch_size`", "GiB"),
+        (f"{TRAIN} n_features=8 p=[0.1] checkpoint=OUT --out OUT", "`checkpoint`", "folder"),
+        (f"{TRAIN} p=[0.1] n_features=8 n_hidden=[9] --out OUT", "`n_hidden`", "9"),
+        (f"{TRAIN} n_features=8 --out OUT", "`p`", "must be given"),
+        (f"{TRAIN} n_features=8 p=[0.1] schedule=fast --out OUT", "`schedule`", "got 'fast'"),
         ("weather", "COMMAND", "'weather'"),
     ],
 )
@@ -190,20 +179,13 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, words, name, va
     assert code == 2
     assert name in line
     assert value in line
-    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in tmp_path.rglob("[!.]*") if path.is_file()]
 
 
 def test_a_command_line_of_anything_but_words_is_bad_input(capsys):
     for wrong in (3, ["predict", 4], 0.5):
         assert cli.main(wrong) == 2
         assert "`arguments` must be a list of words" in capsys.readouterr().err
-
-
-def test_an_unknown_device_is_refused(capsys, tmp_path):
-    pytest.importorskip("torch")
-    words = f"train --n-features 8 --p 0.1 --ratio 0.5 --device tpu --out {tmp_path}/x.nc"
-    code, line = complaint(capsys, *words.split())
-    assert (code, "got 'tpu'" in line) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +227,7 @@ def test_the_help_of_a_prediction_states_what_is_allowed(capsys, words, stated, 
 
 def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    words = f"train --n-features 8 --p 0.1 --ratio 0.5 --out {tmp_path}/x.nc"
-    code, line = complaint(capsys, *words.split())
+    code, line = complaint(capsys, *f"{TRAIN} n_features=8 p=[0.1] --out {tmp_path}".split())
     assert (code, "pip install -e '.[torch]'" in line) == (2, True)
 
 
@@ -282,41 +263,39 @@ def test_claims_as_a_table(capsys, monkeypatch):
 
 def test_one_word_too_much_has_a_name(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["train", "--n-features", "8", "--p", "0.1", "--ratio", "0.5", "--out", ""]
+    words = ["plot", "model.npz", "--out", ""]
+    (tmp_path / "model.npz").touch()
     code, line = complaint(capsys, *words)
     assert (code, "`out` must be the name of a file; got ''" in line) == (2, True)
     code, line = complaint(capsys, *words[:-1], "pipe/")
     assert (code, "`out` must be the name of a file; got 'pipe/'" in line) == (2, True)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
 
 
 def run_toy(size=3, seed=0, seeds=()):
     return xr.Dataset({"x": ("k", np.arange(float(size)))})
 
 
-# Commands that write, each with a fraction of a second's work.
-TRAIN = "train --n-features 8 --p 0.2 --schedule converged --evaluation-samples 64 --threads 2"
-WRITING = {
-    "train": f"{TRAIN} --n-hidden 2 --steps 100",
-    "experiment": "experiment toy.run size=3000",
-}
-
-
-@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.parametrize("words", [f"{TRAIN} n_features=8 p=[0.2] steps=100", "run toy.run --set size=3000"])
 @pytest.mark.filterwarnings("error")
-def test_a_full_disk_is_one_line(command, tmp_path, capsys, monkeypatch):
+def test_a_full_disk_is_one_line(words, tmp_path, capsys, monkeypatch):
     """A limit on the size of files stands for the disk."""
-    if command == "train":
+    if "train" in words:
         pytest.importorskip("torch")
-    monkeypatch.setattr(experiments, "experiments", lambda: {"toy.run": run_toy})
+        words += " schedule=converged evaluation_samples=64 threads=2"
+    else:
+        toy = {"toy.run": Run(run_toy, name="toy.run")}
+        for module in (laboratory, running):
+            monkeypatch.setattr(module, "runs", lambda room="": toy)
+            monkeypatch.setattr(module, "experiment", lambda name: toy[name])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
-        code, line = complaint(capsys, *WRITING[command].split(), "--out", str(tmp_path / "x.nc"))
+        code, line = complaint(capsys, *words.split(), "--out", str(tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (code, "File too large" in line) == (2, True)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.rglob("*.nc")) == []
 
 
 PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"
@@ -344,7 +323,7 @@ def test_standard_error_may_be_closed():
 
 
 def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
-    monkeypatch.setattr(claims, "run", lambda *_: {}["a key"])
+    monkeypatch.setattr(claims, "run", lambda *_, **__: {}["a key"])
     assert cli.main(["claims", "--run"]) == cli.FAULT
     captured = capsys.readouterr()
     assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
@@ -366,8 +345,9 @@ def test_ctrl_c_while_the_program_loads(capsys, monkeypatch):
 def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     run, block, rounds = training.run, training.run.engine.run_block, []
-    words = [*TRAIN.split(), "--n-hidden", "2", "4", "--seeds", "0", "1", "--steps", "500"]
-    assert cli.main([*words, "--out", str(tmp_path / "whole.nc")]) == 0
+    words = f"{TRAIN} n_features=8 p=[0.2] n_hidden=[2,2,4,4] seed=[0,1,0,1] steps=500 schedule=converged"
+    words = [*words.replace("n_hidden=[4] ", "").split(), "evaluation_samples=64", "threads=2", "--out"]
+    assert cli.main([*words, str(tmp_path / "whole")]) == 0
 
     def interrupting(*arguments):
         rounds.append(1)
@@ -377,15 +357,16 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, 
 
     monkeypatch.setattr(run.engine, "run_block", interrupting)
     handler = signal.getsignal(signal.SIGINT)
-    words += ["--checkpoint", str(tmp_path / "state"), "--out", str(tmp_path / "stopped.nc")]
+    words += [str(tmp_path / "stopped")]
     assert cli.main(words) == 130
     assert signal.getsignal(signal.SIGINT) is handler
     assert len(rounds) == 8  # the round is finished
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "whole.nc"]
+    left = [path.name for path in (tmp_path / "stopped").rglob("[!.]*") if path.is_file()]
+    assert left == ["training-train-0.checkpoint.npz"]
     assert cli.main(words) == 0
     assert len(rounds) == 20
-    whole, stopped = (files.read_dataset(tmp_path / f"{name}.nc") for name in ("whole", "stopped"))
-    xr.testing.assert_equal(whole, stopped)
+    whole, stopped = (tmp_path / name / "training.train.nc" for name in ("whole", "stopped"))
+    xr.testing.assert_equal(files.read_dataset(whole), files.read_dataset(stopped))
     assert "interrupted" in capsys.readouterr().err
 
 
@@ -399,7 +380,7 @@ def test_a_second_ctrl_c_does_not_wait():
 
 
 def test_interruption(capsys, monkeypatch):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(claims, "run", interrupted)
@@ -412,19 +393,6 @@ def test_a_reader_that_goes_away_is_no_error():
         pipe = ["bash", "-c", f"set -o pipefail; {form} | true"]
         done = subprocess.run(pipe, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_train_writes_what_it_prints(capsys, tmp_path):
-    pytest.importorskip("torch")
-    out = tmp_path / "new" / "runs.nc"
-    words = f"train --n-features 8 --p 0.2 --n-hidden 2 4 --seeds 0 1 --out {out} --json"
-    assert cli.main([*words.split(), "--schedule", "converged", "--steps", "100"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    results = files.read_dataset(out)
-    assert [(row["n_hidden"], row["seed"]) for row in rows] == [(2, 0), (2, 1), (4, 0), (4, 1)]
-    np.testing.assert_array_equal([row["loss"] for row in rows], results.loss.values[0])
-    assert rows[0]["rug_loss"] == solver.optimum(0.2, 0.25).loss
-    assert rows[0]["loss_se"] > 0
 
 
 # --- Every command ------------------------------------------------------------------------------------------
@@ -443,7 +411,7 @@ def _commands(parser=None, words=()):
 COMMANDS = dict(_commands())
 # Text that has no fixed set of values: names of models, jobs, functions and rows, and numbers with a word.
 FREE = {
-    ("atlas", "name"), ("claims", "--id"), ("experiment", "name"), ("experiment", "settings"),
+    ("atlas", "name"), ("claims", "--id"), ("run", "names"), ("run", "--set"), ("run", "--grid"),
     ("reference", "names"), ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
     ("sweep", "--together"),
     *((name, "--values") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
@@ -508,7 +476,7 @@ def test_files_and_checks_as_json(capsys, tmp_path, monkeypatch):
     (tmp_path / "no.json").write_text(json.dumps({**text, "format": "another"}))
     (row,) = told("check", tmp_path / "no.json", code=1)
     assert (row["accepted"], bool(row["text"])) == (False, True)
-    names = [row["name"] for row in told("experiment")]
+    names = [row["name"] for row in told("run")]
     assert "collisions.fig3" in names
     np.savez(tmp_path / "pair.npz", W_out=[[1.0], [-1.0]], W_in=[[1.0, -1.0]], b=[0.0, 0.0])
     page, picture = tmp_path / "page.html", tmp_path / "pair.png"
@@ -563,8 +531,6 @@ def test_sparsity_stands_for_p_in_every_command(capsys):
     assert "`p` must be one number with --law; got 2" in capsys.readouterr().err
     assert cli.main(["atlas", "--p", "0.1", "--sparsity", "0.9"]) == 2
     assert "`p` must be given, or `sparsity` instead; got both" in capsys.readouterr().err
-    assert cli.main(["train", "--n-features", "4", "--n-hidden", "1", "--out", "runs.nc"]) == 2
-    assert "`p` must be given, or `sparsity` instead; got neither" in capsys.readouterr().err
     assert cli.main([*rug, "--p", "0.1", "--sparsity", "0.9"]) == 2
     assert "`p` must be given, or `sparsity` instead; got both" in capsys.readouterr().err
 

@@ -52,7 +52,7 @@ def test_escapes_in_json_are_those_of_json(value):
     [
         ["audit", NASTY, "--p", "0.1"],
         ["check", NASTY],
-        ["experiment", NASTY],
+        ["run", NASTY],
         ["predict", NASTY],
         ["claims", "--source", NASTY],
         ["report", "--only", NASTY],
@@ -129,7 +129,7 @@ def test_real_tables_keep_their_words_whole(width, capsys, monkeypatch):
         "predict collisions --n-features 8 --n-hidden 8",
         "claims --id C8 C9 --evidence",
         "atlas --n-features 3",
-        "reference --list --rate 1e10",
+        "run relu.* rug_n* --list --rate 1e10",
     ]
     for command in commands:
         monkeypatch.delenv("COLUMNS", raising=False)

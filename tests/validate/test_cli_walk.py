@@ -21,11 +21,10 @@ from superposition.validate import (
     certificates,
     claims,
     cli,
-    experiments,
     gallery,
-    jobs,
     laboratory,
     report,
+    running,
     sweep,
     tasks,
     training,
@@ -34,7 +33,7 @@ from superposition.validate.audit import page
 from superposition.validate.claims import catalogue
 from superposition.validate.cli import parser as parsing
 from superposition.validate.cli.parser import make_parser
-from superposition.validate.experiment import Experiment, Figure, Section, Shown, Topic
+from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
 from superposition.validate.training import speed
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
@@ -73,10 +72,9 @@ BASE = {
     "report": {"--out": ["out"], "--jobs": ["1"]},
     "gallery": {"--out": ["out"], "--only": ["one"]},
     "claims": {"--id": ["C8"]},
-    "train": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"], "--out": ["x.nc"]},
-    "experiment": {"name": ["toy.run"], "--out": ["x.nc"]},
-    "reference": {"names": ["toy"], "--out": ["out"], "--rate": ["1e9"]},
-    "sweep": {"name": ["toy.run"], "settings": ["size=[1,2]"], "--store": ["store"]},
+    "run": {"names": ["one.toy"], "--out": ["out"], "--rate": ["1e9"]},
+    "reference": {"--measure": ["8"]},
+    "sweep": {"name": ["one.toy"], "settings": ["size=[1,2]"], "--store": ["store"]},
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
     "check": {"file": ["certificate.json"]},
@@ -101,7 +99,6 @@ BASE = {
     "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
 }
 SLOW = {
-    "train",
     "audit",
     "best",
     "loss",
@@ -119,7 +116,6 @@ SLOW = {
 }
 # One of these is enough.
 INSTEAD = {
-    ("train", "--ratio"): "--n-hidden",
     ("best", "--law"): "--n-features",
     **{
         (command, option): "--p"
@@ -145,8 +141,9 @@ def section(name):
     def show(ds):
         return Shown("", [Figure("x", "x", "x", ds, draw)], headline="It is so.")
 
-    run = Experiment(lambda seed: xr.Dataset({"x": ("k", [1.0, 2.0])}, attrs={"seed": seed}))
-    return Section(name, name, "", {"x": run}, [Topic("x", ["x"], show)])
+    run = Run(lambda seed: xr.Dataset({"x": ("k", [1.0, 2.0])}, attrs={"seed": seed}))
+    toy = Run(run_toy, {"size": 3}, stored="toy")
+    return Section(name, name, "", {"x": run, "toy": toy}, [Topic("x", ["x"], show)])
 
 
 def run_toy(size=3, seed=0, seeds=(), scale=1.0):
@@ -159,22 +156,17 @@ def run_toy(size=3, seed=0, seeds=(), scale=1.0):
 def stand_ins(monkeypatch, tmp_path):
     for module in (laboratory, report, gallery):
         monkeypatch.setattr(module, "section", section)
-    monkeypatch.setattr(laboratory, "PHENOMENA", ("one",))
-    monkeypatch.setattr(gallery, "GALLERY", ("one",))
+        monkeypatch.setattr(module, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
     monkeypatch.setattr(page, "render", lambda found, name: "")
-    monkeypatch.setattr(report, "PHENOMENA", ("one",))
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
     monkeypatch.setattr(atlas.search, "perform", reach)
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
     for module in (catalogue, claims):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run.engine, "new_model", reach)
-    monkeypatch.setattr(jobs, "JOBS", (jobs.Job("toy", "a toy", "toy.run", {"size": 3}),))
-    monkeypatch.setattr(jobs, "measure", lambda **_: {"rate": 1e9})
+    monkeypatch.setattr(running, "measure", lambda **_: {"rate": 1e9})
     monkeypatch.setattr(speed, "seconds", reach)
-    for module in (experiments, sweep.points):
-        monkeypatch.setattr(module, "experiments", lambda: {"toy.run": run_toy})
     monkeypatch.setattr(parsing, "make_parser", functools.cache(make_parser))  # one serves all command lines
     monkeypatch.setattr(sweep.running, "spread", reach)
     for name in ("best", "phases"):  # the searches, not what is said of their arguments
@@ -252,7 +244,7 @@ def test_every_command_is_in_the_walk():
     "command", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in BASE]
 )
 def test_a_walk(command, stand_ins, capsys, tmp_path):
-    if command in ("train", "reference"):
+    if command == "reference":
         pytest.importorskip("torch")
     accepted, refused = 0, 0
     for words in tries(command, parsers()[command]):

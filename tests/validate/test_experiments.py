@@ -10,44 +10,57 @@ import numpy.typing as npt
 import pytest
 import xarray as xr
 
-from superposition.validate import cli, collisions, experiments, files
+from superposition.validate import cli, collisions, experiments, files, laboratory
 from superposition.validate.annotations import as_annotated
 
 SMALL = {"n_features": 8, "n_hidden": [8, 16], "runs": 2, "lam": 0.02}
 
 
 def test_a_run_is_the_functions_with_provenance():
-    ds = experiments.run("collisions.fig3", SMALL)
+    ds = experiments.run(laboratory.experiment("collisions.fig3"), SMALL)
     xr.testing.assert_equal(ds, collisions.run_fig3(**SMALL))
     assert json.loads(ds.attrs["settings"]) == SMALL
     assert ds.attrs["experiment"] == "collisions.fig3"
     assert ds.attrs["wall_seconds"] > 0
 
 
-def test_every_experiment_is_found_once_and_documented():
-    found = experiments.experiments()
-    assert {"rug.theory", "sparsification.fig2", "collisions.fig3", "collisions.remedy"} <= set(found)
-    for function in found.values():
-        assert inspect.getdoc(function)
-
-
 def test_the_command_writes_and_lists(capsys, tmp_path):
-    out = tmp_path / "new" / "fig3.nc"
     words = ["n_features=8", "n_hidden=[8,16]", "runs=2", "lam=0.02"]
-    assert cli.main(["experiment", "collisions.fig3", *words, "--out", str(out)]) == 0
-    written = files.read_dataset(out)
-    np.testing.assert_array_equal(
-        written["polysemantic"], collisions.run_fig3(**SMALL)["polysemantic"], strict=False
-    )
+    out = tmp_path / "new"
+    assert cli.main(["run", "collisions.fig3", "--set", *words, "--out", str(out)]) == 0
+    written = files.read_dataset(out / "collisions.fig3.nc")
+    made = collisions.run_fig3(**SMALL)["polysemantic"]
+    np.testing.assert_array_equal(written["polysemantic"], made, strict=False)
+    assert [path.name for path in out.glob("[!.]*")] == ["collisions.fig3.nc"]
     capsys.readouterr()
-    assert cli.main(["experiment"]) == 0
+    assert cli.main(["run"]) == 0
     assert "collisions.fig3" in capsys.readouterr().out
+
+
+def test_a_run_over_a_grid_has_the_settings_of_the_run(tmp_path, capsys):
+    pytest.importorskip("zarr")
+    words = [
+        "collisions.fig3",
+        "--set",
+        "n_features=8",
+        "n_hidden=[8]",
+        "runs=2",
+        "--grid",
+        "lam=[0.02,0.03]",
+    ]
+    words += ["--store", str(tmp_path / "s")]
+    assert cli.main(["run", *words, "--json"]) == 0
+    swept = json.loads(capsys.readouterr().out)
+    assert swept["lam"] == [0.02, 0.03]
+    words = ["theory.rug.sigma", "--grid", "p=[0.1]", "ratio=[0.5,1]", "--store", str(tmp_path / "t")]
+    assert cli.main(["run", *words, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["value"][0]) == 2
 
 
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("weather", {}, "`experiment` must be one of .*; got 'weather'"),
+        ("weather", {}, "`name` must be a run, as room.name.*; got 'weather'"),
         ("collisions.fig3", {"colour": 1}, "`setting` must be one of .*; got 'colour'"),
         ("rug.trained", {}, r"`\w+` must be given, as \w+=VALUE; got nothing"),
         ("collisions.fig3", {"n_hidden": 8}, "`n_hidden` must be a list of one entry or more; got 8"),
@@ -55,7 +68,7 @@ def test_the_command_writes_and_lists(capsys, tmp_path):
 )
 def test_bad_input(name, given, message):
     with pytest.raises(ValueError, match=message):
-        experiments.run(name, given)
+        experiments.run(laboratory.experiment(name), given)
 
 
 # What must be given, and what no argument of a kind can be; whether it is in range the functions check.
@@ -78,10 +91,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(experiments.experiments()))
+RUNS = laboratory.runs().values()
+FUNCTIONS = {run.experiment: run.function for run in RUNS if run.function.__name__.startswith("run_")}
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_settings_of_another_kind_are_refused_by_name(name):
     """The documented settings are of their kind; any other is refused before anything is run."""
-    function = experiments.experiments()[name]
+    function = FUNCTIONS[name]
     parameters = inspect.signature(function).parameters.values()
     given = {one.name: VALID.get(one.annotation) for one in parameters if one.default is one.empty}
     defaults = {one.name: one.default for one in parameters if one.default is not one.empty}

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import cli, index, jobs, stamps, stored
+from superposition.validate import cli, index, laboratory, running, stamps, stored
+from superposition.validate.codes import run_envelope
+from superposition.validate.experiment import Part
 from superposition.validate.files import digest, read_dataset, write_dataset
-from superposition.validate.planned import JOBS, Part, planned
 from superposition.validate.stored import REFERENCE
 
+RUNS = index.stored_runs()
 CODE = "code of making changed since"
 UNTOLD = "not repeated"
 
@@ -42,7 +44,7 @@ def copy(tmp_path, monkeypatch):
     files = stored.read_index()
     for name, entry in files.items():
         entry.pop("not_repeated", None)
-        entry["code"] = stamps.stamp(planned(name).experiment)
+        entry["code"] = stamps.stamp(RUNS[name].experiment)
     index.write_index(files)
     return folder
 
@@ -124,20 +126,20 @@ def retold(rng, copy, name):
 
 def replanned(rng, copy, name):
     """Change a setting of the job, or the experiment's name for one of them."""
-    job = planned(name)
+    job = RUNS[name]
     settings = index.full_settings(job)
     if not settings:
-        return lambda: None, {"jobs": [dataclasses.replace(job, experiment="codes.envelope")]}
+        return lambda: None, {"jobs": {name: dataclasses.replace(job, function=run_envelope)}}
     key = rng.choice(sorted(settings))
-    changed = dataclasses.replace(job, settings={**job.settings, key: other_value(rng, settings[key])})
-    if job.parts and rng.random() < 0.3:
-        changed = dataclasses.replace(job, parts=other_value(rng, list(job.parts)))
-    return lambda: None, {"jobs": [changed]}
+    changed = dataclasses.replace(job, full={**job.full, key: other_value(rng, settings[key])})
+    if job.apart and not isinstance(job.apart, str) and rng.random() < 0.3:
+        changed = dataclasses.replace(job, apart=other_value(rng, list(job.apart)))
+    return lambda: None, {"jobs": {name: changed}}
 
 
 def recoded(rng, code, name):
     """Change a number, an operator or a comparison in a definition that the experiment reaches."""
-    reached = sorted(stamps.reached(planned(name).experiment))
+    reached = sorted(stamps.reached(RUNS[name].experiment))
     for place in rng.sample(reached, len(reached)):
         module, _, definition = place.partition(":")
         path = code.joinpath(*module.split("."))
@@ -225,23 +227,23 @@ def test_a_file_that_is_not_in_the_index_is_in_no_verdict(copy):
     shutil.copy(copy / "rug_n128.nc", copy / "rug_n1024_p0.01_r0.12.nc")
     assert set(stored.read_jobs(["rug_n", "codes_n"])) == before
     assert index.check()["rug_n1024_p0.01_r0.12"] == ["not in the index"]
-    with pytest.raises(ValueError, match=r"`folder` must be a folder with a file of a job, such as rug_n8\*"):
+    with pytest.raises(ValueError, match=r"`folder` must be a folder with a file of a run, such as rug_n8\*"):
         stored.read_jobs(["rug_n8"])
 
 
-TOY = dataclasses.replace(
-    planned("collisions_fresh"), name="toy", settings={"n_features": 4, "n_hidden": [4], "runs": 2}
-)
+SMALL = {"n_features": 4, "n_hidden": [4], "runs": 2}
+TOY = dataclasses.replace(RUNS["collisions_fresh"], stored="toy", name="toy.run", quick=SMALL, full=SMALL)
 
 
 @pytest.fixture
 def toy(copy, monkeypatch):
     """Return the job of a file that takes no time, which is made and stored."""
     job = dataclasses.replace(TOY, part=Part({"runs": 2}))
-    for module in (index, stored):
-        monkeypatch.setattr(module, "JOBS", (job, *JOBS))
+    monkeypatch.setattr(index, "stored_runs", lambda: {"toy": job, **RUNS})
+    for module in (laboratory, running):
+        monkeypatch.setattr(module, "experiment", lambda name: {"toy.run": job}[name])
     made = copy.parent / "made"
-    (path,) = jobs.make([job], out=made, device="cpu")
+    (path,) = running.make([job.name], out=made, device="cpu")
     assert index.store(path=path) == "toy"
     return job
 
@@ -252,11 +254,9 @@ def test_what_the_command_makes_is_entered_and_accepted(toy, copy):
     assert entry["sha256"] == digest(copy / "toy.nc")
     assert entry["settings"]["lam"] == 0.003, "a default is told as well"
     assert entry["seeds"] == [0]
-    assert index.check(["toy"], jobs=[toy])["toy"] == []
+    assert index.check(["toy"], jobs={"toy": toy})["toy"] == []
     assert "`toy.nc`" in (copy / "README.md").read_text()
-    with pytest.raises(
-        ValueError, match=r"`store` must be a file NAME.nc that `superposition reference NAME`"
-    ):
+    with pytest.raises(ValueError, match=r"`store` must be a file NAME.nc that `superposition run NAME`"):
         index.store(path=copy / "rug_n128.nc")
 
 
@@ -272,8 +272,9 @@ def test_a_part_is_made_anew_and_entered(toy, copy):
     index.write_index(files)
     found = index.confirm("toy")
     assert (found["passed"], found["variable"]) == (False, "dead")
-    assert any(one.startswith("not repeated: code of") for one in index.check(["toy"], jobs=[toy])["toy"])
-    with pytest.raises(ValueError, match="`confirm` must be a stored file of a job; got 'nothing'"):
+    said = index.check(["toy"], jobs={"toy": toy})["toy"]
+    assert any(one.startswith("not repeated: code of") for one in said)
+    with pytest.raises(ValueError, match="`confirm` must be a stored file of a run; got 'nothing'"):
         index.confirm("nothing")
 
 
@@ -318,5 +319,5 @@ def test_the_command_checks_stores_and_confirms(toy, copy, capsys):
     assert "the file was changed" in capsys.readouterr().out
     assert cli.main(["reference", "--store", str(copy / "nothing.nc")]) == 2
     assert "got" in capsys.readouterr().err
-    assert cli.main(["reference", "rug_n8192*", "--list", "--json"]) == 0
+    assert cli.main(["run", "rug_n8192*", "--list", "--json"]) == 0
     assert {one["made"] for one in json.loads(capsys.readouterr().out)} == {""}

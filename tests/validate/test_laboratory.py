@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import files, laboratory, stored
-from superposition.validate.experiment import Experiment, Section
+from superposition.validate.experiment import Run, Section
 from superposition.validate.laboratory import Lab, schedule
 from superposition.validate.tasks import perform
 
@@ -23,18 +23,18 @@ def run_mean(size, seeds=(0,), seed=0, flags=()):
     return xr.Dataset({"mean": ("seed", values), "fixed": 1.5}, {"seed": list(seeds)}, {"size": size})
 
 
-EXPERIMENTS = {
-    "plain": Experiment(run_mean, quick={"size": 4, "seeds": range(2)}, full={"size": 40}),
-    "apart": Experiment(run_mean, quick={"size": 4, "seeds": range(3)}, apart=("seeds", "seed")),
-    "stored": Experiment(run_mean, quick={"size": 4}, stored="means.nc"),
-    "trained": Experiment(run_mean, quick={"size": 4}, torch=True, seconds=7.0),
+RUNS = {
+    "plain": Run(run_mean, quick={"size": 4, "seeds": range(2)}, full={"size": 40}),
+    "apart": Run(run_mean, quick={"size": 4, "seeds": range(3)}, apart="seeds", along="seed"),
+    "stored": Run(run_mean, quick={"size": 4}, stored="means"),
+    "trained": Run(run_mean, quick={"size": 4}, torch=True, seconds=7.0),
 }
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path):
     monkeypatch.setattr(laboratory, "PHENOMENA", ("toy",))
-    monkeypatch.setattr(laboratory, "section", lambda name: Section(name, "Toy", "", EXPERIMENTS, []))
+    monkeypatch.setattr(laboratory, "section", lambda name: Section(name, "Toy", "", RUNS, []))
     monkeypatch.setattr(laboratory, "code", lambda: "a text")
     for module in (laboratory, stored):
         monkeypatch.setattr(module, "REFERENCE", tmp_path / "reference")
@@ -100,7 +100,7 @@ def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(lab, folde
     *tasks, work = schedule(lab, works("toy.apart", "toy.plain", "toy.apart"))
     assert [task.name for task in tasks] == [*(f"toy.apart {k}" for k in range(3)), "toy.plain 0"]
     assert set(work.after) == {task.name for task in tasks}
-    assert work.arguments == (folder, "quick", 0, "x")
+    assert work.arguments == (lab, "x")
     perform(tasks, 1, lambda *_: None)
     (work,) = schedule(lab, works("toy.apart", "toy.plain"))
     assert work.after == []
@@ -239,8 +239,8 @@ def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):
         (lambda place: Lab(place, "huge"), "`profile` must be one of .*; got 'huge'"),
         (lambda place: Lab(place, seed=-1), "`seed` must be an integer of at least 0 .*; got -1"),
         (lambda place: Lab(place, seed=2**31), "`seed` must be .*; got 2147483648"),
-        (lambda place: Lab(place)["toy.no"], "`name` must be an experiment.*; got 'toy.no'"),
-        (lambda place: Lab(place)["weather"], "`name` must be an experiment.*; got 'weather'"),
+        (lambda place: Lab(place)["toy.no"], "`name` must be a run, as room.name.*; got 'toy.no'"),
+        (lambda place: Lab(place)["weather"], "`name` must be a run, as room.name.*; got 'weather'"),
     ],
 )
 def test_bad_arguments(folder, call, message):

@@ -19,18 +19,20 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.sweep.points import make_plan
 from superposition.validate.sweep.store import prepared
 
-TRAIN = "train --n-features 4 --p 0.1 --n-hidden 2 --seeds 0 --steps 100 --device cpu --out {}/t.nc"
 GRID = "theory.rug.sigma p=[0.1,0.2] ratio=[0.1,1]"
+FLOW = "n_features=8 n_hidden=[8] runs=2"
 TINY = "n_features=4 p=[0.1] ratio=[0.5] seeds=[0] steps=100 evaluation_samples=64 schedule=converged"
 # A command line for each option that names an output, with {} for the folder.
 FILLED = {
     ("report", "--out"): "report --only sparsification --jobs 1 --out {}",
     ("gallery", "--out"): "gallery --only linear --out {}",
-    ("reference", "--out"): f"reference rug_n128 --device cpu --out {{}} --set {TINY}",
+    ("gallery", "--data"): "gallery --only sparsification --out {}/g --data {}",
+    ("claims", "--data"): "claims --run --id E4 --data {}",
+    ("run", "--out"): f"run rug_n128 --device cpu --out {{}} --set {TINY}",
+    ("run", "--store"): f"run collisions.fig3 --set {FLOW} --grid lam=[0.02,0.03] --store {{}}/r.zarr",
     ("atlas", "--make"): "atlas --make {} --starts 0",
     ("sweep", "--store"): f"sweep {GRID} --jobs 1 --store {{}}/s.zarr",
     ("sweep", "--out"): f"sweep {GRID} --jobs 1 --store {{}}/s.zarr --out {{}}/s.nc",
-    ("experiment", "--out"): "experiment sparsification.fig7 m=100 lam=0.02 --out {}/e.nc",
     ("atlas", "--out"): "atlas n5-m2-p0.1-equal-tied --out {}/a.npz",
     ("best", "--out"): "best --n-features 3 --p 0.1 --n-hidden 2 --starts 2 --out {}/b.npz",
     ("best", "--plot"): "best --n-features 3 --p 0.1 --n-hidden 2 --starts 2 --plot {}/b.png",
@@ -41,8 +43,6 @@ FILLED = {
     ("plot", "--out"): "plot {}/model.npz --out {}/m.png",
     ("audit", "--html"): "audit {}/model.npz --p 0.1 --starts 2 --html {}/a.html",
     ("interface", "--out"): "interface --out {}/llms.txt",
-    ("train", "--out"): TRAIN,
-    ("train", "--checkpoint"): TRAIN + " --checkpoint {}/t.npz",
 }
 INPUTS = [("reference", "--store"), ("sae", "--mixing")]  # the file that it names is read
 LONG = [("gallery", "--out")]  # half a minute and more
@@ -52,7 +52,7 @@ NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superpo
 INSIDE = [
     "data/sparsification-fig2-{}.nc", "parts/claim-L{}.json", "sparsification/{}.svg", "report-{}.html",
     "report-sparsification/{}.csv", "s.zarr/value/{}.partial", "s.zarr/value/c/{}", "s.zarr/{}",
-    "n2-m1-p0.01-equal-tied.0.npz.{}", "rug_n128.checkpoint.npz.{}", "t.npz.{}", ".lock-{}",
+    "n2-m1-p0.01-equal-tied.0.npz.{}", "data/training-rug_n128-0.checkpoint.npz.{}", "t.npz.{}", ".lock-{}",
 ]  # fmt: skip
 
 
@@ -110,16 +110,17 @@ def words(key, folder):
     ],
 )
 def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
-    if key[0] in ("train", "reference"):
+    if key[0] == "run":
         pytest.importorskip("torch")
     before = planted(tmp_path, 1)
     for _ in range(2):
         status = cli.main(words(key, tmp_path))
         assert unchanged(before, tmp_path)
         # Folders with the names of a report's may hold somebody's data: these are refused.
-        assert status == (2 if key[0] == "report" else 0), capsys.readouterr().err
-    if key[0] == "report":
-        assert "`out` must be a folder without 'data'" in capsys.readouterr().err
+        refused = key[0] == "report" or key[1] == "--data"
+        assert status == (2 if refused else 0), capsys.readouterr().err
+    if refused:
+        assert "must be a folder without 'data'" in capsys.readouterr().err
 
 
 # A process that has imported what commands need and makes each run in a copy of itself: what is killed is
@@ -194,7 +195,7 @@ def runner(tmp_path_factory):
 @pytest.mark.parametrize("key", FILLED)
 def test_twenty_kills_lose_nothing(key, tmp_path, runner):
     """Files of somebody else lie where a run left its own, whatever is killed and made again there."""
-    if key[0] in ("train", "reference"):
+    if key[0] == "run":
         pytest.importorskip("torch")
     before = modelled(tmp_path)
     given = words(key, tmp_path)
@@ -248,18 +249,8 @@ def test_no_output_replaces_an_input(link, tmp_path, capsys):
     assert not model.is_symlink()
 
 
-def test_a_checkpoint_is_not_the_result_of_its_run(tmp_path, capsys):
-    one, other = tmp_path / "b.ck", tmp_path / "h.ck"
-    one.write_bytes(b"mine")
-    other.hardlink_to(one)
-    words = f"train --n-features 4 --p 0.1 --n-hidden 2 --checkpoint {one} --out {other}"
-    assert cli.main(words.split()) == 2
-    assert "`out` must be another file than `checkpoint`; got" in capsys.readouterr().err
-    assert other.read_bytes() == b"mine"
-
-
 def test_a_job_does_not_replace_a_file_that_its_settings_name(tmp_path, capsys):
-    words = f"reference rug_n128 --out {tmp_path} --set checkpoint={tmp_path}/./rug_n128.nc"
+    words = f"run rug_n128 --out {tmp_path} --set checkpoint={tmp_path}/./rug_n128.nc"
     assert cli.main(words.split()) == 2
     assert "`out` must be another file than `checkpoint`; got" in capsys.readouterr().err
 

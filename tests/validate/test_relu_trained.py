@@ -24,7 +24,7 @@ TINY = {
         "starts": 2,
     },
     "thomson": {"sizes": ((4, 2), (5, 2)), "starts": 2},
-    "trained": {"cases": ((2, 1, 0.2),), "models": 6, "steps": 300, "batch": 64},
+    "trained": {"cases": ((2, 1, 0.2),), "seeds": 6, "steps": 300, "batch": 64},
 }
 
 

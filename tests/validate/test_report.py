@@ -19,7 +19,7 @@ import xarray as xr
 
 from superposition.validate import claims, cli, drawing, files, laboratory, page, report
 from superposition.validate.claims import catalogue
-from superposition.validate.experiment import Experiment, Figure, Section, Shown, Table, Topic
+from superposition.validate.experiment import Figure, Run, Section, Shown, Table, Topic
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -56,7 +56,7 @@ def toy(name="toy"):
         Topic("losses", ["losses"], show_losses, ["C9"]),
         Topic("text", [], lambda: Shown("Nothing but words.")),
     ]
-    return Section(name, "A toy phenomenon", "First & foremost.", {"losses": Experiment(run_losses)}, topics)
+    return Section(name, "A toy phenomenon", "First & foremost.", {"losses": Run(run_losses)}, topics)
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def small(monkeypatch, drawn_once):
         whole = toy(name)
         run, first = noted(f"run {name}", lambda count=10, seed=0: run_losses(count, seed)), whole.topics[0]
         topics = [replace(first, show=noted(f"show {name}", first.show)), whole.topics[1]]
-        return replace(whole, experiments={"losses": Experiment(run)}, topics=topics)
+        return replace(whole, runs={"losses": Run(run)}, topics=topics)
 
     for module in (laboratory, report):
         monkeypatch.setattr(module, "section", section)
@@ -311,7 +311,7 @@ def fail(monkeypatch, word):
         if name != "one":
             return whole
         if word == "run":
-            return replace(whole, experiments={"losses": Experiment(lambda seed=0: {}["a key"])})
+            return replace(whole, runs={"losses": Run(lambda seed=0: {}["a key"])})
         return replace(whole, topics=[replace(whole.topics[0], show=lambda ds: {}["a key"]), whole.topics[1]])
 
     for module in (laboratory, report):
@@ -535,13 +535,13 @@ from superposition.validate import laboratory, report
 from superposition.validate.sparsification import section
 
 laboratory.code = lambda: "a text"
-curves = section.SECTION.experiments["fig2"]
+curves = section.SECTION.runs["fig2"]
 tiny = {"m": 200, "lam": 1e-2}
 section.SECTION = replace(
     section.SECTION,
-    experiments={
+    runs={
         "fig2": replace(curves, quick={**tiny, "runs": 8}),
-        "fig7": replace(section.SECTION.experiments["fig7"], quick=tiny),
+        "fig7": replace(section.SECTION.runs["fig7"], quick=tiny),
     },
     topics=[replace(topic, claims=["L9"]) for topic in section.SECTION.topics[:2]],
 )

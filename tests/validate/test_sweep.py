@@ -339,7 +339,7 @@ def test_what_is_no_sweep_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"work": "weather"}, "`work` must be an experiment, .*got 'weather'"),
+        ({"work": "weather"}, "`work` must be a run, .*got 'weather'"),
         ({"work": "solvers.rug.nothing"}, "`work` must be .*got 'solvers.rug.nothing'"),
         ({"work": lambda x, k: 0}, "`work` must be a function that can be imported; got .*lambda"),
         ({"grid": {}}, "`grid` must have one axis or more"),

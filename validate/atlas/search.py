@@ -23,7 +23,7 @@ from ..files import (
     write_arrays,
     write_text,
 )
-from ..tasks import Clock, Pool, Task, cluster, perform
+from ..tasks import Pool, Task, cluster, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, write
 
@@ -211,15 +211,11 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(settings) + "\n")
 
 
-def _reached(
-    place: Path, turn: int, found: dict[str, Found], clock: Clock, task: Task, one: Found, seconds: float
-) -> None:
+def _reached(place: Path, turn: int, found: dict[str, Found], task: Task, one: Found, seconds: float) -> str:
     write_arrays(place / f"{task.name}.{turn}.npz", one)
     found[task.name] = one
     share = float(one["loss"]) / task.arguments[0].zero_loss
-    clock.finished(
-        task, f"round {turn}: {task.name} has {share:.9f} of the zero model's loss, {seconds:.1f} s"
-    )
+    return f"round {turn}: {task.name} has {share:.9f} of the zero model's loss, {seconds:.1f} s"
 
 
 def _solved(
@@ -254,7 +250,7 @@ def _solved(
             else:
                 others = [known[other] for other in beside[name]]
                 tasks.append(Task(name, improve, (one, known[name], others, seed, turn)))
-        perform(tasks, jobs, partial(_reached, place, turn, found, Clock(tasks, tell)), pool)
+        perform(tasks, jobs, partial(_reached, place, turn, found), pool, tell)
         better = {name for name in found if turn == 0 or found[name]["loss"] < known[name]["loss"]}
         known.update(found)
         if turn == 0:

@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...theory.arguments import choice, shown
 from .. import judged
 from ..annotations import as_annotated
-from ..files import output_folder
-from ..laboratory import Lab, experiment, schedule
+from ..laboratory import Lab, experiment, schedule, shelf
 from ..tasks import Task, perform
 from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
 
@@ -146,7 +144,7 @@ def store(rows: Iterable[Checked], day: str, *, path: Path = judged.STORED) -> N
     for row in rows:
         if row.trouble:
             raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
-        data = [made.stored for made in map(experiment, row.claim.needs) if made.stored]
+        data = [f"{made.stored}.nc" for made in map(experiment, row.claim.needs) if made.stored]
         module = row.claim.check.__module__.rpartition(".")[2]
         records.append((as_record(replace(row, judged=day)), module, data))
     judged.store(records, [claim.id for claim in CLAIMS], path=path)
@@ -159,9 +157,9 @@ def _known_verdict(verdict: str | None) -> None:
 
 
 @as_annotated
-def judge_or_recall(folder: Path, profile: str, seed: int, id: str) -> dict[str, Any]:
+def judge_or_recall(lab: Lab, id: str) -> dict[str, Any]:
     """Return a row as `as_record` makes it, from an earlier run if it is kept."""
-    (claim,), lab, name = select([id]), Lab(output_folder(folder, "folder"), profile, seed), f"claim-{id}"
+    (claim,), name = select([id]), f"claim-{id}"
     record: dict[str, Any] | None = lab.kept(name, claim.needs)
     if record is None:
         checked = judge(claim, lab)
@@ -179,6 +177,8 @@ def run(
     quick: bool = True,
     jobs: int = 1,
     progress: Callable[[Checked], None] | None = None,
+    *,
+    data: str | Path | None = None,
 ) -> tuple[Checked, ...]:
     """Judge claims and return the rows of the ledger, in its order.
 
@@ -198,6 +198,8 @@ def run(
         Number of processes.
     progress : callable, optional
         Called in this process with each row as soon as it is there.
+    data : str or Path, optional
+        Folder of a report, whose runs and rows are not made again, and in which new ones are kept.
 
     Returns
     -------
@@ -226,8 +228,8 @@ def run(
                     error.add_note(f"Raised by `progress` at the row {chosen[task.name].id}.")
                     raise
 
-    with TemporaryDirectory() as folder:
-        lab = Lab(Path(folder), "quick" if quick else "full")
+    with shelf(data=data) as folder:
+        lab = Lab(folder, "quick" if quick else "full")
         works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
         perform(schedule(lab, works), jobs, reached)
     return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

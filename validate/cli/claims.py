@@ -39,6 +39,7 @@ def add(add_command: Add) -> None:
     option("--run", action="store_true", help="check by computation now (minutes for all)")
     option("--full", action="store_true", help="the same with larger searches")
     option("--jobs", type=int, help="processes, for --run and --full (default: 1)")
+    option("--data", metavar="FOLDER", help="of a report, whose runs and rows --run does not make again")
     option("--json", action="store_true", help="a list of objects with all evidence")
     option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
     option("--store", action="store_true", help="keep what is checked now as the stored evidence")
@@ -67,8 +68,10 @@ def _claims(options: argparse.Namespace) -> bool:
     if options.wrong and options.verdict:
         raise ValueError(f"`--wrong` chooses verdicts itself; got `--verdict {options.verdict}` as well.")
     fresh = options.run or options.full
-    if not fresh and options.jobs is not None:
-        raise ValueError(f"`--jobs` must stand with `--run` or `--full`; got `--jobs {options.jobs}` alone.")
+    for name in ("jobs", "data"):
+        if not fresh and getattr(options, name) is not None:
+            given = f"`--{name} {getattr(options, name)}`"
+            raise ValueError(f"`--{name}` must stand with `--run` or `--full`; got {given} alone.")
     if options.store and (options.full or not options.run):
         raise ValueError("`--store` must stand with `--run`, and not with `--full`; got other options.")
     verdict = options.verdict
@@ -155,7 +158,7 @@ def _run(
         status(f"checked {row.claim.id}")
 
     jobs = 1 if options.jobs is None else options.jobs
-    rows = claims.run(ids, source, verdict, not options.full, jobs, progress)
+    rows = claims.run(ids, source, verdict, not options.full, jobs, progress, data=options.data)
     return [claims.as_record(row) for row in rows]
 
 

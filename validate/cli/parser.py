@@ -12,14 +12,13 @@ from . import (
     check,
     claims,
     door,
-    experiment,
     interface,
     predict,
     reference,
     report,
+    run,
     sae,
     sweep,
-    train,
 )  # fmt: skip
 from .text import complaint
 
@@ -40,9 +39,9 @@ examples:
   superposition audit best.npz --p 0.05               what a trained model is, and how good it could be
   superposition check validate/reference/certificates/wiring-n2-m1-p1-4.json   is this a proof?
   superposition claims --id C8 --evidence             is this statement of the paper right?
-  superposition train --n-features 128 --p 0.05 --ratio 0.25 0.5 --seeds 0 1 2 --out runs/first.nc
-  superposition experiment collisions.fig3 runs=64 --out runs/fig3.nc
-  superposition reference --list                      long runs, and what each costs here
+  superposition run                                   all runs, and what each costs here
+  superposition run collisions.fig3 --set runs=64 --out runs
+  superposition reference --check                     do stored data still hold?
   superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store runs/rug.zarr
 
 'superposition COMMAND --help' explains a command."""
@@ -100,7 +99,7 @@ def make_parser() -> argparse.ArgumentParser:
         return command
 
     for module in (
-        door, sae, report, predict, atlas, audit, check, claims, train, experiment, reference, sweep,
+        door, sae, report, predict, atlas, audit, check, claims, run, reference, sweep,
         interface,
     ):  # fmt: skip
         module.add(add)

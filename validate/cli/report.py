@@ -18,7 +18,7 @@ def add(add_command: Add) -> None:
     option("--out", metavar="FOLDER", default="out", help="where to write (default: out)")
     profile = "quick (minutes on two cores, the default) or full (hours)"
     option("--profile", default="quick", choices=("quick", "full"), help=profile)
-    option("--only", metavar="PHENOMENON", choices=Listed(_parts), help=only)
+    option("--only", metavar="PHENOMENON", choices=Listed(lambda: [*_phenomena(), "ledger"]), help=only)
     option("--seed", type=int, default=0, help="seed of everything random (default: 0)")
     option("--jobs", type=int, help="processes (default: one for each core)")
     option("--fresh", action="store_true", help="run everything, even what an earlier run has left finished")
@@ -30,22 +30,23 @@ def add(add_command: Add) -> None:
         _gallery,
     ).add_argument
     option("--out", metavar="FOLDER", required=True, help="where to write PHENOMENON.svg")
-    drawn = Listed(_drawn)
-    option("--only", nargs="+", metavar="PHENOMENON", choices=drawn, help="these alone, such as rug relu")
+    option(
+        "--only",
+        nargs="+",
+        metavar="PHENOMENON",
+        choices=Listed(_phenomena),
+        help="these alone, such as rug relu",
+    )
     option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
+    data = "folder of a report, whose runs are not made again (default: none)"
+    option("--data", metavar="FOLDER", help=data)
     option("--json", action="store_true", help="a list of the files that were written")
 
 
-def _parts() -> Iterable[str]:
+def _phenomena() -> Iterable[str]:
     from ..laboratory import PHENOMENA
 
-    return [*PHENOMENA, "ledger"]
-
-
-def _drawn() -> Iterable[str]:
-    from ..gallery import GALLERY
-
-    return GALLERY
+    return PHENOMENA
 
 
 def _report(options: argparse.Namespace) -> bool:
@@ -65,7 +66,7 @@ def _report(options: argparse.Namespace) -> bool:
 def _gallery(options: argparse.Namespace) -> None:
     from ..gallery import write_gallery
 
-    written = write_gallery(options.out, options.only, options.seed, tell)
+    written = write_gallery(options.out, options.only, options.seed, tell, data=options.data)
     if options.json:
         print_json([str(path) for path in written])
         return

@@ -1,4 +1,4 @@
-"""``superposition sweep``: an experiment or a solver at each point of a grid, on one machine or a cluster."""
+"""``superposition sweep``: a run or a solver at each point of a grid, on one machine or a cluster."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "sweep",
-        "run an experiment or a solver at each point of a grid, into a store that survives any interruption; "
+        "call a run or a solver at each point of a grid, into a store that survives any interruption; "
         "the same command goes on",
         "superposition sweep solvers.relu.pair_basins 'p=[0.05,0.1,0.2]' 'importance=[0.5,1]' rng=0:10 \\\n"
         "      --store runs/basins.zarr --keep fraction low high",
@@ -23,7 +23,7 @@ def add(add_command: Add) -> None:
         "arguments, as JSON or text; a list, or a range such as 0:10, is an axis of the grid, and [[1,2]] is "
         "the list [1,2] at all points"
     )
-    option("name", help="an experiment, such as collisions.fig3, or a function, such as solvers.rug.optimum")
+    option("name", help="a run, such as collisions.fig3, or a function, such as solvers.rug.optimum")
     option("settings", nargs="*", metavar="NAME=VALUE", help=settings)
     option("--store", metavar="FOLDER", required=True, help="Zarr store: a folder, or a URL of fsspec")
     option("--out", metavar="FILE", help="write the results also as netCDF")
@@ -39,36 +39,56 @@ def add(add_command: Add) -> None:
     option("--json", action="store_true", help="an object of all numbers, over the axes of the grid")
 
 
-def _sweep(options: argparse.Namespace) -> bool:
-    from .. import experiments, files, sweep
-
-    given = experiments.settings(pairs("settings", options.settings))
-    # A list of one list is that list, the same at all points.
+def grid_of(given: dict[str, Any], name: str, words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return axes of a grid, which are lists, and settings; a list of one list is that list, everywhere."""
     settings = {
-        name: value[0] if isinstance(value, list) else value
-        for name, value in given.items()
+        key: value[0] if isinstance(value, list) else value
+        for key, value in given.items()
         if not isinstance(value, list) or (len(value) == 1 and isinstance(value[0], list))
     }
-    grid = {name: value for name, value in given.items() if name not in settings}
+    grid = {key: value for key, value in given.items() if key not in settings}
     if not grid:
         rule = "hold an axis of the grid, a list such as p=[0.1,0.2] or a range such as rng=0:10"
-        raise ValueError(f"`settings` must {rule}; got {' '.join(options.settings) or 'nothing'}.")
-    if options.out is not None and Path(options.out).resolve().is_relative_to(Path(options.store).resolve()):
-        raise ValueError(f"`out` must be a file outside of `store`; got {options.out!r}.")
-    out = None if options.out is None else files.output_file(options.out, "out", make_folder=True)
-    if out is not None:
-        files.another_file(out, settings)
+        raise ValueError(f"`{name}` must {rule}; got {' '.join(words) or 'nothing'}.")
+    return grid, settings
+
+
+def _sweep(options: argparse.Namespace) -> bool:
+    from .. import experiments
+
+    given = experiments.settings(pairs("settings", options.settings))
+    grid, settings = grid_of(given, "settings", options.settings)
     names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     others = {name: getattr(options, name) for name in names}
-    ds = sweep.run(options.name, grid, store=options.store, settings=settings, tell=tell, **others)
-    if options.json:
+    return swept(options.name, grid, settings, options.store, options.out, options.json, others)
+
+
+def swept(
+    name: str,
+    grid: dict[str, Any],
+    settings: dict[str, Any],
+    store: str,
+    path: str | None,
+    as_json: bool,
+    others: dict[str, Any],
+) -> bool:
+    """Go through a grid and print what was found; return whether points failed."""
+    from .. import files, sweep
+
+    if path is not None and Path(path).resolve().is_relative_to(Path(store).resolve()):
+        raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")
+    out = None if path is None else files.output_file(path, "out", make_folder=True)
+    if out is not None:
+        files.another_file(out, settings)
+    ds = sweep.run(name, grid, store=store, settings=settings, tell=tell, **others)
+    if as_json:
         print_json(columns(ds))
     else:
-        _print(ds, options.name)
+        _print(ds, name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if out is not None:
         files.write_dataset(out, ds.load())
-        if not options.json:
+        if not as_json:
             say(f"written to {out}")
     if failed:
         tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..experiment import STOPPED, WHOLE, Figure, Part, Run, Section, Shown, Table, Topic
 from ..statistics import LEVEL, mean
 from . import runs
 from .envelope import envelope_figure, run_envelope
+from .lines import run_lines
 from .marks import map_figure, plot_shares, run_marks
 from .structure import SHARES
 from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
@@ -41,6 +42,15 @@ INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 # Columns of tables, as formats.
 WHERE = {"p": "{p:g}", "ratio": "{ratio:g}"}
 _SHARES = {name: f"{{{name}:.0%}}" for name in SHARES}
+
+
+_NODES = Part(
+    {"codes": ["pentagon"]},
+    ["least"],
+    1e-6,
+    "which values of p are added depends on the last digits of losses, and what is interpolated on these; "
+    "differences are in units of the largest loss",
+)
 
 
 def _ends(trained: xr.Dataset) -> str:
@@ -238,24 +248,36 @@ FULL: dict[str, dict[str, Any]] = {
     "hessian": {"cases": CASES, "n_features": [16, 32, 64, 128]},
     "departure": {"n_features": 32, "cases": FEW, "steps": 400},
 }
+FIG3, LONGER, PAIR = {"names": ["codes_fig3_n512"]}, {"names": ["codes_long"]}, {"p": [0.01, 0.05, 0.1]}
+POLISHED: dict[str, Any] = {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0]}
+POLISHED |= {"train_steps": 8000, "steps": 600}
+ENDS = ["optimum", "before", "after", "rank", "paired", "dropped"]
 SECTION = Section(
     "codes",
     "Structured codes and the symmetry of trained weights",
     TEXT,
     # What runs for minutes and depends on nothing of a run is stored.
     {
-        "symmetry": Experiment(run_stored),
-        "fig3": Experiment(partial(run_stored, ["codes_fig3_n512"])),
-        "longer": Experiment(partial(run_stored, ["codes_long"])),
-        "known": Experiment.of_job("codes_known", runs.run_known),
-        "envelope": Experiment.of_job("codes_envelope", run_envelope),
-        "polished": Experiment.of_job("codes_polished", runs.run_polished, torch=True),
-        "pair": Experiment(partial(runs.run_pair, [0.01, 0.05, 0.1])),
-        "structure": Experiment(
-            runs.run_structure, QUICK["structure"], FULL["structure"], torch=True, seconds=25
+        "symmetry": Run(run_stored),
+        "fig3": Run(run_stored, FIG3, FIG3),
+        "longer": Run(run_stored, LONGER, LONGER),
+        "known": Run.kept("codes_known", "the best codes known", runs.run_known, part=WHOLE),
+        "lines": Run.kept("codes_lines", "the best blocks at any p", run_lines, seconds=1800.0, part=_NODES),
+        "envelope": Run.kept(
+            "codes_envelope", "codes over the plane", run_envelope, {"size": 64}, part=WHOLE
         ),
-        "hessian": Experiment(runs.run_hessian, QUICK["hessian"], FULL["hessian"], seconds=8),
-        "departure": Experiment(runs.run_departure, QUICK["departure"], FULL["departure"], seconds=8),
+        "polished": Run.kept(
+            "codes_polished",
+            "exact descent and Hessian",
+            runs.run_polished,
+            POLISHED,
+            torch=True,
+            part=Part({"p": [0.4], "ratio": [0.5]}, ENDS, 1e-3, STOPPED),
+        ),
+        "pair": Run(runs.run_pair, PAIR, PAIR),
+        "structure": Run(runs.run_structure, QUICK["structure"], FULL["structure"], torch=True, seconds=25),
+        "hessian": Run(runs.run_hessian, QUICK["hessian"], FULL["hessian"], seconds=8),
+        "departure": Run(runs.run_departure, QUICK["departure"], FULL["departure"], seconds=8),
     },
     [
         Topic("map", ["symmetry", "known", "envelope"], _show_map, claims=["C27"]),

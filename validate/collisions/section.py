@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from ...theory import collisions as theory
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic
 from ..statistics import Estimate, crossing, first_level, mean, share
 from . import plots
 from .counts import SHIFTED, ZERO
@@ -320,24 +320,53 @@ FULL: dict[str, dict[str, Any]] = {
     "variants": {"seeds": range(400), "times": TIMES[-1:]},
     "untied": {**WIDE, "seeds": range(32)},
 }
-BY_OPTIMISER = partial(run_trained, optimisers=("flow", "gd", "adamw"))
+# Seeds that nothing has used: the runs of L18 had been raised after a look.
+FRESH = {"n_features": 32, "n_hidden": [64], "runs": 400, "seed": 1801}
+BY_OPTIMISER = {"optimisers": ("flow", "gd", "adamw")}
 SECTION = Section(
     "collisions",
     "Collisions of features",
     TEXT,
     {
-        "fig3": Experiment(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
-        "fresh": Experiment.of_job("collisions_fresh", run_fig3),
-        "long": Experiment.of_job("collisions_fig3", run_fig3),
-        "printed": Experiment.of_job("collisions_printed", run_printed, torch=True),
-        "course": Experiment(run_course, QUICK["course"], FULL["course"], seconds=2),
-        "trained": Experiment(BY_OPTIMISER, QUICK["trained"], FULL["trained"], torch=True, seconds=18),
-        "cooccurrence": Experiment(
+        "fig3": Run(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
+        "fresh": Run.kept("collisions_fresh", "new runs for L18", run_fig3, FRESH, seconds=60.0),
+        "long": Run.kept(
+            "collisions_fig3",
+            "Fig. 3 of Lecomte et al. by the flow",
+            run_fig3,
+            {"n_features": 256, "n_hidden": [256, 512, 1024, 2048, 4096], "runs": 64},
+            part=Part({"n_hidden": [256], "runs": 2}, ["polysemantic", "stayed", "stayed_pairs", "dead"]),
+        ),
+        "printed": Run.kept(
+            "collisions_printed",
+            "Fig. 3 of Lecomte et al. as printed",
+            run_printed,
+            # Of the source's widths, 4096 would take as long as these together.
+            {"n_hidden": [256, 512, 1024, 2048]},
+            apart="n_hidden",
+            along="n_hidden",
+            torch=True,
+            part=Part(
+                {"n_hidden": [256], "seeds": [0, 1], "steps": [1500]},
+                ["polysemantic", "dead", "loss"],
+                1e-4,
+                SUMS,
+            ),
+        ),
+        "course": Run(run_course, QUICK["course"], FULL["course"], seconds=2),
+        "trained": Run(
+            run_trained,
+            QUICK["trained"] | BY_OPTIMISER,
+            FULL["trained"] | BY_OPTIMISER,
+            torch=True,
+            seconds=18,
+        ),
+        "cooccurrence": Run(
             run_cooccurrence, QUICK["cooccurrence"], FULL["cooccurrence"], torch=True, seconds=14
         ),
-        "remedy": Experiment(run_remedy, QUICK["remedy"], FULL["remedy"], torch=True, seconds=9),
-        "variants": Experiment(run_variants, QUICK["variants"], FULL["variants"], torch=True, seconds=3),
-        "untied": Experiment(run_untied, QUICK["untied"], FULL["untied"], torch=True, seconds=13),
+        "remedy": Run(run_remedy, QUICK["remedy"], FULL["remedy"], torch=True, seconds=9),
+        "variants": Run(run_variants, QUICK["variants"], FULL["variants"], torch=True, seconds=3),
+        "untied": Run(run_untied, QUICK["untied"], FULL["untied"], torch=True, seconds=13),
     },
     [
         Topic("constant", ["printed", "long", "fig3"], _show_constant, claims=["L1", "L17", "L18", "L19"]),

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from ...theory.computation import rare_losses, shared_loss
 from ..drawing import draw_means, draws, finished
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
+from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
 from .runs import (
     CRITERIA,
     NEAR,
@@ -498,14 +498,14 @@ SECTION = Section(
     "Computation in superposition",
     TEXT,
     {
-        "unbiased": Experiment(run_unbiased),
-        "search": Experiment(
+        "unbiased": Run(run_unbiased),
+        "search": Run(
             run_search,
             quick={"sizes": ((2, 1),), "starts": 3, "steps": 40},
             full={"sizes": ((2, 1), (3, 2), (4, 2), (4, 3)), "starts": 12, "steps": 200},
             seconds=20.0,
         ),
-        "map": Experiment(
+        "map": Run(
             run_map,
             quick={"p": (1e-3, 0.1), "sizes": ((1, 1), (2, 1), (3, 3)), "starts": 2, "steps": 30},
             full={
@@ -516,21 +516,17 @@ SECTION = Section(
             },
             seconds=30.0,
         ),
-        "mixed": Experiment(
+        "mixed": Run(
             run_mixed,
             quick={"sigma": (0.0, 0.01, 0.02, 0.03, 0.04, 0.06), "seeds": range(1), "starts": 2},
             full={"seeds": range(5), "starts": 6},
             seconds=10.0,
         ),
-        "spread": Experiment(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
-        "fans": Experiment(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
-        "mixing": Experiment(run_mixing, full={"seeds": range(20)}),
-        "trained": Experiment(
-            run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0
-        ),
-        "powers": Experiment(
-            run_powers, quick={"starts": 0}, full={"starts": 8, "powers": (2, 4, 6)}, seconds=20.0
-        ),
+        "spread": Run(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
+        "fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
+        "mixing": Run(run_mixing, full={"seeds": range(20)}),
+        "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),
+        "powers": Run(run_powers, quick={"starts": 0}, full={"starts": 8, "powers": (2, 4, 6)}, seconds=20.0),
     },
     [
         Topic("fans", ["fans"], _show_fans, claims=["K4"]),

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, finished, size_axis
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
+from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
 from .trained import run_trained
@@ -240,20 +240,33 @@ SECTION = Section(
     "Decoders: what a better activation gains, and what iteration does",
     TEXT,
     {
-        "map": Experiment(
+        "map": Run(
             run_map,
             full={"p": np.geomspace(1e-6, 0.5, 20).tolist(), "ratio": np.geomspace(0.02, 0.8, 12).tolist()},
             seconds=20,
         ),
-        "passing": Experiment(run_passing, full={"n_features": 2**16, "seeds": range(16)}, seconds=15),
-        "recovery": Experiment(
+        "passing": Run(run_passing, full={"n_features": 2**16, "seeds": range(16)}, seconds=15),
+        "recovery": Run(
             run_recovery,
             quick={"sizes": (512, 2048, 8192), "runs": 20},
             full={"sizes": (512, 2048, 8192, 32768), "runs": 64},
             seconds=20,
         ),
-        "rugs": Experiment(run_rugs, full={"sizes": (128, 1024, 8192, 65536)}, seconds=10),
-        "trained": Experiment.of_job("decoders_trained", run_trained, torch=True),
+        "rugs": Run(run_rugs, full={"sizes": (128, 1024, 8192, 65536)}, seconds=10),
+        "trained": Run.kept(
+            "decoders_trained",
+            "JumpReLU and TopK against ReLU",
+            run_trained,
+            {
+                "cases": [[0.01, 0.12], [0.01, 0.25], [0.1, 0.12], [0.1, 0.25]],
+                "n_features": 128,
+                "steps": [2000, 8000],
+                "batch": 256,
+                "seeds": [0, 1, 2, 3, 4],
+            },
+            torch=True,
+            part=Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"], 1e-9, SUMS),
+        ),
     },
     [
         Topic("map", ["map"], _show_map, claims=["C23", "C25"]),

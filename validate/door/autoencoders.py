@@ -1,9 +1,9 @@
 """Sparse autoencoders from the names and files of SAELens: its conventions, as a `Model`.
 
 Read in SAELens 6.18.0 (commit 91ca16c): ``sae.py``, ``standard_sae.py``, ``jumprelu_sae.py``; compared with
-6.54.12. An input a becomes h = ReLU(W_enc' (a - b_dec) + b_enc), without b_dec where ``apply_b_dec_to_input`` is off, and W_dec'
-h + b_dec. A JumpReLU sets h to 0 where the preactivation is at most the threshold; while it is trained the
-logarithm of the threshold is stored.
+6.54.12. An input a becomes h = ReLU(W_enc' (a - b_dec) + b_enc), without b_dec where ``apply_b_dec_to_input``
+is off, and W_dec' h + b_dec. A JumpReLU sets h to 0 where the preactivation is at most the threshold; while
+it is trained the logarithm of the threshold is stored.
 
 A module of two linear layers named ``encoder`` and ``decoder`` is read as well, with a `bias` that is
 subtracted first and added at the end as in saprmarks/dictionary_learning. Its outputs are compared.

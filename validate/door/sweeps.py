@@ -42,7 +42,7 @@ def sweep(
     ----------
     function : callable or str
         A function that returns a number, an answer, a result, a mapping or a dataset; or the name of a public
-        one, such as "solvers.rug.optimum", or of an experiment, such as "collisions.fig3".
+        one, such as "solvers.rug.optimum", or of a run, such as "collisions.fig3".
     grid : mapping from str to sequence
         For some arguments the values they take; each is a dimension.
     store : path or str, optional

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
+from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
 from .descent import LABELS
 from .flows import NAMES, lags, plot_angles, plot_escape, plot_losses, plot_plateaus, run_flows, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
@@ -224,11 +224,11 @@ SECTION = Section(
     "Linear autoencoders",
     TEXT,
     {
-        "plateaus": Experiment(run_plateaus, QUICK["plateaus"], FULL["plateaus"], torch=True, seconds=4),
-        "flows": Experiment(run_flows, QUICK["flows"], FULL["flows"], torch=True, seconds=3),
-        "saddles": Experiment(run_saddles, QUICK["saddles"], FULL["saddles"], torch=True, seconds=2),
-        "subspaces": Experiment(run_subspaces, QUICK["subspaces"], FULL["subspaces"], torch=True, seconds=6),
-        "representation": Experiment(
+        "plateaus": Run(run_plateaus, QUICK["plateaus"], FULL["plateaus"], torch=True, seconds=4),
+        "flows": Run(run_flows, QUICK["flows"], FULL["flows"], torch=True, seconds=3),
+        "saddles": Run(run_saddles, QUICK["saddles"], FULL["saddles"], torch=True, seconds=2),
+        "subspaces": Run(run_subspaces, QUICK["subspaces"], FULL["subspaces"], torch=True, seconds=6),
+        "representation": Run(
             run_representation, QUICK["representation"], FULL["representation"], torch=True, seconds=2
         ),
     },

@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...solvers.relu import PHASES
 from ...theory.relu import onset_importance
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
+from ..experiment import SINGLE, SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
 from ..statistics import LEVEL, share
 from . import plots
 from .phases import MODELS, run_phases
@@ -273,10 +273,6 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure], [table])
 
 
-def _run_trained(models: int, seed: int, **settings: Any) -> xr.Dataset:
-    return run_trained(seeds=models, seed=seed, **settings)  # a setting `seeds` would be a sequence
-
-
 FINE = np.geomspace(0.003, 0.95, 25).round(4).tolist()
 SMALL = ((3, 1), (3, 2), (4, 2), (5, 2), (6, 2), (6, 3), (7, 3))
 CASES = ((2, 1, 0.1), (2, 1, 0.4), (3, 2, 0.1), (3, 2, 0.5), (5, 2, 0.05), (5, 2, 0.3))
@@ -285,7 +281,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "polygons": {"p": (0.03, 0.1, 0.2, 0.4, 0.6, 0.8), "k": (3, 5, 6), "n_features": (3, 5), "starts": 2},
     "truncation": {"small": ((3, 1), (3, 2), (5, 2)), "small_p": (0.003, 0.01, 0.1), "starts": 4},
     "thomson": {"sizes": [*((n, 2) for n in range(3, 9)), *((n, 3) for n in range(6, 10))], "starts": 6},
-    "trained": {"cases": ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.3)), "models": 20, "steps": 500},
+    "trained": {"cases": ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.3)), "seeds": 20, "steps": 500},
 }
 FEW = {"small": SMALL, "small_p": (0.003, 0.01, 0.03, 0.1), "starts": 24}
 FULL: dict[str, dict[str, Any]] = {
@@ -293,19 +289,35 @@ FULL: dict[str, dict[str, Any]] = {
     "polygons": {"p": FINE, "k": range(3, 11), "n_features": (3, 4, 5, 6, 7), "starts": 12},
     "truncation": {"n_features": (16, 64, 256), **FEW},
     "thomson": {"sizes": [(n, m) for m in (2, 3, 4) for n in range(m + 1, 13)], "starts": 48},
-    "trained": {"cases": CASES, "models": 400, "steps": 4000, "batch": 512},
+    "trained": {"cases": CASES, "seeds": 400, "steps": 4000, "batch": 512},
 }
-APART: dict[str, Any] = {"apart": ("cases", "case"), "torch": True}
+APART: dict[str, Any] = {"apart": "cases", "along": "case", "torch": True}
+SOLVED: dict[str, Any] = {"size": 60, "transitions": 40}
+TRAINED: dict[str, Any] = {"cases": [[2, 1, 0.1], [2, 1, 0.4], [3, 2, 0.5], [5, 2, 0.3]]}
+TRAINED |= {"optimisers": ["adam", "sgd"], "seeds": 128, "steps": 2000}
+SETTLED = Part(
+    {"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, ["trained", "settled", "least"], 1e-6, SINGLE
+)
 SECTION = Section(
     "relu",
     "The ReLU output model",
     TEXT,
     {
-        "phases": Experiment(run_phases, QUICK["phases"], FULL["phases"], seconds=8),
-        "polygons": Experiment(run_polygons, QUICK["polygons"], FULL["polygons"], seconds=6),
-        "truncation": Experiment(run_truncation, QUICK["truncation"], FULL["truncation"], seconds=6),
-        "thomson": Experiment(run_thomson, QUICK["thomson"], FULL["thomson"], seconds=10),
-        "trained": Experiment(_run_trained, QUICK["trained"], FULL["trained"], seconds=8, **APART),
+        "phases": Run(run_phases, QUICK["phases"], FULL["phases"], seconds=8),
+        "polygons": Run(run_polygons, QUICK["polygons"], FULL["polygons"], seconds=6),
+        "truncation": Run(run_truncation, QUICK["truncation"], FULL["truncation"], seconds=6),
+        "thomson": Run(run_thomson, QUICK["thomson"], FULL["thomson"], seconds=10),
+        "trained": Run(run_trained, QUICK["trained"], FULL["trained"], seconds=8, **APART),
+        "phases_stored": Run.kept(
+            "relu_phases",
+            "phases of two features",
+            run_phases,
+            SOLVED,
+            part=Part({"transitions": 2}, ["loss", "phase", "share"], 1e-6, SUMS),
+        ),
+        "trained_stored": Run.kept(
+            "relu_trained", "small models", run_trained, TRAINED, torch=True, part=SETTLED
+        ),
     },
     [
         Topic("two features in one dimension", ["phases"], _show_phases, claims=["E7"]),

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from ..drawing import draws
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..experiment import Figure, Run, Section, Shown, Table, Topic
 from ..statistics import student
 from ..training.schedule import CONVERGED
 from . import plots, runs
@@ -130,9 +130,7 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
         "table of reference runs."
     )
     excess = _means(title, frame, {"excess": "+.1%"}, ["p", "ratio ≈", "n_features"], caption)
-    caption = (
-        "Trained beforehand with `superposition train`; validate/reference/README.md gives the commands."
-    )
+    caption = "Trained beforehand with `superposition run`; validate/reference/README.md gives the commands."
     made = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
     tables = [excess, _weights_table(frame[frame["n_features"] == frame["n_features"].max()]), made]
     return Shown("", figures, tables, _headline(frame, curves))
@@ -238,10 +236,10 @@ def _show_checked(ds: xr.Dataset) -> Shown:
     return Shown("", (), [table])
 
 
-def _finite(p: float, ratio: float) -> Experiment:
+def _finite(p: float, ratio: float) -> Run:
     case, sizes = {"p": p, "ratio": ratio}, (64, 256, 1024, 4096)
     full = {**case, "n_features": (*sizes, 16384), "samples": 4000}
-    return Experiment(runs.run_finite_size, {**case, "n_features": sizes}, full, seconds=4)
+    return Run(runs.run_finite_size, {**case, "n_features": sizes}, full, seconds=4)
 
 
 # The quick models: three seeds, for an interval; at four p and three ratios; converged only.
@@ -258,25 +256,23 @@ FULL: dict[str, dict[str, Any]] = {
     "linear_init": {**LONG, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
     "checked": {"n_features": 128, "p": DENSE, "ratio": (0.125, 0.25), **ONE, "samples": 10**7},
 }
-APART: dict[str, Any] = {"apart": ("seeds", "model"), "torch": True}
+APART: dict[str, Any] = {"apart": "seeds", "along": "model", "torch": True}
 
 SECTION = Section(
     "rug",
     "The Persian rug",
     TEXT,
     {
-        "picture": Experiment(runs.run_rug),
-        "curves": Experiment(runs.run_theory, CURVES, CURVES, seconds=3),
-        "plane": Experiment(runs.run_theory, PLANE, PLANE, seconds=3),
-        "profile": Experiment(runs.run_bias, PROFILE, PROFILE),
-        "reference": Experiment(runs.run_reference),
-        "trained": Experiment(runs.run_trained, QUICK["trained"], FULL["trained"], seconds=22, **APART),
-        "linear_init": Experiment(
-            runs.run_trained, QUICK["linear_init"], FULL["linear_init"], seconds=8, **APART
-        ),
+        "picture": Run(runs.run_rug),
+        "curves": Run(runs.run_theory, CURVES, CURVES, seconds=3),
+        "plane": Run(runs.run_theory, PLANE, PLANE, seconds=3),
+        "profile": Run(runs.run_bias, PROFILE, PROFILE),
+        "reference": Run(runs.run_reference),
+        "trained": Run(runs.run_trained, QUICK["trained"], FULL["trained"], seconds=22, **APART),
+        "linear_init": Run(runs.run_trained, QUICK["linear_init"], FULL["linear_init"], seconds=8, **APART),
         "finite_sparse": _finite(0.05, 0.25),
         "finite_dense": _finite(0.4, 0.5),
-        "checked": Experiment(runs.run_checked, QUICK["checked"], FULL["checked"], torch=True, seconds=8),
+        "checked": Run(runs.run_checked, QUICK["checked"], FULL["checked"], torch=True, seconds=8),
     },
     [
         Topic("losses", ["reference", "trained", "curves"], _show_losses, claims=["C26", "C27"]),

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from ...theory.arguments import choice
 from ..drawing import draws, finished
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic, span
+from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
 from .runs import run_hedging, run_pairs, run_reached
 
 __all__ = ["SECTION", "plot_hedging", "plot_pairs", "plot_reached"]
@@ -161,8 +161,8 @@ SECTION = Section(
     "Sparse autoencoders",
     TEXT,
     {
-        "hedging": Experiment(run_hedging, full={"starts": 20}, seconds=3.0),
-        "pairs": Experiment(
+        "hedging": Run(run_hedging, full={"starts": 20}, seconds=3.0),
+        "pairs": Run(
             run_pairs,
             full={
                 "l1": tuple(round(0.1 * k, 1) for k in range(1, 17)),
@@ -172,7 +172,7 @@ SECTION = Section(
             },
             seconds=8.0,
         ),
-        "reached": Experiment(
+        "reached": Run(
             run_reached,
             full={"n_features": 512, "n_hidden": 128, "p": 0.02, "samples": 20_000},
             seconds=4.0,

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..experiment import Experiment, Figure, Section, Shown, Table, Topic
+from ..experiment import Figure, Run, Section, Shown, Table, Topic
 from ..statistics import LEVEL, student
 from . import plots, runs
 
@@ -118,9 +118,9 @@ SECTION = Section(
     TEXT,
     # The figures are at the source's parameters in both profiles.
     {
-        "fig2": Experiment(runs.run_fig2, quick={"runs": 64}, full={"runs": 400}, seconds=3),
-        "fig7": Experiment(runs.run_fig7),
-        "agreement": Experiment(
+        "fig2": Run(runs.run_fig2, quick={"runs": 64}, full={"runs": 400}, seconds=3),
+        "fig7": Run(runs.run_fig7),
+        "agreement": Run(
             runs.run_agreement,
             quick={"m": 1000, "lam": 1e-3, "times": [u / 1e-3 for u in SHOWN], "runs": 16},
             full={"m": 10_000, "lam": 1e-4, "times": [u / 1e-4 for u in SHOWN], "runs": 32},

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory.arguments import integer, shown
-from ..experiments import checked, experiments
+from ..experiments import checked
+from ..laboratory import runs
 
 # Dimensions and values of each array, by name. Numbers are float64; text is an array of objects.
 Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
@@ -73,7 +74,7 @@ class Plan:
 
 
 def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return a function by its name: of an experiment, or such as ``"solvers.rug.optimum"``."""
+    """Return a function by its name: of a run, or such as ``"solvers.rug.optimum"``."""
     if callable(work):
         named = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
         try:
@@ -91,9 +92,9 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
                 return _computing(find(f"superposition.{room}:{name}"), str(work))
         except ModuleNotFoundError:
             pass
-    elif isinstance(work, str) and work in (known := experiments()):
-        return known[work]
-    rule = "an experiment, such as collisions.fig3, or a public function, such as solvers.rug.optimum"
+    elif isinstance(work, str) and work in (known := runs()):
+        return known[work].function
+    rule = "a run, such as collisions.fig3, or a public function, such as solvers.rug.optimum"
     raise ValueError(f"`work` must be {rule}; got {shown(work)}.")
 
 
@@ -108,11 +109,11 @@ def _computing(function: Callable[..., Any], named: str) -> Callable[..., Any]:
     """Return a function unless it is one of `validate` that may do something else than compute a result."""
     if _ours(function) != "validate":
         return function
-    known = {*experiments().values(), *(find(one) for one in _COMPUTING)}
+    known = {*(one.function for one in runs().values()), *(find(one) for one in _COMPUTING)}
     if function in known:
         return function
     also = ", ".join(one.removeprefix("superposition.").replace(":", ".") for one in _COMPUTING)
-    rule = f"an experiment, a public function of theory or solvers, or one of {also}"
+    rule = f"a run, a public function of theory or solvers, or one of {also}"
     raise ValueError(f"`work` must be {rule}; got {shown(named)}, which may do more than compute.")
 
 

@@ -43,7 +43,7 @@ def run(
     Parameters
     ----------
     work : str or callable
-        An experiment, such as ``"collisions.fig3"``; a public function, such as ``"solvers.rug.optimum"`` or
+        A run, such as ``"collisions.fig3"``; a public function, such as ``"solvers.rug.optimum"`` or
         ``"validate.training.train"``; or a function of a module that workers can import. It returns a
         dataset, a result of a solver, a mapping, or one value. Kept are its arrays of numbers and of text,
         which must have the same names and sizes at all points; dimensions of length 1 of a dataset are

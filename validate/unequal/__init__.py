@@ -10,19 +10,7 @@ from .tables import run_tables
 from .width import run_split, run_width
 
 __all__ = [
-    "plot_bracket",
-    "plot_codes",
-    "plot_gram",
-    "plot_groups",
-    "plot_tables",
-    "plot_width",
-    "run_blocks",
-    "run_bracket",
-    "run_codes",
-    "run_descended",
-    "run_groups",
-    "run_polished",
-    "run_split",
-    "run_tables",
+    "plot_bracket", "plot_codes", "plot_gram", "plot_groups", "plot_tables", "plot_width", "run_blocks",
+    "run_bracket", "run_codes", "run_descended", "run_groups", "run_polished", "run_split", "run_tables",
     "run_width",
-]
+]  # fmt: skip

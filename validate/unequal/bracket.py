@@ -14,7 +14,7 @@ from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
 from ..annotations import as_annotated
 from ..drawing import draws, finished
-from ..experiment import Experiment, Figure, Shown, Topic, from_rows, span
+from ..experiment import SUMS, Figure, Part, Run, Shown, Topic, from_rows, span
 
 NARROW = 2.0  # a bracket that is at most so wide says what the loss is
 NEAR_ONE = 0.1  # an exponent this close to 1 counts as the law 1/m
@@ -145,5 +145,6 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-EXPERIMENTS = {"bracket": Experiment.of_job("unequal_bracket", run_bracket)}
+_PART = Part({"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS)
+RUNS = {"bracket": Run.kept("unequal_bracket", "the width law as a map", run_bracket, part=_PART)}
 TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2", "U4"])]

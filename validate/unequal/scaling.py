@@ -1,8 +1,7 @@
 """What the report shows of the width law: experiments and topics for the room's section."""
 
-import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -12,8 +11,7 @@ from matplotlib.axes import Axes
 
 from ...theory.arguments import FloatArray
 from ..drawing import draws, plot_theory_vs_experiment
-from ..experiment import Experiment, Figure, Shown, Table, Topic, span
-from ..planned import planned
+from ..experiment import STOPPED, Figure, Part, Run, Shown, Table, Topic, span
 from ..statistics import LEVEL, student
 from .descended import run_descended
 from .width import run_split, run_width, source_law
@@ -269,24 +267,66 @@ def _show_decay(ds: xr.Dataset, free: xr.Dataset) -> Shown:
     return Shown(text, (), [Table("Local exponents with weight decay", columns, rows, caption)])
 
 
-def _trained(name: str, run: Callable[..., xr.Dataset] = run_width) -> Experiment:
-    return Experiment.of_job(f"unequal_{name}", run, torch=True)
+LAW = "the width law"
 
 
-def _split(name: str) -> Experiment:
-    """Return the best splits at the places of trained models."""
-    known = inspect.signature(run_split).parameters
-    places = {key: value for key, value in planned(f"unequal_{name}").settings.items() if key in known}
-    return Experiment(run_split, places, places, seconds=15)
+def exact(n_hidden: int, tolerance: float = 1e-6, **settings: Any) -> Part:
+    """Return the models of one width."""
+    reason = "exact losses are computed to 1e-6, by code that has changed"
+    return Part({"n_hidden": [n_hidden], **settings}, (), tolerance, reason)
 
 
-EXPERIMENTS = {
-    **{name: _trained(name) for name in ("width", "fresh", "many", "often", "decay")},
+def by_alpha(*alphas: float) -> dict[str, Any]:
+    """Return that a run is made apart for each alpha."""
+    return {"apart": [{"alpha": [one]} for one in alphas], "along": "alpha"}
+
+
+def trained(name: str, what: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
+    """Return a stored run of trained models."""
+    return Run.kept(f"unequal_{name}", what, run_width, settings, torch=True, **more)
+
+
+_MANY = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8}
+_OFTEN = {"alpha": [0, 0.25, 0.5], "on": 64}
+DECAY = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}
+# Five seeds that nothing has used.
+_FRESH = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [6, 7, 8, 9, 10]}
+# What is gained in flat directions, and the gradient left, are rounding.
+_GAINED = ["start", "loss", "bound", "priority"]
+_DESCENDED: dict[str, Any] = {
+    "torch": True,
+    "part": Part({"alpha": [0], "n_hidden": [1]}, _GAINED, 1e-3, STOPPED),
+}
+
+RUNS = {
+    "width": trained("width", LAW, part=exact(3, tied=[0], steps=[2000], seeds=[0]), **by_alpha(0, 1, 2)),
+    "fresh": trained(
+        "fresh", f"{LAW}, seeds that were not seen when U2 was worded", _FRESH, part=exact(10, seeds=[6])
+    ),
+    "many": trained(
+        "many", f"{LAW}, many features on", _MANY | {"tied": [0], "steps": [4000]}, part=exact(3, seeds=[0])
+    ),
+    "often": trained(
+        "often",
+        f"{LAW}, half of the features on",
+        _OFTEN | {"tied": [0]},
+        seconds=600.0,
+        part=exact(3, steps=[2000], seeds=[0]),
+    ),
+    "decay": trained("decay", f"{LAW}, weight decay", DECAY, part=exact(3, weight_decay=[-1])),
     # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
-    "descended": _trained("descended", run_descended),
-    "split": Experiment(run_split, seconds=40),
-    "split_many": _split("many"),
-    "split_often": _split("often"),
+    "descended": Run.kept(
+        "unequal_descended",
+        f"{LAW}, exact descents",
+        run_descended,
+        {"alpha": [0, 1]},
+        **_DESCENDED,
+        **by_alpha(0, 1),
+    ),
+    # The best splits at the places of trained models.
+    "split": Run(run_split, seconds=40),
+    "split_many": Run(run_split, _MANY, _MANY, seconds=15),
+    "split_often": Run(run_split, _OFTEN, _OFTEN, seconds=15),
 }
 TOPICS = [
     Topic("width", ["width", "split", "descended"], _show_width, claims=["U1", "U2", "U4", "U5"]),

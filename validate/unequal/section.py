@@ -7,10 +7,6 @@ SECTION = Section(
     "unequal",
     "Features that differ or depend on each other",
     scaling.TEXT + correlated.TEXT,
-    scaling.EXPERIMENTS
-    | published.EXPERIMENTS
-    | bracket.EXPERIMENTS
-    | codes.EXPERIMENTS
-    | correlated.EXPERIMENTS,
+    scaling.RUNS | published.RUNS | bracket.RUNS | codes.RUNS | correlated.RUNS,
     [*scaling.TOPICS, *published.TOPICS, *bracket.TOPICS, *codes.TOPICS, *correlated.TOPICS],
 )

@@ -1,0 +1,249 @@
+"""Reference data: the table of jobs, what they cost, that they are made; and how training is timed."""
+
+import dataclasses
+import inspect
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from superposition import validate
+from superposition.validate import claims, cli, experiments, laboratory, running
+from superposition.validate.experiment import PROFILES
+from superposition.validate.files import read_dataset
+from superposition.validate.index import stored_runs
+from superposition.validate.report import full_names
+from superposition.validate.stored import REFERENCE, read_index
+from superposition.validate.training.run import engine
+from superposition.validate.training.speed import flops
+
+SMALL = {"n_features": 4, "p": [0.1], "ratio": [0.5], "seeds": [0], "steps": 100, "evaluation_samples": 64}
+SMALL["schedule"] = "converged"
+STORED = sorted(path.stem for path in REFERENCE.glob("*.nc"))
+
+
+def test_every_run_has_settings_that_its_function_takes():
+    for run in laboratory.runs().values():
+        by_hand = (
+            {"n_features", "n_hidden", "p", "ratio", "seeds"} if run.name.startswith("training.") else ()
+        )
+        for profile, piece in itertools.product(PROFILES, (0, -1)):
+            given = run.settings(profile, 3)[piece]
+            missing = [key for key in inspect.signature(run.function).parameters if key in by_hand]
+            experiments.checked(run.function, {key: [1] for key in missing} | given)
+        if run.stored:
+            assert json.loads(json.dumps(run.full)) == run.quick == run.full, "the file has it as JSON"
+            assert getattr(validate, run.experiment.partition(".")[0]), "the stamp finds the function"
+
+
+def test_names_of_runs_and_files_are_of_one_run_each():
+    known = laboratory.runs()
+    files = [run.stored for run in known.values() if run.stored]
+    assert len(set(files)) == len(files)
+    assert not set(files) & set(known)
+    for run in known.values():
+        assert laboratory.experiment(run.name) == run
+        assert not run.stored or laboratory.experiment(run.stored) == run
+
+
+def shown_names():
+    """Return each name of a run that report, ledger, index or documentation show, with where it is."""
+    found = {}
+    for room in laboratory.PHENOMENA:
+        for topic in laboratory.section(room).topics:
+            found |= dict.fromkeys(full_names(room, topic), f"report, {room}")
+    for claim in claims.CLAIMS:
+        found |= dict.fromkeys(claim.needs, claim.id)
+    for name, entry in read_index().items():
+        found |= {name: "index", entry["experiment"]: "index"}
+        found[entry["command"].removeprefix("superposition run ")] = "index"
+    root = Path(__file__).parents[2]
+    pages = [*root.glob(".docs/*.rst"), *root.glob(".docs/*.md"), *root.glob("*.md"), REFERENCE / "README.md"]
+    room = "|".join((*laboratory.PHENOMENA, "training"))
+    for page in pages:
+        text = page.read_text("utf-8")
+        found |= dict.fromkeys(
+            re.findall(rf"superposition\s+(?:run|sweep)\s+((?:{room})[.\w]+)", text), page.name
+        )
+    return found
+
+
+def test_every_name_that_is_shown_can_be_run(capsys):
+    names = shown_names()
+    assert len(names) > 150
+    for name, where in names.items():
+        assert laboratory.experiment(name), where
+    assert cli.main(["run", *names, "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {one["name"] for one in listed} == {laboratory.experiment(name).name for name in names}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in STORED if name.startswith(("rug_n", "codes_n", "codes_l"))]
+)
+def test_a_job_has_the_settings_of_the_stored_file(name):
+    (job,) = running.select([name])
+    ds = read_dataset(REFERENCE / f"{name}.nc")
+    given = job.full
+    assert (given["n_features"], given["steps"]) == (int(ds["n_features"]), ds.attrs["steps"])
+    assert given["evaluation_samples"] == ds.attrs["evaluation_samples"]
+    assert (given["peak_learning_rate"] or 0.01) == ds.attrs["peak_learning_rate"]
+    hidden = [max(1, round(r * given["n_features"])) for r in given["ratio"]]
+    models = set(itertools.product(given["p"], hidden, given["seeds"]))
+    columns = (ds[key].values.tolist() for key in ("p", "n_hidden", "seed"))
+    assert set(zip(*columns, strict=True)) == models
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_stored_file_is_of_the_settings_of_its_job(name):
+    """As far as it has them: as attributes, or coordinates, whose names are in the singular."""
+    (job,) = running.select([name])
+    ds = read_dataset(REFERENCE / f"{name}.nc")
+    for key, value in job.full.items():
+        index = next((ds.indexes[one] for one in (key, key.removesuffix("s")) if one in ds.indexes), None)
+        if index is not None and (key == "cases" or isinstance(value, int)):
+            assert len(index) == (len(value) if key == "cases" else value), key
+        elif index is not None:
+            assert index.tolist() == value, key
+        elif value is not None and key in ds.attrs:
+            assert np.array_equal(ds.attrs[key], value), key
+
+
+def test_sizes_up_to_8192_stand_in_the_table():
+    assert {job.full["n_features"] for job in running.select(["rug_n*"])} >= {1024, 2048, 4096, 8192}
+
+
+def test_cost_is_operations_over_the_rate():
+    (job,) = running.select(["codes_long"])
+    steps, samples = job.full["steps"], job.full["evaluation_samples"]
+    work = 3 * 64 * 256 * (10.0 * 1024 * steps + 2 * 4 * samples)  # two ends, two products a sample
+    assert running.cost(job, 1e12) == pytest.approx(work / 1e12, rel=1e-12)
+    both = dataclasses.replace(job, full={**job.full, "schedule": "both"})
+    assert running.cost(both, 1e12) > running.cost(job, 1e12)
+    unknown = {name for name, one in laboratory.runs().items() if not np.isfinite(running.cost(one, 1e12))}
+    assert unknown == {"training.grid"}, "its sizes are given by hand"
+    (solved,) = running.select(["relu_phases"])
+    took = read_dataset(REFERENCE / "relu_phases.nc").attrs["wall_seconds"]
+    assert running.cost(solved, 1e12) == pytest.approx(took, abs=0.1)
+    assert running.cost(dataclasses.replace(solved, stored="new", seconds=7.0), 1e12) == 7.0
+    with pytest.raises(ValueError, match=r"`rate` must .*got 0"):
+        running.cost(job, 0.0)
+
+
+def test_a_job_is_made_once(tmp_path):
+    pytest.importorskip("torch")
+    chosen, lines = ["rug_n8192_p0.05_r0.25"], []
+    (job,) = running.select(chosen)
+    (path,) = running.make(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
+    ds = read_dataset(path)
+    assert json.loads(ds.attrs["settings"]) == job.full | SMALL | {"precision": "bf16"}
+    assert (ds.attrs["job"], ds.attrs["experiment"]) == (job.stored, "training.grid")
+    assert (ds.attrs["device_name"], ds.attrs["precision"]) == ("cpu", "bf16")
+    assert ds.sizes["model"] == 1
+    assert [one.name for one in tmp_path.glob("[!.]*")] == [path.name], "the checkpoint has gone"
+    before = path.stat().st_mtime_ns
+    same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
+    assert running.make(chosen, out=tmp_path, changed=SMALL, **same) == [path]
+    assert lines == [f"{job.name}: there already"]
+    with pytest.raises(ValueError, match=rf"`out` must be .*{job.stored}.nc.* the same settings; got "):
+        running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+    assert path.stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
+        running.make(chosen, out=tmp_path, changed={"colour": 1})
+
+
+def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    chosen = ["rug_n128"]
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "evaluate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+    left = [one.name for one in tmp_path.rglob("[!.]*") if one.is_file()]
+    assert left == ["training-rug_n128-0.checkpoint.npz"]
+    monkeypatch.undo()
+    monkeypatch.setattr(engine, "run_block", stopped)  # all steps are done
+    (path,) = running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+    assert list(tmp_path.glob("[!.]*")) == [path]
+
+
+def test_the_list_measures_nothing(capsys, monkeypatch):
+    monkeypatch.setattr(running, "measure", None)
+    assert cli.main(["run", "--json"]) == 0
+    every = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in every] == list(laboratory.runs())
+    listed = {one["file"]: one for one in every if one["file"]}
+    assert set(listed) == set(stored_runs())
+    assert listed["rug_n128"]["made"] == "2026-11-21"
+    assert listed["rug_n8192_fig2_p0.4"]["made"] == listed["rug_n8192_fig2_p0.4"]["confirmed"] == ""
+    hours = sum(one["hours"] for one in listed.values() if one["made"])
+    assert 10 < hours < 50
+
+
+def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
+    (job,) = running.select(["unequal_blocks"])
+    small = {
+        "cases": [["exclusive", s, 0.1, 0.4] for s in (0.5, 1.0)],
+        "sizes": [8],
+        "seeds": [0],
+        "pairs": [1],
+    }
+    parts = [{"cases": [case]} for case in small["cases"]]
+    small = job.full | small
+    apart = dataclasses.replace(job, quick=small, full=small, apart=parts, name="toy.apart", stored="")
+    toys = {"toy.apart": apart, "toy.whole": dataclasses.replace(apart, apart=(), name="toy.whole")}
+    for module in (laboratory, running):
+        monkeypatch.setattr(module, "experiment", lambda name: toys[name])
+    apart, whole = running.make(list(toys), out=tmp_path)
+    xr.testing.assert_allclose(read_dataset(apart), read_dataset(whole))
+    facts = read_dataset(apart).attrs
+    assert json.loads(facts["settings"])["parts"] == parts
+    assert facts["wall_seconds"] > 0
+    assert {"commit", "libraries", "made", "run", "superposition_version"} <= set(facts)
+
+
+def test_the_command_lists_measures_and_makes(tmp_path, capsys):
+    pytest.importorskip("torch")
+    assert cli.main(["run", "rug_n8192*", "--list", "--json", "--rate", "1e14"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert len(listed) == 18
+    assert 0.01 < sum(one["hours"] for one in listed) < 10
+    assert cli.main(["reference", "--measure", "8", "--json", "--device", "cpu"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["n_features"] for row in rows] == [8]
+    for row in rows:
+        assert row["times_plain"] == pytest.approx(row["plain_step"] / row["step"])
+        assert row["models_per_hour"] == pytest.approx(3600 / (10_000 * row["step"]))
+        assert row["rate"] == pytest.approx(flops(row["n_features"], row["n_hidden"]) / row["step"])
+        assert row["share"] == pytest.approx(row["rate"] / row["bare_rate"])
+        assert 0 < row["rate"] < row["bare_rate"] < 1e13
+    words = ["codes_known", "--out", str(tmp_path), "--set", "nothing=1"]
+    assert cli.main(["run", *words]) == 2
+    assert "`set` must be one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing*"], "`name` must be a run, as room.name; `superposition run` lists them; got 'nothing*'"),
+        (["--measure", "1"], "`n_features` must"),
+        (["--measure", "8", "--models", "0"], "`models` must"),
+        (["--measure", "8", "--models", "2000000000"], "`models` must be smaller"),
+        (
+            ["--measure", "8", "--captured", "--device", "cpu"],
+            "`captured` must be False for the device 'cpu'",
+        ),
+        (["--measure", "8", "--precision", "fp8"], "`precision` must be one of"),
+    ],
+)
+def test_bad_input(words, message, capsys):
+    pytest.importorskip("torch")
+    assert cli.main(["reference", *words]) == 2
+    assert message in capsys.readouterr().err
