@@ -125,7 +125,7 @@ def inner(function: F) -> F:
     What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made: Any = numba.njit(cache=True, error_model="numpy", **options)(function)
+    made: Any = numba.njit(cache=True, error_model="numpy", **options)(function)  # type: ignore[call-overload]
     if _OFF:
         return cast(F, made)
 
