@@ -5,6 +5,7 @@ Its forward passes, its files and its evaluation are the oracle. `pip install sa
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -264,3 +265,7 @@ def test_autoencoders_trained_by_saelens_are_in_the_predicted_phase():
             assert phases[-1] == said or above[-1] > APART, "the objective's own phase is another"
         table.append((one, other, both, l1, said, phases.count(said)))
         print(*table[-1], phases, np.round(above, 5))
+    page = (Path(__file__).parents[2] / ".docs" / "sae.rst").read_text("utf-8")
+    rows = [line.split() for line in page.splitlines()]
+    printed = [row for row in rows if len(row) == 6 and row[4] in ("absorbs", "hedges")]
+    assert [list(map(str, row)) for row in table] == printed
