@@ -150,7 +150,7 @@ MODEL = Model(np.eye(3), b=-0.1)
         ({}, 3.0, r"`model` must be a Model or a tuple \(M, b\) of arrays; got 3\.0"),
         (
             {},
-            Model(np.eye(3), hidden="relu"),
+            Model(np.eye(3)[:2] + 0.5, hidden="relu", output="relu"),
             r"`model` must have a linear output .*got Model\(3 features",
         ),
         ({}, Model(np.eye(3), output="jumprelu", thresholds=1.0), r"`model` must have .*\(jumprelu\)"),

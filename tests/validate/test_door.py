@@ -130,7 +130,7 @@ def test_loss_is_the_exact_one():
     assert found.certainty.startswith("exact")
     with pytest.raises(ValueError, match=r"`target` must be .*'identity'"):
         sp.loss((W, b), law, target="relu")
-    with pytest.raises(ValueError, match=r"`model` must be ReLU\(W_out W_in x \+ b\) .* hidden \(relu\)"):
+    with pytest.raises(ValueError, match=r"`model` must have a linear output .*got Model.* hidden \(relu\)"):
         sp.loss(sp.Model(W.T, hidden="relu"), law)
 
 

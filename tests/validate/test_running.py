@@ -83,7 +83,7 @@ def test_every_name_that_is_shown_can_be_run(capsys):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in STORED if name.startswith(("rug_n", "codes_n", "codes_l"))]
+    "name", [name for name in STORED if name.startswith(("rug_n", "codes_n", "codes_long"))]
 )
 def test_a_job_has_the_settings_of_the_stored_file(name):
     (job,) = running.select([name])

@@ -84,6 +84,7 @@ def known_blocks(p: float) -> list[Block]:
     --------
     >>> found = {one.name: one for one in known_blocks(0.05)}
     >>> len(found), round(found["Clebsch shifted"].loss, 7)
+    (35, 0.001947)
     """
     on = arguments.number("p", p, 1e-6, 1)
     return [*(one for (one,) in blocks([on], CODES[:1])), *(line.at(on) for line in _stored())]
