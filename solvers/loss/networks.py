@@ -48,11 +48,8 @@ class Networks(Evaluator):
         A, name, B = network.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
         importance = network.importance_of(law, model.n_outputs)
-        if (
-            not gradient
-        ):  # where neurons are linear together, pairs of them with all others need not be summed
-            model, skip = network.without_skip(model)
-            B = B if skip is None else (-skip if B is None else B - skip)
+        if not gradient:
+            model, B = network.rest_of(model, B)
         if model.hidden == "identity":
             found = network.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
         else:

@@ -117,21 +117,30 @@ def test_other_architectures_are_refused(form):
         sp.Model.of(built(form, **({"k": 2} if form == "TopKSAE" else {})))
 
 
-def scored(one, law, phi, seed, samples=200_000):
-    """Return SAELens' own scores of a model on features of a law: it draws from what is sampled here."""
+class Drawn:
+    """A generator of features as SAELens calls it, from what is sampled here."""
 
-    class Drawn:
-        def __init__(self):
-            self.rng = np.random.default_rng(seed)
+    def __init__(self, law, seed, kind):
+        self.law, self.rng, self.kind = law, np.random.default_rng(seed), kind
 
-        def sample(self, number):
-            return torch.as_tensor(law.sample(number, self.rng))
+    def sample(self, number):
+        return torch.tensor(self.law.sample(number, self.rng), dtype=self.kind)
 
+    __call__ = sample
+
+
+def dictionary_of(phi, kind):
+    """Return SAELens' dictionary with the columns of phi, without a bias."""
     d, n = phi.shape
-    dictionary = synthetic.FeatureDictionary(n, d, initializer=None)
-    dictionary.feature_vectors = torch.nn.Parameter(torch.tensor(phi.T))
-    dictionary.bias = torch.nn.Parameter(torch.zeros(d, dtype=torch.float64))
-    sae = built("JumpReLUSAE", d_in=d, d_sae=len(one.b_in), apply_b_dec_to_input=False)
+    made = synthetic.FeatureDictionary(n, d, initializer=None)
+    made.feature_vectors = torch.nn.Parameter(torch.tensor(phi.T, dtype=kind))
+    made.bias = torch.nn.Parameter(torch.zeros(d, dtype=kind))
+    return made
+
+
+def scored(one, law, phi, seed, samples=200_000):
+    """Return SAELens' own scores of a model on features of a law."""
+    sae = built("JumpReLUSAE", d_in=len(phi), d_sae=len(one.b_in), apply_b_dec_to_input=False)
     jumps = np.zeros(len(one.b_in)) if one.thresholds is None else one.thresholds
     arrays = {
         "W_enc": one.W_in.T,
@@ -143,7 +152,10 @@ def scored(one, law, phi, seed, samples=200_000):
     with torch.no_grad():
         for name, array in arrays.items():
             getattr(sae, name).copy_(torch.tensor(array))
-    return synthetic.eval_sae_on_synthetic_data(sae, dictionary, Drawn(), samples, 20_000)
+    drawn = Drawn(law, seed, torch.float64)
+    return synthetic.eval_sae_on_synthetic_data(
+        sae, dictionary_of(phi, torch.float64), drawn, samples, 20_000
+    )
 
 
 PARTS, TAIL = 20, 6.5  # Student's t with 19 degrees of freedom is beyond that once in 300,000 times
@@ -225,19 +237,11 @@ SAMPLES, RATE = 3_000_000, 3e-3  # in batches of 1000; the rate falls over the l
 def trained(law, l1, seed):
     """Return an autoencoder that SAELens' own trainer made, as a `Model`."""
     torch.manual_seed(seed)
-    dictionary, rng = synthetic.FeatureDictionary(2, 2, initializer=None), np.random.default_rng(seed)
-    dictionary.feature_vectors = torch.nn.Parameter(torch.eye(2))
     settings = {"apply_b_dec_to_input": False, "dtype": "float32", "l1_coefficient": l1}
     one = built("StandardTrainingSAE", d_in=2, d_sae=2, **settings)
     one.b_dec.requires_grad_(requires_grad=False)
-
-    class Drawn:
-        def sample(self, number):
-            return torch.tensor(law.sample(number, rng), dtype=torch.float32)
-
-        __call__ = sample
-
-    synthetic.train_toy_sae(one, dictionary, Drawn(), SAMPLES, 1000, RATE, 0, 1000)
+    drawn = Drawn(law, seed, torch.float32)
+    synthetic.train_toy_sae(one, dictionary_of(np.eye(2), torch.float32), drawn, SAMPLES, 1000, RATE, 0, 1000)
     return sp.Model.of(one)
 
 

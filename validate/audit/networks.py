@@ -9,7 +9,7 @@ import numpy as np
 from ...solvers.loss import evaluator
 from ...solvers.loss.evaluator import Loss
 from ...solvers.loss.hidden.layer import Setting
-from ...solvers.loss.hidden.network import importance_of, targets, without_skip
+from ...solvers.loss.hidden.network import importance_of, rest_of, targets
 from ...solvers.loss.hidden.rectified import covers
 from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
@@ -165,9 +165,7 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     """
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
-    given, (model, skip) = model, without_skip(model)
-    if skip is not None:
-        B = -skip if B is None else B - skip
+    given, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
     bends = model.output != "identity"
     if bends and not covers(model):
@@ -176,15 +174,10 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
         found = evaluator(features, tol=tol)(model, gradient=not bends, target=goal)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     f = evaluator(features)
-    nothing = f(zero, target=goal)
-    slope = f(zero, gradient=True, target=goal).gradient
-    assert slope is not None
-    means = -0.5 * model.n_outputs * slope["b"]  # importance times the targets' means
-    importance = (
-        features.importance
-        if model.n_outputs == model.n_features
-        else np.full(model.n_outputs, features.importance[0])
-    )
+    nothing = f(zero, gradient=True, target=goal)
+    assert nothing.gradient is not None
+    means = -0.5 * model.n_outputs * nothing.gradient["b"]  # importance times the targets' means
+    importance = importance_of(Law(features), model.n_outputs)
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
     naive, kept = np.nan, 0
     if features.independent:

@@ -12,7 +12,7 @@ from ...theory.codes import CODES
 from ..annotations import as_annotated
 from ..stored import read_reference
 
-# What the table's values of p depend on is fine; these are the same in every run.
+# Which values of p the table holds depends on the last digits of losses; these are the same in every run.
 _SHOWN = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
 
 # Names of the arrays of a line, in its order, in the table.

@@ -263,7 +263,7 @@ def run_grid(
     device: str = "auto",
     checkpoint: str | Path | None = None,
 ) -> xr.Dataset:
-    """Train the models of the product p × ratio × seed, as ``superposition train`` does.
+    """Train the models of the product p × ratio × seed, as ``superposition run training.grid`` does.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel
+from ....theory.kernels import kernel, plain
 from .boxes import by_patterns
 from .layer import _FALL, MOST, Unit, _all_patterns, _none_and_one, _taper
 from .table import Table
@@ -33,11 +33,10 @@ def _row_by_row(
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
-    bends: bool,
     spherical: bool,
     out: FloatArray,
 ) -> None:
-    # `bends` is always False: but for a constant here Numba would compile all that is called once more.
+    bends = plain(0) > 0  # False, but for which as a literal Numba would compile all that is called once more
     quiet, chance = np.full(w.shape[1], np.nan), np.ones(1)
     found, by_w = np.zeros(5), np.zeros(w.shape)
     for r in range(out.size):
@@ -61,7 +60,7 @@ def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
     spherical = setting.law.values == "normal"
     rows = np.ascontiguousarray(on[:, heard], np.float64)
     b, t = np.array([unit.b + shift, 1.0]), np.array([unit.t + shift, 0.0])
-    _row_by_row(setting.table, setting.spans, setting.atoms, rows, w, b, t, False, spherical, out)
+    _row_by_row(setting.table, setting.spans, setting.atoms, rows, w, b, t, spherical, out)
     return np.clip(out, 0.0, 1.0)
 
 

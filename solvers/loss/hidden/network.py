@@ -31,6 +31,7 @@ __all__ = [
     "hidden_means",
     "means_with_targets",
     "network_loss",
+    "rest_of",
     "targets",
     "units_of",
     "without_skip",
@@ -93,6 +94,15 @@ def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
     some = kept if kept.any() else np.arange(kept.size) == 0
     W_out = model.W_out[:, some] * kept[some]
     return replace(model, W_in=model.W_in[some], b_in=model.b_in[some], W_out=W_out), M
+
+
+def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
+    """Return the model without its residual path, and B of the targets less what that path computes.
+
+    The loss is the same, and pairs of the path's neurons with all others need not be summed.
+    """
+    model, skip = without_skip(model)
+    return model, B if skip is None else (-skip if B is None else B - skip)
 
 
 @result
