@@ -367,7 +367,10 @@ def run_map(
         excess.append({"excess": over})
     along = {"task": list(TASKS), "p": list(p)}
     ds = from_rows(rows, **along).merge(from_rows(excess, **along))
-    return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(starts=starts, n_hidden=n)
+    largest = max(F for F, _ in sizes)
+    return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(
+        starts=starts, n_hidden=n, largest=largest
+    )
 
 
 def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
