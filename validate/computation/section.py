@@ -539,7 +539,7 @@ SECTION = Section(
             run_mixed,
             quick={"sigma": (0.0, 0.01, 0.02, 0.03, 0.04, 0.06), "seeds": range(1), "starts": 2},
             full={"seeds": range(5), "starts": 6},
-            seconds=60.0,
+            seconds=10.0,
         ),
         "spread": Run(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
         "fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
