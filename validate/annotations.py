@@ -71,6 +71,20 @@ def _entries(name: str, value: Any, kind: Any) -> list[Any]:
     return found
 
 
+def _meant(kind: Any) -> Any:
+    """Return what an alias of a type stands for; NumPy's are ``type`` statements from 2.5 on."""
+    meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
+    return kind if meant is None else _meant(meant[inner] if inner else meant)
+
+
+def _members(kind: Any) -> list[Any]:
+    """Return what a union is made of, those in it taken apart too."""
+    kind = _meant(kind)
+    if get_origin(kind) not in (UnionType, Union):
+        return [kind]
+    return [member for one in get_args(kind) for member in _members(one)]
+
+
 def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
     if value is None and NoneType in kinds:
         return None
@@ -95,11 +109,12 @@ def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
 
 def _fitted(name: str, value: Any, kind: Any) -> Any:
     """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
+    kind = _meant(kind)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if kind in _SINGLE:
         return _SINGLE[kind](name, value)
     if origin in (UnionType, Union):
-        return _either(name, value, inner)
+        return _either(name, value, _members(kind))
     if origin is Literal:
         return choice(name, value, inner)
     if origin is np.ndarray:
@@ -126,7 +141,7 @@ def _fitted(name: str, value: Any, kind: Any) -> Any:
 
 
 _SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
-_ARRAY_LIKE = set(get_args(npt.ArrayLike))
+_ARRAY_LIKE = set(_members(npt.ArrayLike))
 
 
 def as_annotated(function: Callable[P, R]) -> Callable[P, R]:

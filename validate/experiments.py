@@ -1,6 +1,5 @@
 """One run with settings from text, and its provenance, so that a file says how it was made."""
 
-import importlib.metadata
 import inspect
 import json
 import platform
@@ -12,6 +11,7 @@ from typing import Any
 
 import xarray as xr
 
+from .. import __version__
 from ..theory.arguments import choice, integer, shown
 from .annotations import as_annotated
 from .experiment import LARGEST_SEED, Run, plain
@@ -111,7 +111,7 @@ def run(one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None
     return ds.assign_attrs(
         experiment=one.experiment,
         settings=json.dumps(dict(given), default=plain),
-        superposition_version=importlib.metadata.version("superposition"),
+        superposition_version=__version__,
         made=datetime.now(UTC).strftime("%Y-%m-%d"),
         machine=f"{platform.system()} {platform.machine()}",
         wall_seconds=time.perf_counter() - start,

@@ -2,6 +2,7 @@
 
 import fractions
 import itertools
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -68,3 +69,32 @@ def test_arguments_come_in_the_form_of_their_annotations():
 def test_what_is_no_function_is_refused():
     with pytest.raises(ValueError, match="`function` must be callable; got 3"):
         as_annotated(3)
+
+
+def test_aliases_of_types_mean_what_they_stand_for():
+    """As NumPy's own from 2.5 on, where each is a ``type`` statement."""
+    alias = getattr(typing, "TypeAliasType", None) or pytest.importorskip("typing_extensions").TypeAliasType
+    T = typing.TypeVar("T")
+    dual = alias("dual", Sequence[T] | T, type_params=(T,))
+    numbers = alias("numbers", dual[float])
+    array = alias("array", np.ndarray[typing.Any, np.dtype[T]], type_params=(T,))
+    arrays = alias("arrays", npt.ArrayLike)
+
+    @as_annotated
+    def take(
+        x: arrays | None = None,
+        each: numbers | None = None,
+        a: array[np.float64] | None = None,
+        several: str | Sequence[int] = "a",
+    ):
+        return x, each, a, several
+
+    found = take([1, 2], [1, 2], [1, 2], [1.0, 2])
+    assert [one.dtype for one in (found[0], found[2])] == [np.float64] * 2
+    assert found[1] == [1.0, 2.0]
+    assert isinstance(found[1][0], float)
+    assert found[3] == [1, 2]
+    assert take(None, 2, None)[:3] == (None, 2.0, None)
+    for name, value in [("x", "abc"), ("each", "ab"), ("a", ["b"]), ("several", [0.5])]:
+        with pytest.raises(ValueError, match=f"^`{name}` must "):
+            take(**{name: value})

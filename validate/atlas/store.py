@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from ... import __version__
 from ...solvers.loss import exact_loss
 from ...solvers.relu import named_groups
 from ...theory import arguments
@@ -134,7 +134,7 @@ def write(
     }
     content = save_tensors(tensors)
     manifest = {
-        "made_by": f"superposition {version('superposition')}: superposition atlas --make",
+        "made_by": f"superposition {__version__}: superposition atlas --make",
         "settings": dict(settings),
         "sha256": hashlib.sha256(content).hexdigest(),
     }

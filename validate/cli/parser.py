@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from importlib.metadata import version
 from typing import Any, NoReturn
 
+from ... import __version__
 from . import (
     atlas,
     audit,
@@ -84,7 +84,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the program; the function behind a command is its option `act`."""
     alike: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **alike)
-    parser.add_argument("--version", action="version", version=f"superposition {version('superposition')}")
+    parser.add_argument("--version", action="version", version=f"superposition {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add(name: str, summary: str, example: str, act: Callable[[argparse.Namespace], None]) -> Any:
