@@ -86,6 +86,9 @@ def _runs() -> Iterator[tuple[str, Run]]:
                 what, exact = "Figs. 4 to 7 of Cowsik et al., large", {} if n == SIZES[0] else LARGE
                 seeds = range(1 if (n, p, r) == MOST else 5)
                 yield _trained(f"rug_n{n}_p{p:g}_r{r:g}", what, n, [p], [r], seeds, begun, **exact)
+    # With the rate above, models of 2048 features and more lose what they have learned.
+    slow: dict[str, Any] = {"schedule": "converged", "peak_learning_rate": 0.00125, "part": begun}
+    yield _trained("slow_n2048_p0.05_r0.5", "is it the rate?", 2048, [0.05], [0.5], [0], **slow)
     for p in PANELS:
         what = "Fig. 2 of Cowsik et al. at its largest size"
         yield _trained(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)
