@@ -11,16 +11,20 @@ from matplotlib.axes import Axes
 
 from ...solvers.rug import optimum
 from ...theory import rug
+from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
 from ..drawing import draw_means, draws, finished, size_axis
-from ..rug.runs import RATIOS, nearest_ratio
+from ..rug.runs import RATIOS, nearest_ratio, unbroken
 from ..statistics import LEVEL, Estimate, mean, measured
 from ..stored import read_jobs, stored_facts
+from ..training.schedule import BLOCK, STOPPING_RULE
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
 TRAINED = ("rug_n", "codes_n")  # what the names of their jobs begin with
+
+AVERAGED = 10  # blocks over which the fall of the loss is averaged
 
 # The statistics of Figs. 4-7: name in the dataset, label.
 STATISTICS = {
@@ -38,9 +42,12 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
     ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
-    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``.
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model (`unbroken`) are
+    nan, and ``broken`` (model) says which. Where the history of losses is known, ``fall`` (model) is by which
+    part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
+    trained, made = unbroken(trained), trained
     ratio = trained["n_hidden"].values / n
     best = optimum(p, ratio).loss
     same = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
@@ -52,7 +59,20 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
         linear_loss=("model", rug.linear_loss(p, ratio)),
         excess=trained["loss"] / best - 1.0,
         row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
+        fall=("model", _falls(made)),
+        broken=("model", (made["loss"].notnull() & trained["loss"].isnull()).any("end").values),
     )
+
+
+def _falls(trained: xr.Dataset) -> FloatArray:
+    """Return ``fall`` of `symmetry`, of blocks before the two whose losses decided the end."""
+    falls = np.full(trained.sizes["model"], np.nan)
+    if "history" in trained and STOPPING_RULE in trained["end"]:
+        blocks = trained["steps"].sel(end=STOPPING_RULE).values // BLOCK
+        for k, (losses, count) in enumerate(zip(trained["history"].values, blocks, strict=True)):
+            if count > AVERAGED + 2:
+                falls[k] = (losses[count - AVERAGED - 3] / losses[count - 3] - 1) / AVERAGED
+    return falls
 
 
 @as_annotated
@@ -69,8 +89,8 @@ def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Da
     Returns
     -------
     xarray.Dataset
-        As from `symmetry`, with the attributes ``steps`` (of the converging phase), ``samples`` (of a loss),
-        ``stored_file``, ``stored_date`` and ``stored_device``.
+        As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging phase),
+        ``samples`` (of a loss), ``stored_file``, ``stored_date`` and ``stored_device``.
 
     Raises
     ------
@@ -84,7 +104,8 @@ def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Da
     samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
     said = stored_facts(", ".join(f"{name}*.nc" for name in names), [part.attrs for part in parts])
     trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
-    return trained.assign_attrs(steps=steps.pop(), samples=samples, **said)
+    peak = max(float(part.attrs["peak_learning_rate"]) for part in parts)
+    return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **said)
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:

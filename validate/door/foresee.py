@@ -17,6 +17,7 @@ from .. import atlas
 from ..codes import known_blocks
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
+from ..rug.runs import unbroken
 from ..stored import read_index, read_reference
 from .answer import Answer, counted
 from .entry import entry
@@ -212,9 +213,11 @@ def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
         for k, ratio in enumerate(ratios):
             mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
             if mine.any() and n > best[k][0]:
-                loss = float(ds["loss"].isel(end=-1, model=np.flatnonzero(mine)).mean())
-                note = f"{n} features, mean of {int(mine.sum())} seeds, {name}.nc"
-                best[k] = n, [("trained models", MEASURED, loss, note)]
+                losses = unbroken(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                if not losses.size:
+                    continue
+                note = f"{n} features, mean of {losses.size} seeds, {name}.nc"
+                best[k] = n, [("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
 
 

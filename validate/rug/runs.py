@@ -26,6 +26,26 @@ KEPT = ("n_features", "n_hidden", "p", "seed", "steps", "loss", "loss_se", "drop
 WEIGHTS = ("diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd")
 # At which losses of several sizes are compared; with n_hidden whole, those of models are near these.
 RATIOS = (0.12, 0.25, 0.5)
+# A phase of training after which the loss is more than this many times what it was has broken the model.
+BROKEN = 1.1
+
+
+@as_annotated
+def unbroken(trained: xr.Dataset) -> xr.Dataset:
+    """Leave out the ends of phases that broke a model, as nan: its loss rose there, by a tenth or more.
+
+    A learning rate that is too large takes a model to where no output answers; weights and losses then say
+    nothing of the phase before, nor of the optimum.
+
+    Examples
+    --------
+    >>> ds = xr.Dataset({"loss": (("end", "model"), [[0.2, 0.2], [0.1, 0.9]])})
+    >>> unbroken(ds)["loss"].values.tolist()
+    [[0.2, 0.2], [0.1, nan]]
+    """
+    kept = ~(trained["loss"] > BROKEN * trained["loss"].shift(end=1))
+    floats = [name for name, one in trained.items() if "end" in one.dims and one.dtype.kind == "f"]
+    return trained.assign({name: trained[name].where(kept) for name in floats})
 
 
 def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
@@ -183,7 +203,7 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         ``excess_se``, the standard error of the evaluation alone.
     """
     weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
-    ds = trained[[*KEPT, *WEIGHTS, *weights]].load()
+    ds = unbroken(trained[[*KEPT, *WEIGHTS, *weights]].load())
     p = arguments.real("p", ds["p"].values, 0, 1, brackets="(]")
     ratio = ds["n_hidden"].values / ds["n_features"].values
     best = solvers.optimum(p, ratio)
