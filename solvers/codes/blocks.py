@@ -1,12 +1,10 @@
 """Blocks of alike features: the best scale, bias and shift, by the exact loss of one output."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from scipy import interpolate
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -14,6 +12,7 @@ from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, 
 from ..loss import row_loss
 from ..minimise.core import End, Round, descend, race
 from ..results import result
+from ..rug.optimum import optimum
 
 __all__ = ["Block", "blocks"]
 
@@ -21,7 +20,6 @@ __all__ = ["Block", "blocks"]
 LEAST_P = 1e-6
 _ROUNDING = 1e-14  # rounding of the overlaps, to either side of zero
 _SHIFTED = " shifted"  # ends the names of codes with a free shift
-_NODES = 16  # values of p, evenly spaced in log p, at which parameters are optimised
 
 
 @result
@@ -67,34 +65,30 @@ def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
 def _least(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return where a descent from the best of the starts ends."""
+    """Return where the best of the descents from some starts ends."""
 
     def search(end: End) -> End:  # the gradient of one output's loss would cost fifty losses and more
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
-    valued = Round(lambda end: replace(end, value=loss(end.x)))
-    return race([End.at(x) for x in starts], [valued, Round(search)])[0][0].x
+    return race([End.at(x) for x in starts], [Round(search)])[0][0].x
 
 
 def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return the best parameters of `_loss` at each p, between nodes by interpolation in log p."""
-    nodes = np.unique(p)[::-1]
-    if nodes.size > _NODES:
-        nodes = np.geomspace(nodes[0], nodes[-1], _NODES)
+    """Return the best parameters of `_loss` at each p; those of a larger p are a start at the next."""
     largest = max(0.0, *code.values)
-    # Sparse, in between, almost affine; from one p to the next the best parameters move but little.
+    # Sparse, in between, almost affine, or as if interference were normal: which of them leads to the best
+    # end changes with p, and some lead to where no output answers.
     starts = [[0.1, -0.9 * largest, 0.0], [0.0, 0.01, 0.0], [-0.4, 0.2, 0.0]]
     if free:
         starts = [[0.02, -0.01, largest], [0.1, -0.3 * largest, 0.6 * largest], [-0.2, 0.1, 0.2 * largest]]
     bounds = [(-6.0, 2.0), (-5.0, 50.0), (-0.9, 0.9) if free else (0.0, 0.0)]
-    best: list[FloatArray] = []
-    for one in nodes.tolist():
+    best: dict[float, FloatArray] = {}
+    for one in np.unique(p)[::-1].tolist():
         loss = partial(_loss, code, one, max(1e-12, 1e-6 * one))
-        best.append(_least(loss, best[-1:] or starts, bounds))
-    if nodes.size == 1:
-        return np.repeat(best, p.size, axis=0)
-    line = interpolate.PchipInterpolator(np.log(nodes[::-1]), np.array(best[::-1]))
-    return np.asarray(line(np.clip(np.log(p), np.log(nodes[-1]), np.log(nodes[0]))))
+        rug = optimum(one, code.n_hidden / code.n_features)
+        normal = [float(np.log(rug.a)), float(rug.b / rug.a), 0.0]
+        best[one] = _least(loss, [*list(best.values())[-1:], normal, *starts], bounds)
+    return np.array([best[one] for one in p.tolist()])
 
 
 def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False) -> list[list[Block]]:
@@ -111,9 +105,8 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     -------
     list of list of Block
         For each code, or code and shift, its blocks at each p in the order given. Pairs are in closed form;
-        for others L-BFGS-B minimises the exact loss of one row, which stands for all. Losses are within 1e-5
-        of the code's least, and each is attained. With more than 16 different p the parameters are
-        interpolated between 16 of them, at a loss of 2e-3 relative or less.
+        for others L-BFGS-B minimises the exact loss of one row, which stands for all, from four starts and
+        the parameters at the next larger p. Each loss is attained; that no other end is better is not proved.
 
     Raises
     ------

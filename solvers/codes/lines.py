@@ -6,6 +6,7 @@ of p are added until the loss half way between two neighbours is what the others
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,8 @@ def _solved(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
             between = course.p[k - 1], course.p[k]
             if between not in fine and np.log(between[1] / between[0]) > _CLOSE:
                 if course.add(k, tol):
+                    around = course.p[max(0, k - _STENCIL // 2 - 1) : k + _STENCIL // 2 + 2]
+                    fine.difference_update(pairwise(around))  # they are made of other values now
                     todo, k = True, k + 1  # both halves are for the next round, when others are there
                 else:
                     fine.add(between)
