@@ -154,7 +154,9 @@ def _noise(**given: Any) -> Columns:
 
 
 def _codes(p: Any, ratio: Any) -> Columns:
-    found = solvers.codes.envelopes(p, ratio)
+    from .codes import known_envelope
+
+    found = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
     free = found["free"]
     pairs = zip(free.first.tolist(), free.second.tolist(), strict=True)
     return {

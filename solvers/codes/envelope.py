@@ -15,7 +15,7 @@ from .. import rug
 from ..results import result
 from .blocks import LEAST_P, Block, blocks
 
-__all__ = ["MODELS", "Envelope", "envelope", "envelope_of", "envelopes"]
+__all__ = ["MODELS", "Envelope", "envelope", "envelope_of"]
 
 MODELS = ("tied", "balanced", "free")
 
@@ -128,32 +128,21 @@ def envelope(
     >>> found.names[found.first], found.names[found.second], round(found.share, 3)
     ('rug', 'rug', 0.0)
     """
-    models, codes = arguments.choice("models", models, MODELS), arguments.choices("codes", codes, CODES)
-    on, r = _plane(p, ratio)
-    return _envelope(on, r, blocks(np.unique(on), codes, tied=models == "tied"), models)
+    on, _ = _plane(p, ratio)
+    tied = arguments.choice("models", models, MODELS) == "tied"
+    return envelope_of(blocks(np.unique(on), codes, tied=tied), p, ratio, models=models)
 
 
-def envelopes(p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES) -> dict[str, Envelope]:
-    """Find the envelope for each kind of model in `MODELS`; faster than `envelope` one after the other.
-
-    Examples
-    --------
-    >>> found = envelopes(1e-3, 0.25, ["pair"])
-    >>> [round(found[models].loss / found[models].rug, 3) for models in MODELS]
-    [1.0, 0.996, 0.228]
-    """
-    on, r = _plane(p, ratio)
-    found = blocks(np.unique(on), arguments.choices("codes", codes, CODES))
-    return {models: _envelope(on, r, found, models) for models in MODELS}
-
-
-def envelope_of(found: Sequence[Block], ratio: npt.ArrayLike, *, models: str = "balanced") -> Envelope:
-    """Find the envelope of blocks that are known, all at one p.
+def envelope_of(
+    found: Sequence[Sequence[Block]], p: npt.ArrayLike, ratio: npt.ArrayLike, *, models: str = "balanced"
+) -> Envelope:
+    """Find the envelope of blocks that are known.
 
     Parameters
     ----------
-    found : sequence of Block
-    ratio, models
+    found : sequence of sequence of Block
+        As from `blocks`: of each code its block at each different p, rising.
+    p, ratio, models
         As in `envelope`.
 
     Returns
@@ -163,20 +152,23 @@ def envelope_of(found: Sequence[Block], ratio: npt.ArrayLike, *, models: str = "
     Raises
     ------
     ValueError
-        If an argument is out of range, or the blocks are not all at one p in [1e-6, 1).
+        If an argument is out of range, or the blocks are not those at each different p.
 
     Examples
     --------
-    >>> ((pair,),) = blocks([0.05], ["pair"])
-    >>> envelope_of([pair], 0.25) == envelope(0.05, 0.25, ["pair"])
+    >>> found = blocks([0.05], ["pair"])
+    >>> envelope_of(found, 0.05, 0.25) == envelope(0.05, 0.25, ["pair"])
     True
     """
     models = arguments.choice("models", models, MODELS)
-    given = [one for one in found if isinstance(one, Block)] if isinstance(found, Sequence) else []
-    if not given or len(given) < len(found) or len({one.p for one in given}) > 1:
-        raise ValueError(f"`found` must be blocks at one p, one or more; got {arguments.shown(found)}.")
-    on, r = _plane(given[0].p, ratio)
-    return _envelope(on, r, [[one] for one in given], models)
+    on, r = _plane(p, ratio)
+    distinct = np.unique(on).tolist()
+    rows = [list(row) for row in found if isinstance(row, Sequence)] if isinstance(found, Sequence) else []
+    if not rows or any([getattr(one, "p", None) for one in row] != distinct for row in rows):
+        raise ValueError(
+            f"`found` must have the blocks of one code or more at each p; got {arguments.shown(found)}."
+        )
+    return _envelope(on, r, rows, models)
 
 
 def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

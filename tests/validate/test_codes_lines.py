@@ -7,7 +7,7 @@ from scipy import optimize
 from superposition.solvers import codes
 from superposition.solvers.loss import row_loss
 from superposition.theory.codes import overlaps
-from superposition.validate.codes import known_blocks, run_lines
+from superposition.validate.codes import known_blocks, known_envelope, run_lines
 
 # Fixed before the table was made.
 ERROR = 1e-5
@@ -33,7 +33,7 @@ def solved(p, block):
 
 
 def off(p, name):
-    (block,) = [one for one in known_blocks(p) if one.name == name]
+    (block,) = [one for (one,) in known_blocks(p) if one.name == name]
     return block.loss / solved(p, block) - 1.0
 
 
@@ -47,7 +47,7 @@ def test_a_few_losses_are_those_that_are_solved():
 @pytest.mark.slow
 def test_losses_are_those_that_are_solved_at_200_places():
     rng = np.random.default_rng(6)
-    names = [one.name for one in known_blocks(0.1)[1:]]
+    names = [one.name for (one,) in known_blocks(0.1)[1:]]
     places = [(str(rng.choice(names)), float(p)) for p in np.exp(rng.uniform(np.log(1e-6), 0.0, 200))]
     found = {place: off(place[1], place[0]) for place in places}
     assert {place: one for place, one in found.items() if abs(one) > ERROR} == {}
@@ -55,7 +55,7 @@ def test_losses_are_those_that_are_solved_at_200_places():
 
 def test_all_codes_are_there():
     for p in (1e-6, 0.05, 1.0):
-        found, wanted = known_blocks(p), codes.blocks([0.5])
+        found, wanted = [one for (one,) in known_blocks(p)], codes.blocks([0.5])
         assert [one.name for one in found] == [one.name for (one,) in wanted]
         assert [(one.n_features, one.n_hidden) for one in found] == [
             (one.n_features, one.n_hidden) for (one,) in wanted
@@ -65,11 +65,21 @@ def test_all_codes_are_there():
 
 def test_the_envelope_is_that_of_the_solver():
     for p in (0.003, 0.07, 0.45):
-        found = known_blocks(p)
         for models in codes.MODELS:
-            one, other = codes.envelope_of(found, 0.25, models=models), codes.envelope(p, 0.25, models=models)
+            one, other = known_envelope(p, 0.25, models=models), codes.envelope(p, 0.25, models=models)
             assert one.loss == pytest.approx(other.loss, rel=2.0 * ERROR)
             assert (one.rug, one.names) == (other.rug, other.names)
+
+
+@pytest.mark.parametrize(
+    ("name", "p"),
+    [("McLaughlin", 0.038), ("quadrangle 5", 0.011), ("quadrangle 3", 0.152), ("quadrangle 5 shifted", 0.71)],
+)
+def test_one_p_alone_has_what_is_found_along_p(name, p):
+    """Descents from the start of least loss alone had up to seven times these losses."""
+    known = {one.name: one.loss for (one,) in known_blocks(p)}[name]
+    row = codes.blocks([p], [name.removesuffix(" shifted")])[name.endswith(" shifted")]
+    assert row[0].loss == pytest.approx(known, rel=2.0 * ERROR)
 
 
 def test_bad_input_is_named():

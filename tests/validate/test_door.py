@@ -272,13 +272,13 @@ def test_what_serves_all_widths_is_computed_once(monkeypatch):
         read.append(name)
         return read_reference(name)
 
-    def enveloped(found, ratio, *, models):
+    def enveloped(p, ratio, *, models):
         asked.append((models, np.size(ratio)))
-        return envelope_of(found, ratio, models=models)
+        return known_envelope(p, ratio, models=models)
 
-    read_reference, envelope_of = foresee.read_reference, foresee.envelope_of
+    read_reference, known_envelope = foresee.read_reference, foresee.known_envelope
     monkeypatch.setattr(foresee, "read_reference", counted)
-    monkeypatch.setattr(foresee, "envelope_of", enveloped)
+    monkeypatch.setattr(foresee, "known_envelope", enveloped)
     together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
     assert asked == [("tied", 3), ("free", 3)]
     assert len(read) == len(set(read)) > 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.codes import Envelope, envelope_of
+from ...solvers.codes import Envelope
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
@@ -19,7 +19,7 @@ from ...theory.features import Features, as_features
 from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
 from .. import atlas
-from ..codes import known_blocks
+from ..codes import known_envelope
 from ..layouts import Weights, recognise
 from .read import answers, hidden_activation, state_of
 from .results import SAME, Audit, Audited
@@ -86,7 +86,7 @@ class _Known:
 
 @cache  # the instances of a file often share them
 def _codes(p: float, ratio: float, models: str) -> Envelope:
-    return envelope_of(known_blocks(p), ratio, models=models)
+    return known_envelope(p, ratio, models=models)
 
 
 def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:

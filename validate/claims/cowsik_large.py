@@ -88,7 +88,7 @@ def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
         "leaves the rug, which is a saddle of the loss. Predictions that were made before: within a tenth of "
         f"the rug at ratios {LOW} and {QUARTER} (so it is); at most half of its loss at ratio {HALF} (false: "
         f"from {SOME} features on the rule ends at the rug there too); after {steps} more below the rug at "
-        f"all three ratios, by three quarters at {HALF}; and more loss then at {MOST} features than at {FEW}. "
+        f"all three ratios, by three quarters at {HALF}; more loss then at {MOST} features than at {FEW}. "
         "The last two were not tested: the largest rate of that phase is too much for large models, and took "
         f"what was learned from {models.told()} features at p = {MIDDLE}. One more model of {SOME} features "
         f"was then trained from the start with a quarter of that rate, {rate:g}, said before to end at a "

@@ -8,12 +8,13 @@ import xarray as xr
 from matplotlib import colors
 from matplotlib.axes import Axes
 
-from ...solvers.codes import MODELS, envelopes
+from ...solvers.codes import MODELS
 from ...theory import arguments
 from ...theory.codes import CODES
 from ..annotations import as_annotated
 from ..drawing import draws, finished, widest
 from ..experiment import Figure
+from .lines import known_envelope
 
 # Codes are drawn by kind: names beginning with the same word.
 KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
@@ -91,7 +92,8 @@ def run_envelope(
     high = arguments.number("highest", highest, low, 1, brackets="()")
     p, ratio = np.geomspace(low, high, size), (np.arange(size) + 0.5) / size
     parts, all_names = [], {}
-    for allowed, found in envelopes(p[:, None], ratio, codes).items():
+    for allowed in MODELS:
+        found = known_envelope(p[:, None], ratio, codes, models=allowed)
         kind = np.array([[list(WINNERS).index(_winner(a, b)) for b in found.names] for a in found.names])
         columns = {name: getattr(found, name) for name in ("loss", "structured", "share")}
         indices = {"first": found.first, "second": found.second, "winner": kind[found.first, found.second]}

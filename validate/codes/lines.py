@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from ...solvers.codes import Block, Line, blocks, lines
+from ...solvers.codes import Block, Envelope, Line, blocks, envelope_of, lines
 from ...theory import arguments
 from ...theory.codes import CODES
 from ..annotations import as_annotated
@@ -68,8 +69,8 @@ def _stored() -> list[Line]:
 
 
 @as_annotated
-def known_blocks(p: float) -> list[Block]:
-    """Return the best block of each code at one p, in [1e-6, 1], without solving for it.
+def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
+    """Return the best blocks of codes at each p, in [1e-6, 1], as `solvers.codes.blocks` does, unsolved.
 
     Each loss is, to 1e-5 relative (2e-5 at one of 8,194 places that were tried), the lesser of what
     `solvers.codes.blocks` finds at this p, and of where a descent from these parameters ends. Where `blocks`
@@ -78,13 +79,33 @@ def known_blocks(p: float) -> list[Block]:
     Raises
     ------
     ValueError
-        If `p` is out of range.
+        If `p` is out of range or a name is not known.
 
     Examples
     --------
-    >>> found = {one.name: one for one in known_blocks(0.05)}
+    >>> found = {one.name: one for (one,) in known_blocks(0.05)}
     >>> len(found), round(found["Clebsch shifted"].loss, 7)
     (35, 0.001947)
     """
-    on = arguments.number("p", p, 1e-6, 1)
-    return [*(one for (one,) in blocks([on], CODES[:1])), *(line.at(on) for line in _stored())]
+    on = arguments.real("p", p, 1e-6, 1).ravel().tolist()
+    codes = arguments.choices("codes", codes, CODES)
+    mine = [line for line in _stored() if line.name.removesuffix(" shifted") in codes]
+    return [
+        *blocks(on, [name for name in codes if name == CODES[0]]),
+        *([line.at(q) for q in on] for line in mine),
+    ]
+
+
+@as_annotated
+def known_envelope(
+    p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES, *, models: str = "balanced"
+) -> Envelope:
+    """Return the `solvers.codes.envelope` of known blocks.
+
+    Examples
+    --------
+    >>> found = [known_envelope(1e-3, 0.25, ["pair"], models=models) for models in ("balanced", "free")]
+    >>> [round(float(one.loss / one.rug), 3) for one in found]
+    [0.996, 0.228]
+    """
+    return envelope_of(known_blocks(np.unique(p), codes), p, ratio, models=models)

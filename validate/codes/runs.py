@@ -10,7 +10,6 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers import rug as solvers
-from ...solvers.codes import envelopes
 from ...solvers.minimise import descend, minimise
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -19,6 +18,7 @@ from ..drawing import draws, finished, size_axis
 from ..experiment import from_rows
 from ..training import grid, train
 from .hessian import curvatures, rug_hessian, rug_point
+from .lines import known_envelope
 from .structure import SHARES, code_structure, interference_kurtosis
 from .symmetry import run_stored, symmetry
 
@@ -35,9 +35,8 @@ def run_known(folder: str | Path = "") -> xr.Dataset:
     """
     trained = run_stored(folder=folder)
     p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
-    found = envelopes(p, ratio)
-    free = found["free"]
-    columns = {"p": p, "ratio": ratio, "rug": free.rug, "balanced": found["balanced"].loss}
+    balanced, free = (known_envelope(p, ratio, models=models) for models in ("balanced", "free"))
+    columns = {"p": p, "ratio": ratio, "rug": free.rug, "balanced": balanced.loss}
     columns |= {"envelope": free.loss, "lower_bound": free.lower_bound}
     return xr.Dataset({name: ("point", values) for name, values in columns.items()})
 

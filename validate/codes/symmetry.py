@@ -89,8 +89,8 @@ def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Da
     Returns
     -------
     xarray.Dataset
-        As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging phase),
-        ``samples`` (of a loss), ``stored_file``, ``stored_date`` and ``stored_device``.
+        As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
+        phase), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and ``stored_device``.
 
     Raises
     ------

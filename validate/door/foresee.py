@@ -8,13 +8,12 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import unequal as splits
-from ...solvers.codes import envelope_of
 from ...solvers.minimise import lower_bound
 from ...theory import arguments
 from ...theory import unequal as theory
 from ...theory.features import Features
 from .. import atlas
-from ..codes import known_blocks
+from ..codes import known_envelope
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
 from ..rug.runs import unbroken
@@ -179,8 +178,7 @@ def _alike(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     if not widths or not _same(law) or not 1e-6 <= p < 1.0:
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
-    known = known_blocks(p)
-    found = {kind: envelope_of(known, np.array(widths) / n, models=kind) for kind in _CODES}
+    found = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
     trained = _measured(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
