@@ -380,7 +380,8 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
         if values.dtype.kind in "iu" and values.size and np.abs(values.values.astype(float)).max() >= 2**31:
             dataset[name] = dataset[name].astype(np.float64)
     # In memory first: the writer of netCDF complains again, where nobody can catch it, if a disk is full.
-    content = dataset.to_netcdf(engine="scipy", format="NETCDF3_64BIT")
+    # As bytes: a view that the traceback of a failed write keeps is one more complaint, in Python 3.13.
+    content = bytes(dataset.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))
     with replacing(path) as part:
         part.write_bytes(content)
 
@@ -391,7 +392,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     with replacing(path) as part:
-        part.write_bytes(content.getbuffer())
+        part.write_bytes(content.getvalue())
 
 
 @as_annotated

@@ -242,7 +242,7 @@ def test_rug_rejects_rows(rows, message):
 
 def test_rug_rejects_what_does_not_fit():
     R = rug_matrix(8, 3, rng=0)
-    with pytest.raises(ValueError, match=r"`x` must have shape \(8,\) or \(8, 1\); got \(5,\)"):
+    with pytest.raises(ValueError, match=r"`x` must have shape .*\(5,\)"):
         R @ np.ones(5)
     with pytest.raises(ValueError, match=r"dimension mismatch: \(8, 8\), \(5, 2\)"):  # SciPy's own words
         R @ np.ones((5, 2))
