@@ -244,7 +244,7 @@ def test_rug_rejects_what_does_not_fit():
     R = rug_matrix(8, 3, rng=0)
     with pytest.raises(ValueError, match=r"`x` must have shape .*\(5,\)"):
         R @ np.ones(5)
-    with pytest.raises(ValueError, match=r"dimension mismatch: \(8, 8\), \(5, 2\)"):  # SciPy's own words
+    with pytest.raises(ValueError, match=r"(?i)dimension mismatch.*\(5, 2\)"):  # SciPy's own words
         R @ np.ones((5, 2))
     with pytest.raises(ValueError, match="`x` must be real numbers; got"):
         R @ np.full(8, 1j)
