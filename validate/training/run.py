@@ -157,8 +157,8 @@ def train(
     -----
     Arithmetic is float32, which changes losses by about 1e-6 of their size; what shorter factors change is
     measured by ``make bench``. On a CPU, 1000 steps of one model on one core took 0.7 s at (n_features,
-    n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128), batches of 1024; on one H200, captured and
-    with factors of tf32, 0.15 s at (512, 128) and 1.1 s at (8192, 2048).
+    n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128), batches of 1024; on one H200, captured
+    and with factors of tf32, 0.15 s at (512, 128) and 1.1 s at (8192, 2048).
 
     A phase of `steps` steps with the largest rate 5e-3 broke models of 4096 features and more, and some of
     2048: give large models a smaller `peak_learning_rate`.
