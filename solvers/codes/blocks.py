@@ -76,7 +76,7 @@ def _least(
 def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     """Return the best parameters of `_loss` at each p; those of a larger p are a start at the next."""
     largest = max(0.0, *code.values)
-    # Sparse, or as if interference were normal: at 544 random places one of the two led to the best end known.
+    # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.
     sparse = [0.02, -0.01, largest] if free else [0.1, -0.9 * largest, 0.0]
     bounds = [(-6.0, 2.0), (-5.0, 50.0), (-0.9, 0.9) if free else (0.0, 0.0)]
     best: dict[float, FloatArray] = {}
