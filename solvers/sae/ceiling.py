@@ -84,6 +84,47 @@ class Ceiling:
     models: Any
     samples: int
 
+    def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
+        """Return by how many standard errors a mean F1 lies above the one-step decoders' at its L0.
+
+        Far above 0, the autoencoder reads more than the activations, its score is not the one of this page, or
+        it is better than any decoder that is known.
+
+        Parameters
+        ----------
+        l0 : float
+            Expected number of its latents that are on, between the least and the largest of `l0`.
+        f1, f1_error : float
+            Mean over the features of F1 of the latent that belongs to each, and its standard error.
+
+        Returns
+        -------
+        float
+            Of two numbers of latents beside `l0` the larger F1 counts, so that what lies between is not above.
+            Infinite where neither side has an error.
+
+        Raises
+        ------
+        ValueError
+            If `l0` is not between numbers of latents that were asked for, or F1 is out of range.
+
+        Examples
+        --------
+        >>> found = ceiling(0.1, np.eye(3), l0=[0.2, 0.28])
+        >>> found.above(0.25, 0.97) > 3, found.above(0.25, 0.5) < -3
+        (True, True)
+        """
+        low, high = self.l0[:-1].min(axis=1).min(), self.l0[:-1].max(axis=1).max()
+        at = arguments.number("l0", l0, float(low), float(high))
+        score = arguments.number("f1", f1, 0.0, 1.0)
+        own = arguments.number("f1_error", f1_error, 0.0)
+        right = np.clip([np.searchsorted(row, at) for row in self.l0[:-1]], 1, max(1, self.asked.size - 1))
+        beside = np.stack([right - 1, np.minimum(right, self.asked.size - 1)], axis=1)
+        best, error = (np.take_along_axis(one[:-1], beside, axis=1) for one in (self.f1, self.f1_error))
+        k = np.unravel_index(int(best.argmax()), best.shape)
+        gap, both = score - float(best[k]), float(np.hypot(own, error[k]))
+        return gap / both if both > 0.0 else float(np.copysign(np.inf, gap)) if gap else 0.0
+
 
 def ceiling(
     law: Any, mixing: npt.ArrayLike, l0: npt.ArrayLike | None = None, *, samples: int = 10_000, rng: Any = 0

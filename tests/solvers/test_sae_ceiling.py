@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import linear_sum_assignment
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
 from superposition.solvers.sae.ceiling import _cheapest, _own, _path, _regression
@@ -224,3 +225,109 @@ def test_defaults():
 def test_bad_input_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         ceiling(**{"law": 0.1, "mixing": np.eye(2), **change})
+
+
+# --- What is above the ceiling ------------------------------------------------------------------------------
+
+
+def mean_f1(on, there):
+    """Return the mean over features of the F1 of the latent that fits each, and its standard error."""
+    both = on.T.astype(float) @ there
+    f1 = 2.0 * both / np.maximum(on.sum(axis=0)[:, None] + there.sum(axis=0), 1.0)
+    rows, columns = linear_sum_assignment(-f1)
+    parts = []
+    for k in np.array_split(np.arange(len(on)), 20):
+        shared = (on[k][:, rows] & there[k][:, columns]).sum(axis=0)
+        parts.append(
+            2.0 * shared / np.maximum(on[k][:, rows].sum(axis=0) + there[k][:, columns].sum(axis=0), 1.0)
+        )
+    return f1[rows, columns].sum() / there.shape[1], np.std(np.mean(parts, axis=1), ddof=1) / 20**0.5
+
+
+def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
+    law, phi = Features(24, 0.08), dictionary(8, 24, 3)
+    found = ceiling(law, phi, l0=[1.0, 1.5, 2.0, 3.0], samples=2000)
+    there = law.sample(20_000, 5) != 0.0
+    rng = np.random.default_rng(6)
+    assert found.above(there.sum(axis=1).mean(), *mean_f1(there, there)) > 3.0
+    # It sees each feature that is on with probability 0.8.
+    cheat = there & (rng.random(there.shape) < 0.8)
+    assert found.above(cheat.sum(axis=1).mean(), *mean_f1(cheat, there)) > 3.0
+    # One that reads activations alone is not: the best decoder, on other samples; nor a random one.
+    x = law.sample(20_000, 7)
+    for k in range(9):
+        sae = found.models[k][1]
+        on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
+        assert found.above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
+    assert found.above(1.5, 0.08) < -3.0
+
+
+def test_above_refuses_what_is_out_of_range():
+    found = ceiling(0.1, np.eye(3), l0=[0.2, 0.28])
+    for call, message in [
+        ((0.9, 0.5), r"`l0` must lie in .*got 0.9"),
+        ((0.25, 1.5), r"`f1` must lie in .*got 1.5"),
+        ((0.25, 0.5, -1.0), r"`f1_error` must lie in .*got -1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            found.above(*call)
+    exact = ceiling(0.3, np.eye(2), l0=[0.5, 0.6])
+    assert exact.exact[0]
+    assert exact.above(0.55, 1.0) > 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["l1", "batch top-k", "supervised"])
+def test_no_trained_one_step_autoencoder_is_above_the_ceiling(kind):
+    """Five hundred and twelve features in 128 dimensions; the limit of three errors was set before any ran.
+
+    The supervised one starts from the best decoder that is known and follows the gradient of a smooth F1.
+    """
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    n, d, p = 512, 128, 0.01
+    law, phi = Features(n, p), dictionary(d, n, 8)
+    found = ceiling(law, phi, l0=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0], rng=1)
+    Phi = torch.tensor(phi, dtype=torch.float32)
+    start = torch.tensor(found.models[7][4].W_in, dtype=torch.float32)
+    W = (start if kind == "supervised" else torch.nn.functional.normalize(torch.randn(n, d), dim=1)).clone()
+    cut = torch.tensor(found.models[7][4].thresholds - found.models[7][4].b_in, dtype=torch.float32)
+    cut = cut.clone() if kind == "supervised" else torch.zeros(n)
+    V, b = W.T.clone(), torch.zeros(d)
+    weights = [W, cut, V, b]
+    for one in weights:
+        one.requires_grad_()
+    adam = torch.optim.Adam(weights, lr=1e-3)
+    rng = np.random.default_rng(2)
+    for _ in range(3000):
+        x = torch.tensor(law.sample(1024, rng), dtype=torch.float32)
+        a = x @ Phi.T
+        z = a @ W.T - cut
+        if kind == "supervised":
+            soft = torch.sigmoid(20.0 * z)
+            there = (x > 0).float()
+            loss = -(2 * (soft * there).sum(0) / (soft.sum(0) + there.sum(0))).mean()
+        else:
+            h = torch.relu(z)
+            if kind == "batch top-k":
+                h = h * (h >= h.detach().flatten().topk(5 * 1024).values[-1])
+            loss = ((a - h @ V.T - b) ** 2).sum(1).mean() + (kind == "l1") * 0.05 * (h * V.norm(dim=0)).sum(
+                1
+            ).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    x = law.sample(20_000, 3)
+    with torch.no_grad():
+        z = (torch.tensor(x @ phi.T, dtype=torch.float32) @ W.T - cut).numpy()
+    for wanted in (3.0, 5.0):
+        at = (
+            0.0
+            if kind == "supervised"
+            else max(0.0, np.partition(z.ravel(), -int(wanted * len(x)))[-int(wanted * len(x))])
+        )
+        on = z > at
+        l0, score = on.sum(axis=1).mean(), mean_f1(on, x != 0.0)
+        above = found.above(l0, *score)
+        print(kind, l0, score, above)
+        assert above <= 3.0
