@@ -87,8 +87,8 @@ class Ceiling:
     def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return by how many standard errors a mean F1 lies above the one-step decoders' at its L0.
 
-        Far above 0, the autoencoder reads more than the activations, its score is not the one of this page, or
-        it is better than any decoder that is known.
+        Far above 0, the autoencoder reads more than the activations, its score is not this F1, or it
+        is better than any decoder that is known.
 
         Parameters
         ----------
@@ -100,8 +100,8 @@ class Ceiling:
         Returns
         -------
         float
-            Of two numbers of latents beside `l0` the larger F1 counts, so that what lies between is not above.
-            Infinite where neither side has an error.
+            Of the two numbers of latents beside `l0` the larger F1 counts, so that what lies between is not
+            above. Infinite where neither side has an error.
 
         Raises
         ------
