@@ -4,8 +4,9 @@ One-step decoders read :math:`z = W a`, one latent a feature. `dictionary` has t
 as W and the dictionary as decoder. `linear` has the rows of the linear regression of x on a,
 :math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance: for independent features
 and normal interference, no direction tells better whether the feature is on. `logistic` has the rows of
-logistic regressions of that on a, which are better where few features are on. Their decoder is the linear
-regression of a on the latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a
+logistic regressions of that on a, which are better where few features are on; `trained` those that a few
+hundred steps of Adam reach from `linear`, for a smooth F1. Their decoder is the linear regression of a on the
+latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a
 common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i
 where the latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
 """
@@ -29,7 +30,7 @@ __all__ = ["DECODERS", "Ceiling", "ceiling"]
 
 THRESHOLDS = ("common threshold", "thresholds for F1", "thresholds for error")
 DECODERS = (
-    *(f"{one}, {kind}" for one in ("dictionary", "linear", "logistic") for kind in THRESHOLDS),
+    *(f"{one}, {kind}" for one in ("dictionary", "linear", "logistic", "trained") for kind in THRESHOLDS),
     "pursuit",
 )
 EXACT, EXACT_ATOMS = 4, 10  # features up to which decoders are evaluated without samples; of atoms alone
@@ -39,6 +40,8 @@ CUTS = 200  # places at most at which the threshold of a latent may be, between 
 SMALL = 1e-6  # least gain: an activation must rise with what the latent reads
 RIDGE = 10.0  # of logistic regressions on whitened activations, for the sum over samples
 STEPS = 60  # of them
+TRAINED, BATCH, RATE = 400, 1024, 0.1  # steps of the smooth F1, samples of each, rate over the weights' size
+SHARP = 10.0  # slope of its steps, for a mean value of 1 where a feature is on
 _ROUNDING = 1e-12  # of what a latent reads, as a share of the largest
 _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of the largest
 
@@ -186,7 +189,9 @@ def ceiling(
     spread = float(np.trace(phi @ features.covariance() @ phi.T))
     count = asked.size
     found, models = np.zeros((len(DECODERS), count, 6)), []
-    readings = phi.T, _regression(features, phi), _logistic(features, phi, first)
+    linear = _regression(features, phi)
+    trained = _smoothed(features, phi, _gained(linear, phi), draw.spawn(1)[0])
+    readings = phi.T, linear, _logistic(features, phi, first), trained
     for k, W in enumerate(_gained(one, phi) for one in readings):
         read = W @ phi
         read[np.abs(read) < _ROUNDING * np.abs(read).max()] = 0.0  # so that rounding turns no latent on
@@ -249,6 +254,39 @@ def _logistic(features: Features, phi: FloatArray, x: FloatArray) -> FloatArray:
     start = np.r_[prior.ravel(), shift]
     found = minimize(f, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
     return np.asarray((white @ found[:-n].reshape(rank, n)).T)
+
+
+def _smoothed(features: Features, phi: FloatArray, W: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return rows that Adam reaches from `W`, for mean F1 with logistic functions in place of steps.
+
+    In whitened activations; each step has samples of its own, so that nothing is fitted to a sample.
+    """
+    white = _whitening(features, phi).astype(np.float32)
+    if not white.size:
+        return W
+    told, chances = phi.T.astype(np.float32) @ white, features.on_probability()
+    x = features.sample(BATCH, rng)
+    size = np.abs(x).mean() / max(float(chances.mean()), 1e-6)  # of a value where its feature is on
+    k = np.float32(SHARP / size if size > 0.0 else 1.0)
+    B, cut = (np.linalg.pinv(white) @ W.T).astype(np.float32), np.full(W.shape[0], 0.5 * size, np.float32)
+    units = np.abs(B).mean(), np.float32(size)
+    parts = [
+        (one, unit, np.zeros_like(one), np.zeros_like(one)) for one, unit in zip((B, cut), units, strict=True)
+    ]
+    for step in range(1, TRAINED + 1):
+        on = x != 0.0
+        u = x.astype(np.float32) @ told
+        s = expit(k * (u @ B - cut))
+        both, all_ = (s * on).sum(axis=0), np.maximum(s.sum(axis=0) + on.sum(axis=0), 1e-6)
+        # Of 2 both/all, by what the logistic functions are of.
+        slope = 2.0 * (on * all_ - both) / all_**2 * k * s * (1.0 - s)
+        rate = 0.5 * RATE * (1.0 + np.cos(np.pi * step / TRAINED))
+        for (one, unit, mean, square), rise in zip(parts, (u.T @ slope, -slope.sum(axis=0)), strict=True):
+            mean += 0.1 * (rise - mean)
+            square += 0.001 * (rise**2 - square)
+            one += unit * rate * (mean / (1.0 - 0.9**step)) / (np.sqrt(square / (1.0 - 0.999**step)) + 1e-12)
+        x = features.sample(BATCH, rng)
+    return np.asarray((white @ B).T, np.float64)
 
 
 def _regression(features: Features, phi: FloatArray) -> FloatArray:

@@ -32,7 +32,10 @@ def test_an_orthonormal_dictionary_is_read_without_error():
         n = law.n_features
         found = ceiling(law, np.eye(n), l0=[1.05 * law.p.sum()], samples=2000)
         # A threshold of its own may lie above the smallest values; logistic regressions are estimates.
-        bar, fitted = 0.01 if n < 30 else 0.03, np.array([name.startswith("logistic") for name in DECODERS])
+        bar, fitted = (
+            0.01 if n < 30 else 0.03,
+            np.array([name.startswith(("logistic", "trained")) for name in DECODERS]),
+        )
         assert np.all(np.abs(found.f1[~fitted, 0] - 1.0) <= bar)
         assert np.all(found.mse[~fitted, 0] < bar)
         assert np.all(found.f1[fitted, 0] <= 1.0)
@@ -205,7 +208,7 @@ def test_defaults():
     found = ceiling(0.02, dictionary(8, 40), samples=500)
     assert found.decoders == DECODERS
     assert found.asked == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
-    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.asked[:2], (10, 1)), rtol=0.3)
+    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.asked[:2], (13, 1)), rtol=0.3)
     assert found.samples == 500
 
 
@@ -255,7 +258,7 @@ def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
     assert found.above(cheat.sum(axis=1).mean(), *mean_f1(cheat, there)) > 3.0
     # One that reads activations alone is not: the best decoder, on other samples; nor a random one.
     x = law.sample(20_000, 7)
-    for k in range(9):
+    for k in range(12):
         sae = found.models[k][1]
         on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
         assert found.above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
@@ -281,13 +284,15 @@ def test_above_refuses_what_is_out_of_range():
 def test_no_trained_one_step_autoencoder_is_above_the_ceiling(kind):
     """Five hundred and twelve features in 128 dimensions; the limit of three errors was set before any ran.
 
-    The supervised one starts from the best decoder that is known and follows the gradient of a smooth F1.
+    The supervised one follows the gradient of a smooth F1, on three million samples. It was 17 errors above
+    decoders by regression, so that those that are trained for F1 were added, and 40,000 samples in place of
+    10,000 fix thresholds here: with fewer, thresholds cost half a per cent.
     """
     torch = pytest.importorskip("torch")
     torch.manual_seed(1)
     n, d, p = 512, 128, 0.01
     law, phi = Features(n, p), dictionary(d, n, 8)
-    found = ceiling(law, phi, l0=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0], rng=1)
+    found = ceiling(law, phi, l0=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0], samples=40_000, rng=1)
     Phi = torch.tensor(phi, dtype=torch.float32)
     start = torch.tensor(found.models[7][4].W_in, dtype=torch.float32)
     W = (start if kind == "supervised" else torch.nn.functional.normalize(torch.randn(n, d), dim=1)).clone()

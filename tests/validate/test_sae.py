@@ -231,7 +231,7 @@ def test_the_ceiling(tmp_path, capsys):
     best = found.models[4][0]
     assert sp.sae(best, Features(3, 0.1), phi).f1.diagonal().mean() == pytest.approx(found.f1[4, 0])
     frame = found.to_frame()
-    assert len(frame) == 20
+    assert len(frame) == 26
     assert set(frame["certainty"]) == {"exact", "measured"}
     for what in ("f1", "mse", "explained_variance"):
         lines = found.plot(what=what).get_lines()

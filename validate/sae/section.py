@@ -26,8 +26,14 @@ _AXES = {
     "mse": "squared error",
     "explained_variance": "explained variance",
 }
-# A decoder's encoder is told by its line, and its thresholds by their colour: 4 and 3 names in place of 10.
-_LINES = {"dictionary encoder": ":", "linear encoder": "-.", "logistic encoder": "-", "pursuit": "--"}
+# A decoder's encoder is told by its line, and its thresholds by their colour: 5 and 3 names in place of 13.
+_LINES = {
+    "dictionary encoder": ":",
+    "linear encoder": "-.",
+    "logistic encoder": (0, (3, 1, 1, 1, 1, 1)),
+    "trained encoder": "-",
+    "pursuit": "--",
+}
 _THRESHOLDS = {
     "common threshold": "#0072B2",
     "thresholds for F1": "#D55E00",
@@ -68,11 +74,10 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
         at = ds.sel(decoder=name)
         encoder, comma, thresholds = name.partition(", ")
         bars = at[f"{what}_error"] if f"{what}_error" in ds else None
-        style = "." + _LINES[encoder + " encoder" * bool(comma)]
-        colour = _THRESHOLDS.get(thresholds, "black")
-        ax.errorbar(at["l0"], at[what], bars, fmt=style, color=colour, ms=4)
+        dash, colour = _LINES[encoder + " encoder" * bool(comma)], _THRESHOLDS.get(thresholds, "black")
+        ax.errorbar(at["l0"], at[what], bars, fmt=".", linestyle=dash, color=colour, ms=4)
     for label, dash in _LINES.items():
-        ax.plot([], [], dash, color="black", label=label)
+        ax.plot([], [], linestyle=dash, color="black", label=label)
     for label, colour in _THRESHOLDS.items():
         ax.plot([], [], ".-", color=colour, label=label)
     return finished(ax, _ABOVE, xlabel="expected L0", ylabel=_AXES[what])
