@@ -17,18 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 from numba.extending import is_jitted
 
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.kernels import inner, kernel
 from ..results import Status
 from .explicit import ENDS
 
 __all__ = ["Force", "Progress", "advance"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Bogacki and Shampine (1989): nodes 0, 1/2, 3/4, 1; weights of the third-order result, and of its
 # difference from the embedded second-order one.

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray, matrix, real
+from ...theory.arguments import FloatArray, IntArray, matrix, real
 from ...theory.features import Features, as_features
 from ...theory.features.values.law import needed
 from ...theory.loss.classes import class_weights
 from ...theory.models import Model
 from ...theory.results import frozen, result
 from .methods import classes, folds, lattice, moments, patterns, uniform, wedge
-from .methods.outputs import Ask, IntArray, Law, Outputs, Rows, merged
+from .methods.outputs import Ask, Law, Outputs, Rows, merged
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
 

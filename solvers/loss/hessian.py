@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, integer, number, real, vector
+from ...theory.arguments import ComplexArray, FloatArray, integer, number, real, vector
 from ...theory.features import Features, Values, as_features
 from ...theory.features.values.law import transforms_at
 from ...theory.results import result
@@ -17,7 +17,6 @@ from .methods.transforms import SILENT
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
-ComplexArray = npt.NDArray[np.complex128]
 
 CHUNK = 512
 FREQUENCIES = 8192

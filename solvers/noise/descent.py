@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.noise.moments import given_kurtosis, noise_law
 from ...theory.noise.potential import loss_and_gradient
 from ..results import Status, result
 from ..threads import each
-from .steps import KINDS, LONGEST, FloatArray, longest, run_steps
+from .steps import KINDS, LONGEST, longest, run_steps
 
 __all__ = ["Descent", "descend", "descend_averaged"]
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.loss import checks
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
 from ..results import result
@@ -18,7 +18,6 @@ __all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shap
 CLOSE = 1e-6
 KEPT = 1e-3  # a feature is represented when its own output, at value 1, is above this
 
-IntArray = npt.NDArray[np.int64]
 # Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
 _SAME = 1e-3
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ..integrate.explicit import checked_times
 from ..results import frozen, result
 from .equal import equal_weights
@@ -24,8 +24,6 @@ from .threshold import (
 )
 
 __all__ = ["Sparsification", "solve", "weights_at"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @result

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.codes import antipodal_loss, antipodal_optimum
 from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent, interference_variance
@@ -21,7 +21,6 @@ __all__ = ["KINDS", "Allocation", "allocate", "finished"]
 
 KINDS = ("dropped", "rug", "pairs", "skew pairs", "kept")
 
-IntArray = npt.NDArray[np.int64]
 
 # So many different p have a curve each; more share curves at as many places, evenly spaced in log p.
 _NODES = 256

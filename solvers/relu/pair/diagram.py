@@ -7,14 +7,13 @@ import numpy.typing as npt
 from scipy.ndimage import minimum_filter
 
 from ....theory import arguments
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, IntArray
 from ...results import result
 from ...threads import together
 from .kernels import polish_all, table
 
 __all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
 
-IntArray = npt.NDArray[np.int64]
 
 PHASES = ("first alone", "second alone", "antipodal", "same sign")
 
