@@ -225,9 +225,6 @@ def flow(
     >>> result.nonzeros.tolist()
     [[2, 2], [2, 2], [1, 1]]
 
-    With opposite signs they share it for ever:
-
-    >>> int(flow([[0.8, 0.1], [-0.6, 0.2]], lam=0.01, t=1000).polysemantic[-1])
     1
     """
     W = arguments.real("W0", W0)

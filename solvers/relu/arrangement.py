@@ -172,17 +172,12 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     Parameters
     ----------
     W, b : (n_features, n_hidden), (n_features,) array_like of float
-        Encodings, one a row, and biases.
+        Encodings, one a row, and biases, with the errors of `geometry`.
 
     Returns
     -------
     (n_features,) ndarray of bool
         Whether the output at the largest value, |W_i|^2 + b_i, and |W_i| are above 1e-3.
-
-    Raises
-    ------
-    ValueError
-        If an argument is misshapen or not finite.
 
     Examples
     --------

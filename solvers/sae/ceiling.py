@@ -107,19 +107,14 @@ def ceiling(
     -------
     Ceiling
         Up to 4 features, 10 of binary values, the one-step decoders are evaluated exactly. A feature is on
-        where it is not 0.
+        where it is not 0. All numbers are attained, by the decoders of `Ceiling.models`; that no other
+        autoencoder has a larger F1 is not proved, and one that mixes features may have a smaller error: the
+        page `sae` says how thresholds are found.
 
     Raises
     ------
     ValueError
         If an argument lies outside its range.
-
-    Notes
-    -----
-    All numbers are attained, by the decoders of `Ceiling.models`; that no other autoencoder has a larger F1
-    is not proved, and one that mixes features may have a smaller error (page `sae`). Thresholds of their own
-    are best on the samples that fix them, among 200 places and the best one for each latent, at that L0 or
-    below: they maximise mean F1, or minimise the features' own errors, with a Lagrange multiplier for L0.
 
     Examples
     --------

@@ -61,10 +61,9 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
     Directions are orthonormal, there is no decoder bias, and every pattern has its best activations: a floor
-    under autoencoders with any encoder. Branch and bound over both angles: where a pattern x has activations
-    h, the slope of its cost in the angle of atom i is :math:`-2 h_i r`, r a component of what is not rebuilt,
-    with :math:`r^2 + \lambda h_i \le \|x\|^2`; so it is at most :math:`4 \|x\|^3/(3 \sqrt3 \lambda)`, and the
-    cost in the middle of a box bounds it in the box. Only rounding is left out of account.
+    under autoencoders with any encoder. Branch and bound over both angles: the page `sae` has the bound of
+    the slope, at most :math:`4 \|x\|^3/(3 \sqrt3 \lambda)` for a pattern x. Only rounding is left out of
+    account.
 
     Parameters
     ----------

@@ -44,22 +44,13 @@ def noise_averaged_loss(
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons, independent on each.
-    noise_std, excess_kurtosis : float, the second optional
-        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
-    method : {"exact", "edgeworth", "normal"}, optional
-        Exact, first order in the excess kurtosis, or normal noise instead.
+    noise, noise_std, excess_kurtosis, method : optional but for the first two
+        As for :func:`relu_moments`.
 
     Returns
     -------
     float
         L(W) of Lecomte et al. (2024), §3.1; divided by n_features, the mean over inputs.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or the result too large for a float.
 
     Examples
     --------

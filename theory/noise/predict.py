@@ -259,19 +259,17 @@ def interference_free_l1_norm(
     Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
     pairs. The square of the sum of all encodings is not negative, so then
     :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards
-    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it. Lecomte et al.
-    (2024), §3.2, assumes that the encodings are in such a state.
+    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it (Lecomte et al.
+    2024, §3.2). Errors are those of :func:`simplex_square`.
 
     Parameters
     ----------
     n_features : int
         n, at least 2.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons.
+    noise, excess_kurtosis : str, float, the second optional
+        As for :func:`relu_moments`.
     noise_std : array_like of float
         sigma, positive, below sqrt(2).
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
 
     Returns
     -------
@@ -279,11 +277,6 @@ def interference_free_l1_norm(
         :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
         rest. 0 for noise without bound. Where it is below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm
         there is, some output always receives interference.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -38,9 +38,8 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 
     Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
     p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
-    local minimum on this side. The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is
-    (p/3 - p²/4) w2²; their ratio, least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and
-    to 5/16 for sign 1; at p = 1 both are 1.
+    local minimum on this side. As p → 0 it tends to p for sign -1 and to 5/16 for sign 1; at p = 1 both are
+    1. `derive_onset` has the loss nearby.
 
     Parameters
     ----------

@@ -58,17 +58,10 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     r"""Return angle and objective of the parent's atom and one at theta that stands for both features.
 
     Binary features of orthonormal directions. The second atom is the only one on where both features are, and
-    where the child is on alone; the parent's atom could help it where :math:`1 - h \cos\theta > \mu`. If
-    the child never is alone (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder
-    does better**: a pattern x costs at least the least of :math:`\|x - y\|^2 + \lambda \|y\|` over all y,
-    since the penalty is at least :math:`\lambda` times the norm of what is rebuilt, and here each pattern
-    costs just that. The true dictionary costs :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)` more, for every
-    strength, and every probability.
-
-    Parameters
-    ----------
-    parent, child, both, l1
-        As in `true_pair_loss`.
+    where the child is on alone. If the child never is alone (a hierarchy), the angle is 45° and **no
+    dictionary of any size with any encoder does better**; the true dictionary costs :math:`q_{12} \mu (4 -
+    2\sqrt2 - \mu)` more, for every strength and every probability. The page `sae` has the proof. Arguments
+    and errors are those of `true_pair_loss`.
 
     Returns
     -------
@@ -76,11 +69,6 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
         In radians from the parent's direction, in [pi/4, pi/2).
     objective : float
         Squared error and l1 penalty.
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
 
     Examples
     --------
@@ -110,15 +98,12 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
     r"""Return the L0 strengths up to which absorption never pays, and beyond which it beats no error.
 
-    A parent and child of orthonormal directions and values of one law, on or off as a hierarchy. Where both
-    are on, one latent leaves at least the smaller eigenvalue of their second moment, the variance
-    :math:`m_2 - m_1^2`, and saves one latent. Up to that strength the true dictionary with thresholds
-    :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on there. A latent that reads the
-    child, and adds the best multiple of its value for the parent, leaves :math:`m_2 - m_1^4/m_2`; above that
-    strength it beats the dictionary that rebuilds both without error, if the parent's latent is off
-    wherever the child is on; encoders with a large weight against the child come close to that. Neither
-    depends on the probabilities. Binary values have both at 0: with an L0 penalty, absorption always pays.
-    The page `sae` has the proof.
+    A parent and child of orthonormal directions and values of one law with moments m_1 and m_2, on or off as
+    a hierarchy. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with thresholds
+    :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on where both are on. Above the
+    second, :math:`m_2 - m_1^4/m_2`, a latent that reads the child, and adds the best multiple of its value
+    for the parent, beats the dictionary that rebuilds both without error. Neither depends on the
+    probabilities. Binary values have both at 0: absorption then always pays. The page `sae` has the proof.
 
     Parameters
     ----------

@@ -22,10 +22,9 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     r"""Return angle and objective of the best pair of atoms at epsilon and 90° - epsilon.
 
     Binary features of orthonormal directions, each alone with probability `alone`. Alone, a feature is
-    rebuilt by its own atom; on together, both atoms are, alike:
-    :math:`2 q [1 - (\cos\epsilon - \mu)^2] + 2 q_{12} [1 - (1 - \mu/u)^2]`. The slope at 0 is
-    :math:`-4 q_{12} \mu (1 - \mu) < 0`: with an l1 penalty the true dictionary is never a minimum for
-    features that are ever on together. For weak penalties the angle is about :math:`\mu q_{12}/q`.
+    rebuilt by its own atom; on together, by both alike. With an l1 penalty the true dictionary is never a
+    minimum for features that are ever on together (`tilt_slope` at 0); for weak penalties the angle is about
+    :math:`\mu q_{12}/q`.
 
     Parameters
     ----------

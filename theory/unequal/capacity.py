@@ -78,8 +78,6 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     --------
     >>> capacities([[1.0, -1.0], [-1.0, 1.0]], 0.1)      # an antipodal pair shares one dimension
     array([0.5, 0.5])
-    >>> capacities([[1.0, -1.0], [-1.0, 1.0]], Features(2, 1.0, scale=[1.0, 3.0])).round(12)
-    array([0.1, 0.9])
     """
     square = arguments.square("M", M)
     features = independent(law, square.shape[0])
@@ -121,9 +119,9 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
     Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, with the cumulants
-    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i. The
-    macroscopic loss is `theory.rug.loss` at a = M_ii, at the standard deviation of this interference, and at
-    the bias with a times the mean of the interference. Errors are those of `capacities`.
+    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i, about
+    `theory.rug.loss` at a = M_ii, its standard deviation, and b with a times its mean. Errors are those of
+    `capacities`.
 
     Parameters
     ----------

@@ -67,10 +67,6 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     >>> from superposition.theory import codes
     >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_plane_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
-    >>> from superposition.theory.features import exclusive
-    >>> groups = [exclusive(range(4), 0.2), exclusive(range(4, 8), 0.2)]  # one on of four, or none
-    >>> priority_loss(Features(8, 0.2, groups=groups), 4)
-    0.0
     """
     return _best(law, n_hidden)[0]
 
