@@ -59,33 +59,24 @@ class Loss:
     """Expected loss of a model, its error, and its derivatives if they were requested.
 
     Unpacks as ``loss, by_M, by_b``.
-
-    Attributes
-    ----------
-    loss : float
-        Loss per feature: the mean over the chosen outputs of importance times `per_feature`.
-    error_estimate : float
-        Largest error of `loss`; `estimate` says how that is known.
-    per_feature : (n,) ndarray of float64
-        Expected squared error of each output, E (x_i - y_i)^2, without importance.
-    per_feature_error : (n,) ndarray of float64
-        Largest error of each of them.
-    gradient : dict of str to ndarray, or None
-        Derivatives of `loss`: by "M" (one row for each chosen output) and by "b". For a `Model` also by
-        "W_in", "b_in" and, if it is not tied, "W_out"; "M" and "b" are then its `M` and `bias`.
-    gradient_error : (n,) ndarray of float64, or None
-        Error of each derivative by an output's row of M and its b.
-    method : str
-        The methods that were used, of `solvers.loss.methods`.
     """
 
     loss: float
+    """Loss per feature: the mean over the chosen outputs of importance times `per_feature`."""
     error_estimate: float
+    """Largest error of `loss`; `estimate` says how that is known."""
     per_feature: FloatArray
+    """(n,): expected squared error of each output, E (x_i - y_i)^2, without importance."""
     per_feature_error: FloatArray
+    """(n,): largest error of each of them."""
     gradient: dict[str, FloatArray] | None = None
+    """Derivatives of `loss`: by "M" (one row for each chosen output) and by "b". For a `Model` also by
+    "W_in", "b_in" and, if it is not tied, "W_out"; "M" and "b" are then its `M` and `bias`.
+    """
     gradient_error: FloatArray | None = None
+    """(n,): error of each derivative by an output's row of M and its b."""
     method: str = ""
+    """The methods that were used, of `solvers.loss.methods`."""
 
     @property
     def by_M(self) -> FloatArray:

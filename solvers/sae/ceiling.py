@@ -48,41 +48,32 @@ class Ceiling:
     """What decoders that know features and dictionary reach, each at several numbers of latents that are on.
 
     Arrays have a row for each decoder and a column for each L0 that was asked for.
-
-    Attributes
-    ----------
-    decoders : tuple of str
-        `DECODERS`.
-    asked : (count,) ndarray of float64
-        Expected numbers of latents that are on, as asked for.
-    l0, f1, mse : (decoders, count) ndarray of float64
-        The number that is reached, the mean over features of F1 of the feature's own latent, and the expected
-        squared error, summed over the coordinates of the activations.
-    l0_error, f1_error, mse_error : (decoders, count) ndarray of float64
-        One standard error, or what the exact number is off by.
-    explained_variance : (decoders, count) ndarray of float64
-        1 - `mse` over the variance of the activations.
-    exact : (decoders,) ndarray of bool
-        Whether the numbers are expectations, not means over samples.
-    models : tuple of tuples of Model
-        The autoencoder of each number; none for pursuit, which is no single step.
-    samples : int
-        How many fixed thresholds and regressions; as many others were used to evaluate, and for logistic
-        regressions.
     """
 
     decoders: tuple[str, ...]
+    """`DECODERS`."""
     asked: FloatArray
+    """(count,): expected numbers of latents that are on, as asked for."""
     l0: FloatArray
+    """The number that is reached."""
     f1: FloatArray
+    """Mean over features of F1 of the feature's own latent."""
     mse: FloatArray
+    """Expected squared error, summed over the coordinates of the activations."""
     l0_error: FloatArray
+    """One standard error, or what the exact number is off by."""
     f1_error: FloatArray
+    """Of `f1`."""
     mse_error: FloatArray
+    """Of `mse`."""
     explained_variance: FloatArray
+    """1 - `mse` over the variance of the activations."""
     exact: Any
+    """(decoders,): whether the numbers are expectations, not means over samples."""
     models: Any
+    """The autoencoder of each number, in tuples; none for pursuit, which is no single step."""
     samples: int
+    """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
 
 
 def ceiling(

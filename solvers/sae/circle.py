@@ -17,24 +17,16 @@ MOST_BOXES = 4_000_000
 
 @result
 class PairFloor:
-    """The least objective of two atoms, between bounds.
-
-    Attributes
-    ----------
-    value : float
-        Objective of `angles`: an upper bound.
-    bound : float
-        What no two atoms, with any encoder, come below.
-    angles : tuple of float
-        Of both atoms, in radians from the first feature's direction.
-    boxes : int
-        Boxes of angles that were looked at.
-    """
+    """The least objective of two atoms, between bounds."""
 
     value: float
+    """Objective of `angles`: an upper bound."""
     bound: float
+    """What no two atoms, with any encoder, come below."""
     angles: Any
+    """Of both atoms, in radians from the first feature's direction."""
     boxes: int
+    """Boxes of angles that were looked at."""
 
 
 def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> FloatArray:

@@ -26,53 +26,46 @@ DEAD = 1e-12
 
 @result
 class Autoencoder:
-    """What a sparse autoencoder does at a law of features; latents are numbered as its neurons.
-
-    Attributes
-    ----------
-    mse, mse_error : float
-        Expected squared error summed over the coordinates of the activations, and what it is off by.
-    explained_variance : float
-        1 - `mse` over the variance of the activations.
-    l0, l1 : (n_latents,) ndarray of float64
-        Probability that each latent is on, and its mean; the sums are the expected L0 and L1.
-    fires : (n_latents, n_features) ndarray of float64
-        Probability that a latent is on, given that a feature is; a rectified value may be 0 then.
-    fires_pairs : (n_latents, n_features, n_features) ndarray of float64
-        Given that both features are on; nan where they never are. The diagonal is `fires`.
-    precision, recall, f1 : (n_latents, n_features) ndarray of float64
-        Of a latent as detector of a feature; recall is `fires`. A dead latent has precision and f1 0.
-    match : (n_features,) ndarray of int
-        The latent that stands for each feature: the assignment of largest summed f1, one feature a latent;
-        -1 if there is none.
-    cosines : (n_latents, n_features) ndarray of float64
-        Between decoder and dictionary directions.
-    dead : (n_latents,) ndarray of bool
-        Which latents are never on.
-    p : (n_features,) ndarray of float64
-        Probability that a feature is on.
-    pairs : (n_features, n_features) ndarray of float64
-        Probability that two are.
-    firing_error : float
-        What the probabilities are off by.
-    """
+    """What a sparse autoencoder does at a law of features; latents are numbered as its neurons."""
 
     mse: float
+    """Expected squared error, summed over the coordinates of the activations."""
     mse_error: float
+    """What `mse` is off by."""
     explained_variance: float
+    """1 - `mse` over the variance of the activations."""
     l0: FloatArray
+    """(n_latents,): probability that each latent is on; the sum is the expected L0."""
     l1: FloatArray
+    """(n_latents,): mean of each latent; the sum is the expected L1."""
     fires: FloatArray
+    """(n_latents, n_features): probability that a latent is on, given that a feature is; a rectified value
+    may be 0 then.
+    """
     fires_pairs: FloatArray
+    """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
+    diagonal is `fires`.
+    """
     precision: FloatArray
+    """(n_latents, n_features): of a latent as detector of a feature; 0 of a dead one."""
     recall: FloatArray
+    """The same as `fires`."""
     f1: FloatArray
+    """(n_latents, n_features): 0 of a dead latent, too."""
     match: Any
+    """(n_features,): the latent that stands for each feature, by the assignment of largest summed f1, one
+    feature a latent; -1 if there is none.
+    """
     cosines: FloatArray
+    """(n_latents, n_features): between decoder and dictionary directions."""
     dead: Any
+    """(n_latents,): which latents are never on."""
     p: FloatArray
+    """(n_features,): probability that a feature is on."""
     pairs: FloatArray
+    """(n_features, n_features): probability that two are."""
     firing_error: float
+    """What the probabilities are off by."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.

@@ -26,24 +26,18 @@ __all__ = ["CODES", "Overlaps", "overlaps", "strongly_regular"]
 
 @result
 class Overlaps:
-    """What one feature of a code sees of the others.
-
-    Attributes
-    ----------
-    name : str
-    n_features, n_hidden : int
-        Features of a block, and the rank of its Gram matrix.
-    values : tuple of float
-        Inner products with the other features, in units of the squared norm.
-    counts : tuple of int
-        How many features have each; they add up to n_features - 1.
-    """
+    """What one feature of a code sees of the others."""
 
     name: str
+    """Of the code."""
     n_features: int
+    """Of a block."""
     n_hidden: int
+    """Rank of their Gram matrix."""
     values: tuple[float, ...]
+    """Inner products with the other features, in units of the squared norm."""
     counts: tuple[int, ...]
+    """How many features have each; they add up to n_features - 1."""
 
     def row(self) -> FloatArray:
         """Return the row of the Gram matrix, the feature's own 1 first."""

@@ -140,25 +140,16 @@ def class_loss(
 
 @result
 class Mixture:
-    """The loss over sparse data, class by class; all numbers are totals over features, as `class_loss` is.
-
-    Attributes
-    ----------
-    total : float
-        Sum over the classes 0, ..., K of p^k (1 - p)^(n-k) L_k. Divide by n for the loss per feature.
-    left_out : float
-        What the classes above K add at most; 0 if there are none. The true total lies in
-        [total, total + left_out].
-    classes : (K + 1,) ndarray of float64
-        L_0, ..., L_K.
-    terms : (K + 1,) ndarray of float64
-        What each class adds to `total`.
-    """
+    """The loss over sparse data, class by class; all numbers are totals over features, as `class_loss` is."""
 
     total: float
+    """Sum over the classes 0, ..., K of p^k (1 - p)^(n-k) L_k. Divide by n for the loss per feature."""
     left_out: float
+    """What the classes above K add at most: the true total lies in [total, total + left_out]."""
     classes: FloatArray
+    """(K + 1,): L_0, ..., L_K."""
     terms: FloatArray
+    """(K + 1,): what each class adds to `total`."""
 
 
 def mixture_loss(
