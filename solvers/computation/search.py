@@ -67,11 +67,6 @@ class Network:
     """Whether the gradient is as small as was asked for."""
 
     @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return str(self.status.value)
-
-    @property
     def gain(self) -> float:
         """Share of the naive loss that the network saves."""
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0

@@ -115,9 +115,8 @@ def value_and_gradient(
     Loss
         Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
         and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
-        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), which the derivatives may be
-        far below where they cancel, and what the upper half of a sum over frequencies changes. Both are
-        estimates; brute force in exact arithmetic has not exceeded them.
+        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), and what the upper half of a
+        sum over frequencies changes: estimates, which brute force in exact arithmetic has not exceeded.
 
     Raises
     ------

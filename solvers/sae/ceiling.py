@@ -1,13 +1,9 @@
 r"""What known features and their dictionary allow: error and F1 at each L0, of decoders that know both.
 
-One-step decoders read :math:`z = W a`, one latent a feature. `dictionary` has the transpose of the dictionary
-as W and the dictionary as decoder. `linear` has the rows of the linear regression of x on a,
-:math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance: for independent features
-and normal interference, no direction tells better whether the feature is on. `logistic` has the rows of
-logistic regressions of that on a, which are better where few features are on. Their decoder is the linear
-regression of a on the latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a
-common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i
-where the latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
+One-step decoders read :math:`z = W a`, one latent a feature, with rows scaled to :math:`w_i \varphi_i = 1`,
+JumpReLU thresholds, a common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`,
+regressions of x_i on z_i where the latent is on. `pursuit` is matching pursuit. The page `sae` says what the
+rows of `dictionary`, `linear` and `logistic` are, and why.
 """
 
 from typing import Any

@@ -31,7 +31,7 @@ class ObjectiveValue:
     l0: float
     """Expected number of latents that are on; 0 where it has no part in the objective."""
     gradient: Any
-    """Derivatives of `value` by "W_in", "b_in", "W_out", "b", and "thresholds" of a JumpReLU."""
+    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU."""
 
 
 class Objective:

@@ -229,8 +229,8 @@ def allocate(
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
     With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is
-    not convex: a dropped feature jumps to a capacity of p (common) to 40 p (rare). For many features, where
-    any share of a class may jump, the sum of the minima less lambda m is the least loss.
+    not convex. For many features, where any share of a class may jump, the sum of the minima less lambda m is
+    the least loss.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def allocate(
     Allocation
         Every allocation is attained, with capacities that sum to n_hidden to 1e-12. More than 256 different p
         share curves of loss over capacity, at a gap of 1e-6 or less of the loss. Interference is taken to be
-        normal, which holds where many features are on at once. A million features with different p take less
-        than a minute; with values that are not uniform each p takes 6 to 18 s.
+        normal. A million features with different p take less than a minute; with values that are not uniform
+        each p takes 6 to 18 s.
 
     Raises
     ------

@@ -7,9 +7,8 @@ angle.
 
 Subtracting the largest overlap mu > 0 of all, in one more dimension, leaves the model (G - mu)/(1 - mu)
 without positive interference, whose loss is F p² + O(p³) without bias (`small_p_constant`). For the
-generalised quadrangles GQ(q, q²), with (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions and the overlaps
--1/q and 1/q², F ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the
-interference, without a logarithm.
+generalised quadrangles GQ(q, q²) F ratio → 1/3 for large q: the loss tends to p sigma², what rank alone
+leaves of the interference, without a logarithm.
 """
 
 import math

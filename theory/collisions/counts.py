@@ -39,7 +39,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    Arguments, result and errors are those of :func:`expected_collisions`.
+    Arguments, result and errors are those of `expected_polysemantic`, with any number of features.
 
     Examples
     --------

@@ -244,9 +244,8 @@ def derive_fourth_norm_drift() -> Derivation:
 
     The first order vanishes for *any* length. At |W| = 1 the second is
     :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 - 3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part
-    pulls every shape towards that of a random vector, 3/(m + 2). In the second part
-    :math:`p_4 - 4p_6 + 3p_4^2` is positive for spread encodings: negative excess kurtosis *lowers* F. Bipolar
-    noise does not feel a flat encoding at all: (1, 1)/sqrt(2) is where it ends at m = 2.
+    pulls every shape towards that of a random vector, 3/(m + 2). In the second part :math:`p_4 - 4p_6 +
+    3p_4^2` is positive for spread encodings: negative excess kurtosis *lowers* F.
     Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
 
     >>> derive_fourth_norm_drift().expression.coeff("eta", 1)

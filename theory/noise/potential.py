@@ -37,8 +37,8 @@ def noise_averaged_loss(
 ) -> float:
     """Loss averaged over the noise, summed over inputs and outputs.
 
-    Noise, method, errors and accuracy are those of :func:`relu_moments`; the error is n_features^2 times as
-    large, the time n_features^2 2^(m/2) for bipolar noise on m <= 40 neurons.
+    Errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons takes a time
+    in proportion to n_features^2 2^(m/2).
 
     Parameters
     ----------
@@ -51,6 +51,11 @@ def noise_averaged_loss(
     -------
     float
         L(W) of Lecomte et al. (2024), §3.1; divided by n_features, the mean over inputs.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the result too large for a float.
 
     Examples
     --------
@@ -192,13 +197,11 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
 def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float) -> FloatArray:
     r"""Rate B at which noise sparsifies each encoding: first order in the learning rate and the kurtosis.
 
-    .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
-              B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
+    .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2)
 
-    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
-    B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
-    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies. Arguments and validity
-    are those of :func:`effective_potential`; the result has shape (n_features,).
+    is the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
+    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. Arguments and
+    validity are those of :func:`effective_potential`; the result has shape (n_features,).
 
     Examples
     --------

@@ -167,12 +167,10 @@ def simplex_square(n_features: int, noise_std: float) -> float:
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
     r"""Rate B of :func:`sparsifying_rate` for encodings in a regular simplex, where normal noise leads them.
 
-    .. math:: B = -\frac{\kappa\sigma}{3 \sqrt s}\, n(z), \qquad z = -\frac{\sqrt s}{(n - 1)\sigma}.
-
-    For (n - 1) sigma above about 1, B is linear in sigma and free of n (until n sigma^2 is not small and s
-    falls). Below, B is exponentially small: the noise does not carry overlaps over the ReLU's threshold.
-    B > 0 sparsifies; first order in the kurtosis. The other arguments are those of :func:`simplex_square`,
-    with at least 2 features.
+    B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`: about
+    linear in sigma and free of n for (n - 1) sigma above 1, exponentially small below. B > 0 sparsifies;
+    first order in the kurtosis. The other arguments are those of :func:`simplex_square`, with at least 2
+    features.
 
     Parameters
     ----------
@@ -197,12 +195,10 @@ def sparsification_time(
     r"""Time learning_rate * steps after which a random encoding has the fourth norm asked for.
 
     The rate is that of the simplex; the encoding starts with weights at normal quantiles, so that the time is
-    about :math:`m/(4 B \ln m)`: in steps inverse to the learning rate, inverse to the kurtosis and, where
-    (n - 1) sigma > 1, to sigma; nearly linear in n_hidden. It is inf if noise of this kurtosis does not
-    sparsify. A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's
-    from the start, encodings turning freely. It ignores that interference may end
-    (:func:`interference_free_l1_norm`). The other arguments are those of :func:`simplex_square` and
-    :func:`simplex_rate`.
+    about :math:`m/(4 B \ln m)`, and inf if noise of this kurtosis does not sparsify. A scaling law: first
+    order in the kurtosis times the fourth norm, overlaps all at the simplex's from the start, encodings
+    turning freely while interference lasts (:func:`interference_free_l1_norm`). The other arguments are those
+    of :func:`simplex_square` and :func:`simplex_rate`.
 
     Parameters
     ----------

@@ -1,16 +1,10 @@
 r"""Capacities: the share of the m dimensions of a matrix of rank m that each output has.
 
-The model is ReLU(M x + b), features are independent with variances v_j. Output i has its own feature with the
-weight M_ii, and interference from all others. Its *capacity* is the share of the variance of (M x)_i that is
-its own feature's,
-
-.. math:: c_i = \frac{M_{ii}^2 v_i}{\sum_j M_{ij}^2 v_j} \in [0, 1], \qquad
-          \operatorname{Var} \nu_i = v_i \frac{1 - c_i}{c_i}, \qquad
-          \nu_i = \sum_{j \ne i} \frac{M_{ij}}{M_{ii}} x_j .
-
-The section "Capacities" of the page "Features that differ" proves that those of a matrix of rank m sum to m
-at most, and that every allocation is attained. For features that are alike c_i is Cowsik's ratio and the
-variance that of his Eq. 6.
+Of independent features with variances v_j an output of ReLU(M x + b) has the share :math:`c_i = M_{ii}^2
+v_i/\sum_j M_{ij}^2 v_j` of its variance from its own feature, and interference of the variance :math:`v_i (1
+- c_i)/c_i` in units of M_ii. The section "Capacities" of the page "Features that differ" proves that those of
+a matrix of rank m sum to m at most, and that every allocation is attained. For features that are alike c_i is
+Cowsik's ratio and the variance that of his Eq. 6.
 """
 
 from typing import Any

@@ -7,10 +7,9 @@ orthogonal to: any but the one before it, and for the last one of four or more a
 
 .. math:: I_i s_i^2 \frac13 P(\text{i is on, and so is a feature that silences it}),
 
-for any joint law of on and off; :math:`I_i s_i^2 \frac{p_i}{3} (1 - \prod_j (1 - p_j))` if independent.
-Exclusive features never silence each other. A synchronous pair fires together, so it silences later features
-in one event instead of two; next to each other its members do not silence each other. So a plane holds whole
-groups, and the order inside it is searched for. The pages "Features that differ" and "Correlations" say more.
+for any joint law of on and off. Exclusive features never silence each other; a synchronous pair fires
+together, and next to each other its members do not silence each other. So a plane holds whole groups, and the
+order inside it is searched for. The pages "Features that differ" and "Correlations" say more.
 """
 
 from itertools import pairwise
