@@ -71,8 +71,7 @@ class Loss:
     """(n,): largest error of each of them."""
     gradient: dict[str, FloatArray] | None = None
     """Derivatives of `loss`: by 'M' (one row for each chosen output) and by 'b'. For a `Model` also by
-    'W_in', 'b_in' and, if it is not tied, 'W_out'; 'M' and 'b' are then its `M` and `bias`.
-    """
+    'W_in', 'b_in' and, if it is not tied, 'W_out'; 'M' and 'b' are then its `M` and `bias`."""
     gradient_error: FloatArray | None = None
     """(n,): error of each derivative by an output's row of M and its b."""
     method: str = ""

@@ -123,8 +123,6 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     >>> found = geometry([[1, 0], [-1, 0], [0, 1], [0, 2]])
     >>> found.name, found.antipodal, found.positions
     ('2 x single + antipodal pair', 1, 3)
-    >>> found.inner, found.counts
-    (array([-1.,  0.,  1.]), array([1, 4, 1]))
     """
     W, tol = _checked(W, tol)
     units, kept = units_of(W, 0.0)

@@ -40,12 +40,10 @@ class Autoencoder:
     """(n_latents,): mean of each latent; the sum is the expected L1."""
     fires: FloatArray
     """(n_latents, n_features): probability that a latent is on, given that a feature is; a rectified value
-    may be 0 then.
-    """
+    may be 0 then."""
     fires_pairs: FloatArray
     """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
-    diagonal is `fires`.
-    """
+    diagonal is `fires`."""
     precision: FloatArray
     """(n_latents, n_features): of a latent as detector of a feature; 0 of a dead one."""
     recall: FloatArray
@@ -54,8 +52,7 @@ class Autoencoder:
     """(n_latents, n_features): 0 of a dead latent, too."""
     match: Any
     """(n_features,): the latent that stands for each feature, by the assignment of largest summed f1, one
-    feature a latent; -1 if there is none.
-    """
+    feature a latent; -1 if there is none."""
     cosines: FloatArray
     """(n_latents, n_features): between decoder and dictionary directions."""
     dead: Any
@@ -208,16 +205,7 @@ def folded(sae: Model) -> Model:
     Parameters
     ----------
     sae : Model
-        With latents that are "relu" or "jumprelu".
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    ValueError
-        If it is no such model.
+        With latents that are "relu" or "jumprelu", with the errors of `measure`.
 
     Examples
     --------

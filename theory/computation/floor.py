@@ -80,9 +80,8 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     Examples
     --------
     >>> found = target_moments(Features(2, 0.1, "symmetric"))         # p/4 and p/6 - p^2/16
-    >>> found.mean, found.covariance.round(12)
-    (array([0.025, 0.025]), array([[0.01604167, 0.        ],
-           [0.        , 0.01604167]]))
+    >>> found.mean, found.covariance.diagonal().round(8)
+    (array([0.025, 0.025]), array([0.01604167, 0.01604167]))
     """
     law = arguments.instance("law", law, Features)
     name = arguments.choice("target", target, TARGETS)

@@ -177,8 +177,8 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
     The loss is differentiated with a symbol 0 or 1 for each ReLU, then the first is on, the others are off.
     It is a matrix (n_features, n_hidden) in the symbols W_00, ..., xi_0, ...; all rows but the first are 0.
-    Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1. (In its chain rule the Jacobian of h is the identity
-    of size m; it prints n.)
+    Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1 (in its chain rule the Jacobian of h has size m; it
+    prints n).
 
     >>> derive_gradient(2, 1).expression[1, 0]
     0

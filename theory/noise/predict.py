@@ -226,10 +226,9 @@ def sparsification_time(
 def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: float) -> float:
     r"""Rate B that the implicit regulariser of Lecomte et al. (2024) would give, if encodings descended it.
 
-    Minus the gradient of the regulariser (their §3.2) :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is
-    :math:`B W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`: the number of steps would grow as
-    1/learning_rate^3. They do not descend it (`theory.noise.fourth_norm_drift`); the rate is for comparison
-    with :func:`simplex_rate`.
+    Minus the gradient of the regulariser (their §3.2) :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is :math:`B
+    W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`. They do not descend it
+    (`theory.noise.fourth_norm_drift`); the rate is for comparison with :func:`simplex_rate`.
 
     Parameters
     ----------

@@ -92,8 +92,8 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     -------
     float
         3 L_1 without bias. With a bias the two have different minima: this one vanishes for any number of
-        features in two dimensions, with directions of largest overlap mu, |W_i|² = 1/(1 - mu) and the bias
-        -mu/(1 - mu), while L_1 does not.
+        features in two dimensions, with the largest overlap mu, |W_i|² = 1/(1 - mu) and the bias -mu/(1 -
+        mu).
 
     Raises
     ------

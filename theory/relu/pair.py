@@ -78,9 +78,8 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
 
     Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
-    with \|w2\| proportional to the distance from the onset, unless it jumps to a distant state. Where it is
-    negative the new state is lower already before the onset: a jump. Arguments and errors are those of
-    `onset_importance`.
+    unless it jumps to a distant state. Where it is negative the new state is lower already before the onset:
+    a jump. Arguments and errors are those of `onset_importance`.
 
     Returns
     -------

@@ -101,8 +101,8 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
     With length 1 it is E/3. With a length for each, a common one is best if all features have the same
-    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
-    decagon's is not: its common length gives 2, dropping every other corner 1.934.
+    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite,
+    unlike the decagon's.
 
     Parameters
     ----------

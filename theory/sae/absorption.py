@@ -168,7 +168,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     alone, together : float
         Probability that one given feature is on alone, and that both are.
     l1 : float
-        Strength, in [0, 2).
+        Strength, in [0, 2). Errors are those of `true_pair_loss`.
 
     Returns
     -------
@@ -176,11 +176,6 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
         In radians, in [0, pi/4).
     objective : float
         Squared error and l1 penalty.
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
 
     Examples
     --------

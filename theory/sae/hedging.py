@@ -1,4 +1,4 @@
-"""One latent on two features: the angle at which it hedges. Checks of arguments of the package stand here."""
+"""One latent on two features: the angle at which it hedges. The checks of the package stand here, too."""
 
 import math
 
