@@ -191,7 +191,7 @@ def best_readout(
 
     Parameters
     ----------
-    W_in, b_in : (n_hidden, n_features), (n_hidden,) array_like of float
+    W_in, b_in : (n_hidden, n_features) array_like of float, float or (n_hidden,) array_like
         The neurons.
     law, target, mixing : optional
         As in `network_loss`, with the same errors.

@@ -347,21 +347,13 @@ def advance(
     *,
     wakes: bool = True,
 ) -> None:
-    """Integrate a matrix of weights in place to the time `until`, or until `at` says that it has ended.
+    """Integrate a matrix of weights (n, m) in place to the time `until`, or until `at` says that it has
+    ended.
 
-    Parameters
-    ----------
-    W : (n, m) ndarray of float64
-        Weights, C-contiguous; changed in place.
-    until, at : float, Progress
-        Time at which the last step ends, and where the integration stands; changed in place.
-    lam : (n,) ndarray of float64
-        l1 strength of each row.
-    force, listed : Force
-        Smooth force on the whole matrix, and compiled on listed weights, for while few of them move; left out
-        without an l1 force, as weights at rest then wake at the least force.
-    wakes : bool, optional
-        Whether the force on a weight at rest can come to exceed lam. Otherwise a list is never checked.
+    `W` is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force` the
+    smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
+    move; it is left out without an l1 force, as weights at rest then wake at the least force. Unless it
+    `wakes`, the force on a weight at rest cannot come to exceed lam, and a list is never checked.
 
     Examples
     --------

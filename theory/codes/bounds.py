@@ -29,8 +29,9 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0, 25 (1 -
-        ratio)/81 p² for ratio >= 1/2, and 25/(324 ratio) p² or more below; for small ratio 5/(19 e ratio) p².
+        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0,
+        25 (1 - ratio)/81 p² for ratio >= 1/2, and 25/(324 ratio) p² or more below; for small ratio
+        5/(19 e ratio) p².
 
     Raises
     ------

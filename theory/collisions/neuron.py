@@ -133,10 +133,11 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
 def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     r"""Length of a decoding over that of its encoding, one neuron, a time after both were 1.
 
-    With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and :math:`\dot
-    D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal weights move as tied ones do). The ratio goes to
-    infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest: Lecomte et al. (2024), App. A, "Tied
-    weights", expects nearly equal weights. Errors are those of `shared_drop_time`.
+    With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
+    :math:`\dot D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal weights move as tied ones do). With
+    D = u and E = 1/u that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and the ratio u^2 goes to infinity.
+    Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal weights. Errors are those of
+    `shared_drop_time`.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ def alike_loss(
     - "readout": the same where the others are read from the n neurons, with weights mu^2/(v + n mu^2).
     - "constant": n - 1 targets from one neuron each, and a neuron that is constant, read as a bias.
 
-    All the last three are above the floor, but by less than a share 3p/8 of what "unbiased" loses.
+    All the last three are above the floor, by at most a share 3p/8 of what "unbiased" loses.
 
     Parameters
     ----------

@@ -96,9 +96,10 @@ def fan_network(
 
     There are two *carriers* for \|x\|, which all neurons receive with the positive weights 1 and i, i = 1,
     ..., n, and one with weight 1 for x + ReLU(x). The other weights are of size `eps`, so that differences of
-    neurons are the targets where one feature is on; the page "Computation" has them. The loss over p of the
-    features it covers is 1/3 or 1/6 and a multiple of eps^2, as p -> 0 (`derive_fan`). All biases are 0. When
-    features are on together the readout, of size 1/eps, errs. Errors are those of `rare_losses`.
+    neurons are the targets where one feature is on; the page "Computation in superposition" has them. The
+    loss over p of the features it covers is 1/3 or 1/6 and a multiple of eps^2, as p -> 0 (`derive_fan`). All
+    biases are 0. When features are on together the readout, of size 1/eps, errs. Errors are those of
+    `rare_losses`.
 
     Parameters
     ----------

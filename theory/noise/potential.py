@@ -197,7 +197,8 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
 def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float) -> FloatArray:
     r"""Rate B at which noise sparsifies each encoding: first order in the learning rate and the kurtosis.
 
-    .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2)
+    .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
+              B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
     is the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
     B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. Arguments and

@@ -38,8 +38,8 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 
     Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
     p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
-    local minimum on this side. As p → 0 it tends to p for sign -1 and to 5/16 for sign 1; at p = 1 both are
-    1. `derive_onset` has the loss nearby.
+    local minimum on this side. It tends to p for sign -1 and to 5/16 for sign 1 as p → 0, and to 1 for both
+    at p = 1; `derive_onset` has the loss nearby.
 
     Parameters
     ----------

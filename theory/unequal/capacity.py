@@ -1,10 +1,10 @@
 r"""Capacities: the share of the m dimensions of a matrix of rank m that each output has.
 
-Of independent features with variances v_j an output of ReLU(M x + b) has the share :math:`c_i = M_{ii}^2
-v_i/\sum_j M_{ij}^2 v_j` of its variance from its own feature, and interference of the variance :math:`v_i (1
-- c_i)/c_i` in units of M_ii. The section "Capacities" of the page "Features that differ" proves that those of
-a matrix of rank m sum to m at most, and that every allocation is attained. For features that are alike c_i is
-Cowsik's ratio and the variance that of his Eq. 6.
+Of independent features with variances v_j an output of ReLU(M x + b) has the share
+:math:`c_i = M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j` of its variance from its own feature, and interference of the
+variance v_i (1/c_i - 1) in units of M_ii. The section "Capacities" of the page "Features that differ" proves
+that those of a matrix of rank m sum to m at most, and that every allocation is attained. For features that
+are alike c_i is Cowsik's ratio and the variance that of his Eq. 6.
 """
 
 from typing import Any
