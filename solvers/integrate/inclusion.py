@@ -349,8 +349,8 @@ def advance(
 ) -> None:
     """Integrate a matrix of weights in place to the time `until`, or until `at` says that it has ended.
 
-    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force` the
-    smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
+    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force`
+    the smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
     move; it is left out without an l1 force, as weights at rest then wake at the least force. Unless it
     `wakes`, the force on a weight at rest cannot come to exceed lam, and a list is never checked.
 
