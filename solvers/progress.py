@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["hush", "shown", "status", "unlined"]
+__all__ = ["shown", "status", "unlined"]
 
 _SILENT = 2.0  # seconds after which a terminal shows that the program works
 _EVERY = 0.5  # seconds between two looks at the clock
@@ -24,7 +24,7 @@ class _Line:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.detail, self.last = "", 0.0
-        self.visible = self.hushed = self.taken = False
+        self.visible = self.taken = False
 
     def clear(self) -> None:
         if self.visible:
@@ -69,13 +69,13 @@ def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[C
         yield status if progress is None else progress
         return
     start, ended = time.monotonic(), threading.Event()
-    _line.detail, _line.last, _line.hushed, _line.taken = "", start, False, True
+    _line.detail, _line.last, _line.taken = "", start, True
 
     def tick() -> None:
         while not ended.wait(_EVERY):
             now = time.monotonic()
             with _line.lock:
-                if not _line.hushed and now - _line.last >= _SILENT:
+                if now - _line.last >= _SILENT:
                     _line.show(f"{what}: {now - start:.0f} s{_line.detail and f', {_line.detail}'}")
 
     thread = threading.Thread(target=tick, daemon=True)
@@ -92,11 +92,6 @@ def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[C
 def status(detail: str) -> None:
     """Say where a long run is, for the line that shows that it works; a later call replaces an earlier."""
     _line.detail = detail
-
-
-def hush() -> None:
-    """Leave the terminal to something that draws a progress bar of its own."""
-    _line.hushed = True
 
 
 @contextmanager

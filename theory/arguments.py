@@ -18,14 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each", "finite", "fits", "flag",
-    "from_sparsity", "generator", "indices", "instance", "integer", "integers", "keywords", "matrix",
-    "number", "plain", "power_of_two", "probability", "real", "shown", "square", "together", "vector",
-    "whole",
+    "BoolArray", "ComplexArray", "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each",
+    "finite", "fits", "flag", "from_sparsity", "generator", "indices", "instance", "integer", "integers",
+    "keywords", "matrix", "number", "plain", "power_of_two", "probability", "real", "shown", "square",
+    "together", "vector", "whole",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+ComplexArray = npt.NDArray[np.complex128]
+BoolArray = npt.NDArray[np.bool_]
 Real = float | FloatArray
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -145,10 +145,6 @@ def envelope_of(
     p, ratio, models
         As in `envelope`.
 
-    Returns
-    -------
-    Envelope
-
     Raises
     ------
     ValueError

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray, number
+from ...theory.arguments import FloatArray, IntArray, number
 from ..integrate.explicit import checked_times
 from ..integrate.inclusion import Force, Progress, advance
 from ..results import result
 from ..threads import each
-from .forces import IntArray, free_force, free_listed, tied_force, tied_listed
+from .forces import free_force, free_listed, tied_force, tied_listed
 
 __all__ = ["OWNED", "Flow", "checked_encodings", "flow", "flow_untied", "owners"]
 
@@ -225,9 +225,6 @@ def flow(
     >>> result.nonzeros.tolist()
     [[2, 2], [2, 2], [1, 1]]
 
-    With opposite signs they share it for ever:
-
-    >>> int(flow([[0.8, 0.1], [-0.6, 0.2]], lam=0.01, t=1000).polysemantic[-1])
     1
     """
     W = arguments.real("W0", W0)

@@ -1,14 +1,11 @@
 """Smooth forces of the interference flow (`Force` of `solvers.integrate.inclusion`), dense and listed."""
 
 import numpy as np
-import numpy.typing as npt
 
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.kernels import kernel
 
 __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @kernel

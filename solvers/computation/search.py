@@ -67,11 +67,6 @@ class Network:
     """Whether the gradient is as small as was asked for."""
 
     @property
-    def message(self) -> str:
-        """The status as a sentence."""
-        return str(self.status.value)
-
-    @property
     def gain(self) -> float:
         """Share of the naive loss that the network saves."""
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
@@ -171,8 +166,6 @@ def network_loss(
     >>> one = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
     >>> round(network_loss(one, law).loss, 12) == round(0.1 / 12, 12)
     True
-    >>> round(network_loss(one, law, mixing=0.1 * np.ones((2, 2))).loss, 8)
-    0.01066667
     """
     law, name, M = _checked(law, target, mixing)
     known = arguments.instance("model", model, Model)
@@ -198,10 +191,10 @@ def best_readout(
 
     Parameters
     ----------
-    W_in : (n_hidden, n_features) array_like of float
-    b_in : float or (n_hidden,) array_like of float
+    W_in, b_in : (n_hidden, n_features) array_like of float, float or (n_hidden,) array_like
+        The neurons.
     law, target, mixing : optional
-        As in `network_loss`.
+        As in `network_loss`, with the same errors.
     bias : bool, optional
         Whether the readout has a bias.
 
@@ -209,11 +202,6 @@ def best_readout(
     -------
     Model
         Where neurons are linearly dependent, to eleven digits, the readout of least norm.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or does not fit the others.
 
     Examples
     --------
@@ -327,25 +315,16 @@ def best_network(
     n_hidden : int
         Number of neurons, from 1 to 5.
     target, mixing : optional
-        Targets f(x) + M x, as in `network_loss`.
+        Targets f(x) + M x, as in `network_loss`, with the same errors.
     bias : bool, optional
         Whether the readout has a bias c.
-    starts : int, optional
-        Number of starts.
-    steps : int, optional
-        Steps of each descent, at most.
-    rng : numpy.random.Generator or int, optional
-        Of the starts.
+    starts, steps, rng : int, int, Generator or int, optional
+        Starts, steps of each descent at most, and what draws the starts.
 
     Returns
     -------
     Network
         The best of all ends and of the naive networks.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or does not fit the others.
 
     Examples
     --------

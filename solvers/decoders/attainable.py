@@ -57,7 +57,7 @@ def attainable(law: Any, ratio: float) -> Attainable:
     """Return the losses that each decoder attains at the least interference, in the limit of many features.
 
     The interference of an optimal linear projection is then Gaussian, with the variance Var(x) (1/ratio - 1)
-    for each feature (Cowsik et al. 2024, Eq. 6). Laws whose features differ or form groups are refused.
+    for each feature (Cowsik et al. 2024, Eq. 6).
 
     Parameters
     ----------

@@ -121,9 +121,8 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
     .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2
 
     Above it the evolution has no fixed point but 0, for both kinds of projections. No decoder recovers values
-    with a density below the ratio p (Wu and Verdu 2010); between p and this line no fast one is known. The
-    relative error is below 1e-8. Arguments, of which `p` may be an array, and errors are those of
-    `state_evolution`.
+    with a density below the ratio p (Wu and Verdu 2010). The relative error is below 1e-8. Arguments, of
+    which `p` may be an array, and errors are those of `state_evolution`.
 
     Examples
     --------

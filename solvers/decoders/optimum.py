@@ -44,10 +44,10 @@ def optimum(
     r"""Minimise the loss of one kind of decoder of x from y = x + sigma Z.
 
     Given the threshold, the best line above it is a linear regression, solved in closed form. Thresholds are
-    scanned in steps of sigma/4, and each minimum of the scan is refined. ReLU is a stationary point of the
-    JumpReLU's loss, and its minimum where features are not rare; below a certain p a jump lowers
-    the loss, and the threshold moves abruptly. The best gated ReLU is a JumpReLU. If sigma is large, the best
-    threshold may lie below all outputs; the decoder is then affine, except a ReLU of values of both signs.
+    scanned in steps of sigma/4, and each minimum of the scan is refined. The best gated ReLU is a JumpReLU,
+    and ReLU is a stationary point of its loss, the minimum where features are not rare. If sigma is large the
+    best threshold may lie below all outputs; the decoder is then affine, except a ReLU of values of both
+    signs.
 
     Parameters
     ----------

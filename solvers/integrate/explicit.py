@@ -11,13 +11,12 @@ from numba.core.errors import NumbaError
 from numba.extending import is_jitted
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.kernels import kernel
 from ..results import Status, frozen, result
 
 __all__ = ["Trajectory", "checked_times", "integrate"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Dormand and Prince (1980): stages, weights of order 5 (the last stage begins the next step), and their
 # difference from the embedded weights of order 4.

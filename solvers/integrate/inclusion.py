@@ -17,18 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 from numba.extending import is_jitted
 
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.kernels import inner, kernel
 from ..results import Status
 from .explicit import ENDS
 
 __all__ = ["Force", "Progress", "advance"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Bogacki and Shampine (1989): nodes 0, 1/2, 3/4, 1; weights of the third-order result, and of its
 # difference from the embedded second-order one.
@@ -351,19 +349,10 @@ def advance(
 ) -> None:
     """Integrate a matrix of weights in place to the time `until`, or until `at` says that it has ended.
 
-    Parameters
-    ----------
-    W : (n, m) ndarray of float64
-        Weights, C-contiguous; changed in place.
-    until, at : float, Progress
-        Time at which the last step ends, and where the integration stands; changed in place.
-    lam : (n,) ndarray of float64
-        l1 strength of each row.
-    force, listed : Force
-        Smooth force on the whole matrix, and compiled on listed weights, for while few of them move; left out
-        without an l1 force, as weights at rest then wake at the least force.
-    wakes : bool, optional
-        Whether the force on a weight at rest can come to exceed lam. Otherwise a list is never checked.
+    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force`
+    the smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
+    move; it is left out without an l1 force, as weights at rest then wake at the least force. Unless it
+    `wakes`, the force on a weight at rest cannot come to exceed lam, and a list is never checked.
 
     Examples
     --------

@@ -17,8 +17,7 @@ _FARTHEST = 1e290  # rates times time are cut off here, where all that grows has
 def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> LinearFlow:
     r"""Solve the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
 
-    :math:`\dot W = (1-WW')\Sigma W` gives M = WW' the Riccati equation
-    :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M`, with the solution
+    :math:`\dot W = (1-WW')\Sigma W` gives M = WW' a Riccati equation, with the solution
 
     .. math:: M(t) = e^{\Sigma t}W_0\,[1 + W_0'(e^{2\Sigma t}-1)W_0]^{-1}\,W_0'e^{\Sigma t} .
 

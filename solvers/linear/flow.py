@@ -81,11 +81,10 @@ def gradient_flow(
 ) -> LinearFlow:
     r"""Integrate one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
-    ``"pair"`` moves decoder and encoder, :math:`\dot A = (1-AB)\Sigma B'`, :math:`\dot B = A'(1-AB)\Sigma`:
-    minus half the gradient of :math:`E|x-ABx|^2`. The others are flows of tied weights: ``"tied"``, the sum
-    of the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq. 22 of the Notes
-    (2022), ends at orthonormal columns, in general not the leading eigenvectors; ``"decoder"`` is Oja's (Eq.
-    21).
+    ``"pair"`` is minus half the gradient of :math:`E|x-ABx|^2`. The others are flows of tied weights:
+    ``"tied"``, the sum of the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq.
+    22 of the Notes (2022), ends at orthonormal columns, in general not the leading eigenvectors;
+    ``"decoder"`` is Oja's (Eq. 21).
 
     Parameters
     ----------
@@ -120,10 +119,6 @@ def gradient_flow(
 
     Examples
     --------
-    The source's flow rests at any orthonormal weights; equal at the start, decoder and encoder part at once:
-
-    >>> gradient_flow([[0.6], [0.8]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 30.0], "encoder").loss.round(6)
-    array([0.82, 0.82])
     >>> found = gradient_flow([[0.1], [0.3]], [[2.0, 0.0], [0.0, 1.0]], [1.0, 60.0], "pair")
     >>> print(found.W[0].ravel().round(3), found.B[0].ravel().round(3), round(float(found.loss[1]), 9))
     [0.482 0.578] [0.448 0.604] 0.5

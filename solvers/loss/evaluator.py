@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray, matrix, real
+from ...theory.arguments import FloatArray, IntArray, matrix, real
 from ...theory.features import Features, as_features
 from ...theory.features.values.law import needed
 from ...theory.loss.classes import class_weights
 from ...theory.models import Model
 from ...theory.results import frozen, result
 from .methods import classes, folds, lattice, moments, patterns, uniform, wedge
-from .methods.outputs import Ask, IntArray, Law, Outputs, Rows, merged
+from .methods.outputs import Ask, Law, Outputs, Rows, merged
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
 
@@ -59,33 +59,23 @@ class Loss:
     """Expected loss of a model, its error, and its derivatives if they were requested.
 
     Unpacks as ``loss, by_M, by_b``.
-
-    Attributes
-    ----------
-    loss : float
-        Loss per feature: the mean over the chosen outputs of importance times `per_feature`.
-    error_estimate : float
-        Largest error of `loss`; `estimate` says how that is known.
-    per_feature : (n,) ndarray of float64
-        Expected squared error of each output, E (x_i - y_i)^2, without importance.
-    per_feature_error : (n,) ndarray of float64
-        Largest error of each of them.
-    gradient : dict of str to ndarray, or None
-        Derivatives of `loss`: by "M" (one row for each chosen output) and by "b". For a `Model` also by
-        "W_in", "b_in" and, if it is not tied, "W_out"; "M" and "b" are then its `M` and `bias`.
-    gradient_error : (n,) ndarray of float64, or None
-        Error of each derivative by an output's row of M and its b.
-    method : str
-        The methods that were used, of `solvers.loss.methods`.
     """
 
     loss: float
+    """Loss per feature: the mean over the chosen outputs of importance times `per_feature`."""
     error_estimate: float
+    """Largest error of `loss`; `estimate` says how that is known."""
     per_feature: FloatArray
+    """(n,): expected squared error of each output, E (x_i - y_i)^2, without importance."""
     per_feature_error: FloatArray
+    """(n,): largest error of each of them."""
     gradient: dict[str, FloatArray] | None = None
+    """Derivatives of `loss`: by 'M' (one row for each chosen output) and by 'b'. For a `Model` also by
+    'W_in', 'b_in' and, if it is not tied, 'W_out'; 'M' and 'b' are then its `M` and `bias`."""
     gradient_error: FloatArray | None = None
+    """(n,): error of each derivative by an output's row of M and its b."""
     method: str = ""
+    """The methods that were used, of `solvers.loss.methods`."""
 
     @property
     def by_M(self) -> FloatArray:

@@ -39,14 +39,13 @@ def exact_loss(
     Returns
     -------
     Loss
-        `loss` is the mean over the outputs in `rows`, whose order `per_feature` has. `evaluator` chooses
-        the method, which the result names; the page "The exact loss at any law" describes them. With few
-        features of bounded values only rounding is left; independent uniform features have a lattice sum,
-        good to 4e-12 of p/3 for 512 features with random weights. What is cut off is bounded as
-        `methods.uniform` and `methods.lattice` derive (for binary values no better than 1e-4 of the loss).
-        The rounding part of the estimate is heuristic: tests in exact arithmetic never exceeded it. The cost
-        is n^2 times the number of frequencies, 0.7 ns each for uniform values: a hundred where many features
-        are on at once, up to some 1e4 where few are. Results do not depend on the number of threads.
+        `loss` is the mean over the outputs in `rows`, whose order `per_feature` has. `evaluator` chooses the
+        method, which the result names; the page "The exact loss at any law" describes them. With few features
+        of bounded values only rounding is left; for 512 independent uniform features with random weights a
+        lattice sum is good to 4e-12 of p/3. What is cut off is bounded (for binary values no better than 1e-4
+        of the loss); the rounding part of the estimate is heuristic. The cost is n^2 times the number of
+        frequencies, 0.7 ns each for uniform values: a hundred where many features are on at once, up to some
+        1e4 where few are. Results do not depend on the number of threads.
 
     Raises
     ------
@@ -60,9 +59,6 @@ def exact_loss(
     >>> result = exact_loss(pair, 0.0, 0.1)
     >>> round(result.loss, 12), result.error_estimate < 1e-14        # both on: E min(u, v)^2 = 1/6
     (0.001666666667, True)
-    >>> from superposition.theory.features import Features
-    >>> round(exact_loss(pair, 0.0, Features(2, 0.1, values="exponential")).loss, 12)  # E min^2 = 1/2
-    0.005
     """
     return Evaluator(law, tol=_tol(tol), workers=None).of_arrays(M, b, rows=rows)
 
@@ -119,9 +115,8 @@ def value_and_gradient(
     Loss
         Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
         and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
-        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), which the derivatives may be
-        far below where they cancel, and what the upper half of a sum over frequencies changes. Both are
-        estimates; brute force in exact arithmetic has not exceeded them.
+        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), and what the upper half of a
+        sum over frequencies changes: estimates, which brute force in exact arithmetic has not exceeded.
 
     Raises
     ------

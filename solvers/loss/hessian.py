@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, integer, number, real, vector
+from ...theory.arguments import ComplexArray, FloatArray, integer, number, real, vector
 from ...theory.features import Features, Values, as_features
 from ...theory.features.values.law import transforms_at
 from ...theory.results import result
@@ -17,7 +17,6 @@ from .methods.transforms import SILENT
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
-ComplexArray = npt.NDArray[np.complex128]
 
 CHUNK = 512
 FREQUENCIES = 8192
@@ -54,11 +53,9 @@ def row_hessian(
     RowDerivatives
         For independent features uniform on [0, scale] or [-scale, scale], derivatives pass under the sum of
         `exact_loss`. What it leaves out falls like frequencies^-2; double `frequencies` to see it. In rugs of
-        16 to 64 features the Hessian is good to about 1e-7 of its largest entry; entries that differ by
-        factors of a hundred need more frequencies. For all other laws it is the fourth-order central
-        difference of the exact gradient, good to about 1e-8 of the largest entry where the loss is smooth:
-        not for binary values, whose sums have atoms, and not where b, M_ii + b and the row's entries are 0 at
-        once.
+        16 to 64 features the Hessian is good to about 1e-7 of its largest entry. For all other laws it is the
+        fourth-order central difference of the exact gradient, good to about 1e-8 where the loss is smooth:
+        not for binary values, and not where b, M_ii + b and the row's entries are 0 at once.
 
     Raises
     ------

@@ -104,7 +104,8 @@ def evaluator(
         before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
         output, and 8.4e6 a pair of hidden neurons if that is more.
     method : str, optional
-        A method of `solvers.loss.methods` by its name; by default the first that covers an output.
+        A method of `solvers.loss.methods` by its name; by default the first that covers an output and, where
+        it loses digits, the next one too. Value and gradient come from one method.
     workers : int or None, optional
         Threads that share the outputs where a sum is long; None for all that Numba has.
 
@@ -123,22 +124,12 @@ def evaluator(
         If an argument lies outside its range; by the callable also as `exact_loss` does, if no method covers
         the model or law, or if `budget` is too small.
 
-    Notes
-    -----
-    Value and gradient come from one method, and are those of one sum. The one exception is a loss without
-    gradient of more than 14 independent uniform features: `uniform` is then as good as the gradient's
-    `lattice`, and quicker. The first method that covers an output is taken; where it loses digits, the next
-    one too.
-
     Examples
     --------
     >>> f = evaluator(0.1)
     >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
     >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
     (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
-    >>> size = Model(np.array([[1.0], [-1.0]]), hidden="relu", W_out=[[1.0, 1.0]], output="identity")
-    >>> evaluator(Features(1, 0.1, "symmetric"))(size, target="abs").loss < 1e-15
-    True
     """
     if not isinstance(law, Features):
         as_features(law, 1)

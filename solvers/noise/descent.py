@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.noise.moments import given_kurtosis, noise_law
 from ...theory.noise.potential import loss_and_gradient
 from ..results import Status, result
 from ..threads import each
-from .steps import KINDS, LONGEST, FloatArray, longest, run_steps
+from .steps import KINDS, LONGEST, longest, run_steps
 
 __all__ = ["Descent", "descend", "descend_averaged"]
 
@@ -127,7 +128,9 @@ def descend(
 ) -> Descent:
     r"""Gradient descent on a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
 
-    Each step shows all n_features inputs e_i once and follows the gradient of the loss as printed there,
+    Each step shows all n_features inputs e_i once and follows the gradient of the loss of Lecomte et al.
+    (2024), §3.1, §4, and their code (github.com/kushalthaman/polysemanticity,
+    project-code/experiments/fourth_norm.py),
 
     .. math:: W \leftarrow W - \eta \nabla_W \Bigl[\sum_i \|\mathrm{ReLU}(W (W^T e_i + \xi_i)) - e_i\|^2
               + \lambda \sum_i \|W_i\|_1\Bigr],
@@ -172,11 +175,6 @@ def descend(
     ------
     ValueError
         If an argument has another shape, is out of range, missing, or given where it has no effect.
-
-    References
-    ----------
-    Lecomte et al. (2024), §3.1, §4, and their code (github.com/kushalthaman/polysemanticity,
-    project-code/experiments/fourth_norm.py).
 
     Examples
     --------

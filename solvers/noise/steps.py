@@ -3,14 +3,12 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from ...theory.arguments import FloatArray
 from ...theory.kernels import inner, kernel
 
 __all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 BIPOLAR, UNIFORM, NORMAL, LAPLACE, THREE_POINT = range(5)
 KINDS = dict(zip(("bipolar", "uniform", "normal", "laplace", "three-point"), range(5), strict=True))

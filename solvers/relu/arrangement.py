@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.loss import checks
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
 from ..results import result
@@ -18,7 +18,6 @@ __all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shap
 CLOSE = 1e-6
 KEPT = 1e-3  # a feature is represented when its own output, at value 1, is above this
 
-IntArray = npt.NDArray[np.int64]
 # Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
 _SAME = 1e-3
 
@@ -124,8 +123,6 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     >>> found = geometry([[1, 0], [-1, 0], [0, 1], [0, 2]])
     >>> found.name, found.antipodal, found.positions
     ('2 x single + antipodal pair', 1, 3)
-    >>> found.inner, found.counts
-    (array([-1.,  0.,  1.]), array([1, 4, 1]))
     """
     W, tol = _checked(W, tol)
     units, kept = units_of(W, 0.0)
@@ -173,17 +170,12 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     Parameters
     ----------
     W, b : (n_features, n_hidden), (n_features,) array_like of float
-        Encodings, one a row, and biases.
+        Encodings, one a row, and biases, with the errors of `geometry`.
 
     Returns
     -------
     (n_features,) ndarray of bool
         Whether the output at the largest value, |W_i|^2 + b_i, and |W_i| are above 1e-3.
-
-    Raises
-    ------
-    ValueError
-        If an argument is misshapen or not finite.
 
     Examples
     --------

@@ -40,9 +40,8 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
     The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift
     z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine
-    optimum. That it has only one minimum is not proved; a test counts the sign changes of its slope. So the
-    passage from the sparse regime (b < 0) to the almost affine one (b > 0) is a crossover, not a jump, along
-    `crossover_ratio`.
+    optimum. That it has only one minimum is not proved; a test counts the sign changes of its slope. The sign
+    of b changes along `crossover_ratio`, without a jump.
 
     Parameters
     ----------

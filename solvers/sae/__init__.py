@@ -2,8 +2,7 @@
 
 from .ceiling import DECODERS, Ceiling, ceiling
 from .circle import PairFloor, best_pair
-from .folding import folded
-from .measure import Autoencoder, measure
+from .measure import Autoencoder, folded, measure
 from .objective import Objective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 

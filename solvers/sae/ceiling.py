@@ -1,14 +1,9 @@
 r"""What known features and their dictionary allow: error and F1 at each L0, of decoders that know both.
 
-One-step decoders read :math:`z = W a`, one latent a feature. `dictionary` has the transpose of the dictionary
-as W and the dictionary as decoder. `linear` has the rows of the linear regression of x on a,
-:math:`\Sigma \Phi^\top (\Phi \Sigma \Phi^\top)^+` with the features' covariance: for independent features
-and normal interference, no direction tells better whether the feature is on. `logistic` has the rows of
-logistic regressions of that on a, which are better where few features are on; `trained` those that a few
-hundred steps of Adam reach from `linear`, for a smooth F1. Their decoder is the linear regression of a on the
-latents. Rows are scaled to :math:`w_i \varphi_i = 1`. All have JumpReLU thresholds, a
-common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`, regressions of x_i on z_i
-where the latent is on. `pursuit` is matching pursuit, which takes a step for each feature that it finds.
+One-step decoders read :math:`z = W a`, one latent a feature, with rows scaled to :math:`w_i \varphi_i = 1`,
+JumpReLU thresholds, a common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`,
+regressions of x_i on z_i where the latent is on. `pursuit` is matching pursuit. The page `sae` says what the
+rows of `dictionary`, `linear`, `logistic` and `trained` are, and why.
 """
 
 from typing import Any
@@ -51,41 +46,32 @@ class Ceiling:
     """What decoders that know features and dictionary reach, each at several numbers of latents that are on.
 
     Arrays have a row for each decoder and a column for each L0 that was asked for.
-
-    Attributes
-    ----------
-    decoders : tuple of str
-        `DECODERS`.
-    asked : (count,) ndarray of float64
-        Expected numbers of latents that are on, as asked for.
-    l0, f1, mse : (decoders, count) ndarray of float64
-        The number that is reached, the mean over features of F1 of the feature's own latent, and the expected
-        squared error, summed over the coordinates of the activations.
-    l0_error, f1_error, mse_error : (decoders, count) ndarray of float64
-        One standard error, or what the exact number is off by.
-    explained_variance : (decoders, count) ndarray of float64
-        1 - `mse` over the variance of the activations.
-    exact : (decoders,) ndarray of bool
-        Whether the numbers are expectations, not means over samples.
-    models : tuple of tuples of Model
-        The autoencoder of each number; none for pursuit, which is no single step.
-    samples : int
-        How many fixed thresholds and regressions; as many others were used to evaluate, and for logistic
-        regressions.
     """
 
     decoders: tuple[str, ...]
+    """`DECODERS`."""
     asked: FloatArray
+    """(count,): expected numbers of latents that are on, as asked for."""
     l0: FloatArray
+    """The number that is reached."""
     f1: FloatArray
+    """Mean over features of F1 of the feature's own latent."""
     mse: FloatArray
+    """Expected squared error, summed over the coordinates of the activations."""
     l0_error: FloatArray
+    """One standard error, or what the exact number is off by."""
     f1_error: FloatArray
+    """Of `f1`."""
     mse_error: FloatArray
+    """Of `mse`."""
     explained_variance: FloatArray
+    """1 - `mse` over the variance of the activations."""
     exact: Any
+    """(decoders,): whether the numbers are expectations, not means over samples."""
     models: Any
+    """The autoencoder of each number, in tuples; none for pursuit, which is no single step."""
     samples: int
+    """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
 
     def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return by how many standard errors a mean F1 lies above the one-step decoders' at its L0.
@@ -151,19 +137,14 @@ def ceiling(
     -------
     Ceiling
         Up to 4 features, 10 of binary values, the one-step decoders are evaluated exactly. A feature is on
-        where it is not 0.
+        where it is not 0. All numbers are attained, by the decoders of `Ceiling.models`; that no other
+        autoencoder has a larger F1 is not proved, and one that mixes features may have a smaller error: the
+        page `sae` says how thresholds are found.
 
     Raises
     ------
     ValueError
         If an argument lies outside its range.
-
-    Notes
-    -----
-    All numbers are attained, by the decoders of `Ceiling.models`; that no other autoencoder has a larger F1
-    is not proved, and one that mixes features may have a smaller error (page `sae`). Thresholds of their own
-    are best on the samples that fix them, among 200 places and the best one for each latent, at that L0 or
-    below: they maximise mean F1, or minimise the features' own errors, with a Lagrange multiplier for L0.
 
     Examples
     --------

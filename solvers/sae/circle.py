@@ -17,24 +17,16 @@ MOST_BOXES = 4_000_000
 
 @result
 class PairFloor:
-    """The least objective of two atoms, between bounds.
-
-    Attributes
-    ----------
-    value : float
-        Objective of `angles`: an upper bound.
-    bound : float
-        What no two atoms, with any encoder, come below.
-    angles : tuple of float
-        Of both atoms, in radians from the first feature's direction.
-    boxes : int
-        Boxes of angles that were looked at.
-    """
+    """The least objective of two atoms, between bounds."""
 
     value: float
+    """Objective of `angles`: an upper bound."""
     bound: float
+    """What no two atoms, with any encoder, come below."""
     angles: Any
+    """Of both atoms, in radians from the first feature's direction."""
     boxes: int
+    """Boxes of angles that were looked at."""
 
 
 def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> FloatArray:
@@ -61,10 +53,9 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
     Directions are orthonormal, there is no decoder bias, and every pattern has its best activations: a floor
-    under autoencoders with any encoder. Branch and bound over both angles: where a pattern x has activations
-    h, the slope of its cost in the angle of atom i is :math:`-2 h_i r`, r a component of what is not rebuilt,
-    with :math:`r^2 + \lambda h_i \le \|x\|^2`; so it is at most :math:`4 \|x\|^3/(3 \sqrt3 \lambda)`, and the
-    cost in the middle of a box bounds it in the box. Only rounding is left out of account.
+    under autoencoders with any encoder. Branch and bound over both angles: the page `sae` has the bound of
+    the slope, at most :math:`4 \|x\|^3/(3 \sqrt3 \lambda)` for a pattern x. Only rounding is left out of
+    account.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from ..loss.hidden.layer import Setting, unit_means
 from ..loss.hidden.network import units_of
 from ..loss.networks import evaluator
 
-__all__ = ["Autoencoder", "measure"]
+__all__ = ["Autoencoder", "folded", "measure"]
 
 # Error to aim at for probabilities.
 FIRING = 1e-6
@@ -26,53 +26,43 @@ DEAD = 1e-12
 
 @result
 class Autoencoder:
-    """What a sparse autoencoder does at a law of features; latents are numbered as its neurons.
-
-    Attributes
-    ----------
-    mse, mse_error : float
-        Expected squared error summed over the coordinates of the activations, and what it is off by.
-    explained_variance : float
-        1 - `mse` over the variance of the activations.
-    l0, l1 : (n_latents,) ndarray of float64
-        Probability that each latent is on, and its mean; the sums are the expected L0 and L1.
-    fires : (n_latents, n_features) ndarray of float64
-        Probability that a latent is on, given that a feature is; a rectified value may be 0 then.
-    fires_pairs : (n_latents, n_features, n_features) ndarray of float64
-        Given that both features are on; nan where they never are. The diagonal is `fires`.
-    precision, recall, f1 : (n_latents, n_features) ndarray of float64
-        Of a latent as detector of a feature; recall is `fires`. A dead latent has precision and f1 0.
-    match : (n_features,) ndarray of int
-        The latent that stands for each feature: the assignment of largest summed f1, one feature a latent;
-        -1 if there is none.
-    cosines : (n_latents, n_features) ndarray of float64
-        Between decoder and dictionary directions.
-    dead : (n_latents,) ndarray of bool
-        Which latents are never on.
-    p : (n_features,) ndarray of float64
-        Probability that a feature is on.
-    pairs : (n_features, n_features) ndarray of float64
-        Probability that two are.
-    firing_error : float
-        What the probabilities are off by.
-    """
+    """What a sparse autoencoder does at a law of features; latents are numbered as its neurons."""
 
     mse: float
+    """Expected squared error, summed over the coordinates of the activations."""
     mse_error: float
+    """What `mse` is off by."""
     explained_variance: float
+    """1 - `mse` over the variance of the activations."""
     l0: FloatArray
+    """(n_latents,): probability that each latent is on; the sum is the expected L0."""
     l1: FloatArray
+    """(n_latents,): mean of each latent; the sum is the expected L1."""
     fires: FloatArray
+    """(n_latents, n_features): probability that a latent is on, given that a feature is; a rectified value
+    may be 0 then."""
     fires_pairs: FloatArray
+    """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
+    diagonal is `fires`."""
     precision: FloatArray
+    """(n_latents, n_features): of a latent as detector of a feature; 0 of a dead one."""
     recall: FloatArray
+    """The same as `fires`."""
     f1: FloatArray
+    """(n_latents, n_features): 0 of a dead latent, too."""
     match: Any
+    """(n_features,): the latent that stands for each feature, by the assignment of largest summed f1, one
+    feature a latent; -1 if there is none."""
     cosines: FloatArray
+    """(n_latents, n_features): between decoder and dictionary directions."""
     dead: Any
+    """(n_latents,): which latents are never on."""
     p: FloatArray
+    """(n_features,): probability that a feature is on."""
     pairs: FloatArray
+    """(n_features, n_features): probability that two are."""
     firing_error: float
+    """What the probabilities are off by."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.
@@ -204,3 +194,33 @@ def of_features(sae: Model, phi: FloatArray) -> Model:
     """Return an autoencoder as the network of features that it is behind the dictionary."""
     return Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
                  output="identity", thresholds=sae.thresholds)  # fmt: skip
+
+
+def folded(sae: Model) -> Model:
+    r"""Return an autoencoder that does the same with decoder columns of norm 1.
+
+    The norm of column i goes into row i of the encoder, its bias and its threshold: :math:`h_i` becomes
+    :math:`\|d_i\| h_i`. A latent whose decoder column is 0 stays as it is.
+
+    Parameters
+    ----------
+    sae : Model
+        With latents that are "relu" or "jumprelu", with the errors of `measure`.
+
+    Examples
+    --------
+    >>> one = Model([[1.0, 0.0]], b_in=-0.1, hidden="jumprelu", W_out=[[2.0], [0.0]], output="identity",
+    ...             thresholds=0.3)
+    >>> found = folded(one)
+    >>> found.W_in, found.b_in, found.thresholds, found.W_out.ravel()
+    (array([[2., 0.]]), array([-0.2]), array([0.6]), array([1., 0.]))
+    """
+    if not isinstance(sae, Model) or sae.hidden == "identity":
+        raise ValueError(
+            f"`sae` must be a Model with hidden='relu' or 'jumprelu'; got {arguments.shown(sae)}."
+        )
+    norms = np.linalg.norm(sae.W_out, axis=0)
+    size = np.where(norms > 0.0, norms, 1.0)
+    thresholds = sae.thresholds * size if sae.hidden == "jumprelu" else sae.thresholds
+    return Model(sae.W_in * size[:, None], b_in=sae.b_in * size, hidden=sae.hidden, W_out=sae.W_out / size,
+                 b=sae.b, output=sae.output, thresholds=thresholds)  # fmt: skip

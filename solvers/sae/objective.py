@@ -20,27 +20,18 @@ __all__ = ["Objective", "ObjectiveValue"]
 
 @result
 class ObjectiveValue:
-    """Value of an objective, its parts, and its gradient.
-
-    Attributes
-    ----------
-    value : float
-        `mse` + l1 times `l1` + l0 times `l0`.
-    mse : float
-        Expected squared error, summed over the coordinates of the activations.
-    l1 : float
-        Sum over latents of the norm of the decoder column times E h.
-    l0 : float
-        Expected number of latents that are on; 0 where it has no part in the objective.
-    gradient : dict of str to ndarray, or None
-        Derivatives of `value` by "W_in", "b_in", "W_out", "b", and "thresholds" of a JumpReLU.
-    """
+    """Value of an objective, its parts, and its gradient."""
 
     value: float
+    """`mse` + l1 times `l1` + l0 times `l0`."""
     mse: float
+    """Expected squared error, summed over the coordinates of the activations."""
     l1: float
+    """Sum over latents of the norm of the decoder column times E h."""
     l0: float
+    """Expected number of latents that are on; 0 where it has no part in the objective."""
     gradient: Any
+    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU."""
 
 
 class Objective:

@@ -23,22 +23,16 @@ ABSORBED = 0.5  # how much less often a feature's latent is on where the other f
 
 @result
 class BestAutoencoder:
-    """The best autoencoder of a number of starts.
-
-    Attributes
-    ----------
-    sae : Model
-    value : float
-        Its objective.
-    hits : int
-        How many starts came within 1e-6 of it, as a share of the error of rebuilding nothing.
-    starts : int
-    """
+    """The best autoencoder of a number of starts."""
 
     sae: Model
+    """The autoencoder."""
     value: float
+    """Its objective."""
     hits: int
+    """How many starts came within 1e-6 of it, as a share of the error of rebuilding nothing."""
     starts: int
+    """Of how many."""
 
 
 def best_autoencoder(

@@ -1,10 +1,9 @@
 """The l1 force on one encoding, solved exactly: drop times of all weights, norms at any times.
 
 Without interference all weights move by the same affine map, and the m equations of Lecomte et al. (2024),
-§2.4, become dg/dc = (Q(c)/g² - 1)/lam, dt/dc = 1/(lam g) with Q(c) = sum_k (|w_k(0)| - c)_+² (the page
-"Sparsification under l1" of the documentation). They are stiff when lam is small, so they are solved by Radau
-IIA collocation (5 stages, order 9, L-stable) with dense output, in steps that stride over many weights as far
-as a bound on the error from Q's kinks allows.
+§2.4, become one curve (the page "Sparsification under l1"). It is stiff when lam is small, and solved by
+Radau IIA collocation (5 stages, order 9, L-stable) with dense output, in steps that stride over many weights
+as far as a bound on the error from Q's kinks allows, Q(c) = sum_k (|w_k(0)| - c)_+².
 """
 
 from .limit import LimitLaw, limit_law

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ..integrate.explicit import checked_times
 from ..results import frozen, result
 from .equal import equal_weights
@@ -24,8 +24,6 @@ from .threshold import (
 )
 
 __all__ = ["Sparsification", "solve", "weights_at"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @result
@@ -129,8 +127,6 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     Examples
     --------
     >>> result = solve([0.3, -0.9, 0.4], lam=0.1, t=[0, 2, 5, 20])
-    >>> result.nonzeros
-    array([3, 3, 2, 1])
     >>> result.drop_times.round(6)
     array([3.556778,      inf, 5.256652])
     """

@@ -7,8 +7,8 @@ the first weight above it and the gap to that weight, which keeps its own precis
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.kernels import inner, kernel, plain
 
 __all__ = [
@@ -16,8 +16,6 @@ __all__ = [
     "sums",
 ]  # fmt: skip
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _STAGES = 5
 # What a step may do to t, relative: by the kinks of Q inside it (a bound), by the truncated polynomial (an

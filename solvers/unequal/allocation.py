@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.codes import antipodal_loss, antipodal_optimum
 from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent, interference_variance
@@ -21,7 +21,6 @@ __all__ = ["KINDS", "Allocation", "allocate", "finished"]
 
 KINDS = ("dropped", "rug", "pairs", "skew pairs", "kept")
 
-IntArray = npt.NDArray[np.int64]
 
 # So many different p have a curve each; more share curves at as many places, evenly spaced in log p.
 _NODES = 256
@@ -230,8 +229,8 @@ def allocate(
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
     With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is
-    not convex: a dropped feature jumps to a capacity of p (common) to 40 p (rare). For many features, where
-    any share of a class may jump, the sum of the minima less lambda m is the least loss.
+    not convex. For many features, where any share of a class may jump, the sum of the minima less lambda m is
+    the least loss.
 
     Parameters
     ----------
@@ -248,8 +247,8 @@ def allocate(
     Allocation
         Every allocation is attained, with capacities that sum to n_hidden to 1e-12. More than 256 different p
         share curves of loss over capacity, at a gap of 1e-6 or less of the loss. Interference is taken to be
-        normal, which holds where many features are on at once. A million features with different p take less
-        than a minute; with values that are not uniform each p takes 6 to 18 s.
+        normal. A million features with different p take less than a minute; with values that are not uniform
+        each p takes 6 to 18 s.
 
     Raises
     ------

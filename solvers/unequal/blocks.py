@@ -387,7 +387,7 @@ def realise_blocks(
     ----------
     best, law, n_blocks : BlockOptimum, Features, int
         What `block_optimum` found, for one block of this law, and enough blocks for one neuron. Capacities
-        are rounded to whole neurons.
+        are rounded to whole neurons. Errors are those of `block_optimum`.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 
@@ -395,11 +395,6 @@ def realise_blocks(
     -------
     W_out, W_in, b : (n, m), (m, n), (n,) ndarray of float64
         For the law `theory.unequal.independent_copies(law, n_blocks)`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 
 from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.codes import CODES, antipodal_loss
 from ...theory.features import Features
 from ...theory.features.values import named
@@ -20,7 +19,6 @@ from .curve import best_rug
 
 __all__ = ["CodeAllocation", "allocate_codes"]
 
-IntArray = npt.NDArray[np.int64]
 
 _NODES = 64  # values of p at which codes are evaluated; losses over p² are smooth in log p, but for blocks
 

@@ -117,11 +117,10 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     r"""Loss of encodings of random directions where few features are on: the interference is not normal.
 
     Averaged over directions, the interference of an output given x is normal with a variance in proportion to
-    :math:`Q = \sum_j \tau_j x_j^2`. So the macroscopic loss is averaged over the law of Q, scaled to the mean
-    variance at the output's capacity. Tied models W W' have k features with a direction of their own, and
-    encodings of one squared length a in the other m - k dimensions (:math:`\tau_j = 1`, :math:`c_i = (m - k)
-    v_i/\sum_j v_j`), with the best a, k and biases. Untied ones have the capacities of `allocate`
-    (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
+    :math:`Q = \sum_j \tau_j x_j^2`, over whose law the macroscopic loss is averaged. Tied models W W' have k
+    features with a direction of their own, and encodings of one squared length a in the other m - k
+    dimensions (:math:`\tau_j = 1`), with the best a, k and biases. Untied ones have the capacities of
+    `allocate` (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
 
     Parameters
     ----------

@@ -46,10 +46,9 @@ def realise(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Make a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
 
-    Features of the rug share a random projection P with the diagonal c, :math:`P = F F'`; W_out = diag(k) F
-    and :math:`W_\mathrm{in} = F' \operatorname{diag}(v)^{-1/2}`, with :math:`k_i = a_i v_i^{1/2}/c_i` for
-    the scale a. Features that are kept have a hidden neuron each, pairs one for both. Biases take off the
-    mean of the interference.
+    Features of the rug share a random projection with the diagonal c, scaled so that output i has the scale
+    a_i (the page "Features that differ"). Features that are kept have a hidden neuron each, pairs one for
+    both. Biases take off the mean of the interference.
 
     Parameters
     ----------

@@ -461,7 +461,7 @@ def sae_hedging_quartic(draw):
 
 def sae_tilt_slope(draw):
     (q1, q12, _), mu, angle = _sae(draw)
-    found = theory.sae.tilt.tilt_slope(q1, q12, 2.0 * mu, angle)
+    found = theory.sae.absorption.tilt_slope(q1, q12, 2.0 * mu, angle)
     # Its two terms may cancel.
     return {"q_1": q1, "q_12": q12, "mu": mu, "theta": angle}, found if abs(found) > 1e-3 else None
 

@@ -74,7 +74,7 @@ def test_a_pair_tilts(alone, together, l1):
     true = sae.true_pair_loss(alone, alone, together, l1)
     assert f(0.0) == pytest.approx(true, abs=1e-12)
     assert value < true
-    assert abs(sae.tilt.tilt_slope(alone, together, l1, angle)) < 1e-12
+    assert abs(sae.absorption.tilt_slope(alone, together, l1, angle)) < 1e-12
 
 
 def test_a_weak_penalty_tilts_by_its_half_times_the_odds():

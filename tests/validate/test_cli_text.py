@@ -184,15 +184,6 @@ def test_a_line_says_that_a_command_works_and_goes(monkeypatch, capsys):
     assert capsys.readouterr().out == "result\n"
 
 
-def test_a_command_with_a_bar_of_its_own_has_no_such_line(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "_SILENT", 0.0)
-    with progress.shown("superposition train"):
-        progress.hush()
-        assert not terminal.told.wait(0.7)
-
-
 def test_the_program_shows_it_and_leaves_a_pipe_alone(monkeypatch, capsys):
     monkeypatch.setattr(progress, "_SILENT", 0.0)
     terminal = Terminal()

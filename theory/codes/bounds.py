@@ -29,9 +29,9 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0, 25
-        (1 - ratio)/81 p² for ratio >= 1/2, which skew pairs mixed with features kept reach, and 25/(324
-        ratio) p² or more below; for small ratio 5/(19 e ratio) p².
+        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0,
+        25 (1 - ratio)/81 p² for ratio >= 1/2, and 25/(324 ratio) p² or more below; for small ratio
+        5/(19 e ratio) p².
 
     Raises
     ------
@@ -56,10 +56,10 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
-    Per feature, at every n_features; `derive_decoder_bound` has the proof. Arguments are as for `relu_bound`;
-    p = 1 and ratio = 0 are allowed too. From ratio = p on no such bound can exist: m >= K + 1 generic
-    measurements tell almost all K-sparse vectors apart, and for n → ∞ the loss of the best decoder is 0 (Wu
-    and Verdú 2010, Rényi information dimension: fundamental limits of almost lossless analog compression).
+    Per feature, at every n_features; the page "Structured codes" has the proof. Arguments are as for
+    `relu_bound`; p = 1 and ratio = 0 are allowed too. From ratio = p on no such bound can exist: for n → ∞
+    the loss of the best decoder is 0 (Wu and Verdú 2010, Rényi information dimension: fundamental limits of
+    almost lossless analog compression).
 
     Examples
     --------

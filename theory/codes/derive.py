@@ -106,11 +106,8 @@ def derive_collision_loss() -> Derivation:
 def derive_decoder_bound() -> Derivation:
     r"""Bound the error of any decoder by entropies.
 
-    Tell the decoder which K features are on. Their values are uniform on a cube, of entropy 0. In suitable
-    coordinates the measurements are an orthonormal projection y on m dimensions at most, and z is the rest,
-    d = K - m dimensions or more: h(y) + h(z|y) = 0. A normal law has the largest entropy of its covariance,
-    so h(y) is at most that of m normal values of variance 1/12, and E \|z - E[z|y]\|² at least that of d
-    normal values whose entropy is h(z|y). This is convex in K and not decreasing, so that K may be replaced
+    Tell the decoder which K features are on; the entropy of their values, uniform on a cube, is 0. The page
+    "Structured codes" has the steps; the bound is convex in K and not decreasing, so that K may be replaced
     by its mean n p, for the bound per feature at the ratio r.
 
     >>> round(float(derive_decoder_bound().evaluate({"p": 0.1, "r": 0.05})), 6)

@@ -40,7 +40,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
     Raises
     ------
     ValueError
-        If an entry of `c` is negative.
+        If an argument is out of range.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def small_p_constant(M: npt.ArrayLike) -> float:
 
 
 def cut_polygon(n_features: int) -> FloatArray:
-    r"""Return a matrix of rank 3 with unit diagonal and no positive entry beside it, for any n >= 3.
+    r"""Return an (n, n) matrix of rank 3 with unit diagonal and no positive entry beside it, for n >= 3.
 
     .. math:: M_{ij} = \frac{\cos\theta_{ij} - \cos(2\pi/n)}{1 - \cos(2\pi/n)}
 
@@ -102,16 +102,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     Parameters
     ----------
     n_features : int
-        n, at least 3.
-
-    Returns
-    -------
-    (n, n) ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `n_features` is not a whole number of at least 3.
+        n, at least 3, with the errors of `pair_cost`.
 
     Examples
     --------
@@ -143,16 +134,12 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     ----------
     p, n_features : array_like
         Probability that a feature is on, in (0, 1], and the size n of a block, a whole number of at least 1.
+        Errors are those of `pair_cost`.
 
     Returns
     -------
     float or ndarray of float64
         Per feature; relative error 1e-15.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

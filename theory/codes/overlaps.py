@@ -7,9 +7,8 @@ angle.
 
 Subtracting the largest overlap mu > 0 of all, in one more dimension, leaves the model (G - mu)/(1 - mu)
 without positive interference, whose loss is F p² + O(p³) without bias (`small_p_constant`). For the
-generalised quadrangles GQ(q, q²), with (q + 1)(q³ + 1) features in q (q² - q + 1) dimensions and the overlaps
--1/q and 1/q², F ratio → 1/3 for large q: the loss tends to p sigma², what rank alone leaves of the
-interference, without a logarithm.
+generalised quadrangles GQ(q, q²) F ratio → 1/3 for large q: the loss tends to p sigma², what rank alone
+leaves of the interference, without a logarithm.
 """
 
 import math
@@ -26,24 +25,18 @@ __all__ = ["CODES", "Overlaps", "overlaps", "strongly_regular"]
 
 @result
 class Overlaps:
-    """What one feature of a code sees of the others.
-
-    Attributes
-    ----------
-    name : str
-    n_features, n_hidden : int
-        Features of a block, and the rank of its Gram matrix.
-    values : tuple of float
-        Inner products with the other features, in units of the squared norm.
-    counts : tuple of int
-        How many features have each; they add up to n_features - 1.
-    """
+    """What one feature of a code sees of the others."""
 
     name: str
+    """Of the code."""
     n_features: int
+    """Of a block."""
     n_hidden: int
+    """Rank of their Gram matrix."""
     values: tuple[float, ...]
+    """Inner products with the other features, in units of the squared norm."""
     counts: tuple[int, ...]
+    """How many features have each; they add up to n_features - 1."""
 
     def row(self) -> FloatArray:
         """Return the row of the Gram matrix, the feature's own 1 first."""

@@ -23,21 +23,8 @@ def counted(name: str, value: npt.ArrayLike) -> FloatArray:
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
-    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1.
-
-    Parameters
-    ----------
-    n_features, n_hidden : array_like of int
-        n and m, at least 1; any of them may be larger.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If a number is not whole or below 1.
+    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. Arguments, result and
+    errors are those of `expected_polysemantic`, with any number of features.
 
     Examples
     --------
@@ -52,7 +39,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    Arguments and result are those of :func:`expected_collisions`.
+    Arguments, result and errors are those of `expected_polysemantic`, with any number of features.
 
     Examples
     --------
@@ -69,12 +56,10 @@ def expected_polysemantic(
     r"""Mean number of neurons that hold two features of opposite signs, for any sizes: exact combinatorics.
 
     A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own, all
-    arrangements equally likely, as if features that lose a malign collision moved on to other places without
-    preference. Then the mean is
-    :math:`m\, \binom{2m-2}{n-2} / \binom{2m}{n} = \frac{n (n - 1)}{2 (2 m - 1)}`, which tends to the source's
-    :math:`n^2/(4 m)` (Lecomte et al. 2024, §2.5). Otherwise features choose their places independently, as
-    their largest initial weights do, and the mean is :math:`m (1 - 2 (1 - 1/2m)^n + (1 - 1/m)^n)`: the same
-    for m much larger than n, but 0.155 m instead of 0.25 m at n = m.
+    arrangements equally likely, and the mean is :math:`\frac{n (n - 1)}{2 (2 m - 1)}`, which tends to the
+    source's :math:`n^2/(4 m)` (Lecomte et al. 2024, §2.5). Otherwise features choose their places
+    independently, as their largest initial weights do, and it is :math:`m (1 - 2 (1 - 1/2m)^n + (1 -
+    1/m)^n)`: 0.155 m instead of 0.25 m at n = m.
 
     Parameters
     ----------

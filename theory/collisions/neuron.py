@@ -104,8 +104,7 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     On the unit spheres :math:`(1 - x_1^2)/(1 - x_2^2)` is conserved while :math:`x_1 x_2` decays, so the
     larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end at
     0. A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold the zero
-    weights (lam above x1 x2 times the other's own weight). Where it does not, those become negative, as in
-    :func:`pair_flow`, and no weight drops quickly. Errors are those of `shared_drop_time`.
+    weights, which otherwise become negative as in :func:`pair_flow`. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -135,10 +134,10 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     r"""Length of a decoding over that of its encoding, one neuron, a time after both were 1.
 
     With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
-    :math:`\dot D = (1 - D \cdot E) E` (without interference, a factor 2 dropped so that equal weights move as
-    tied ones do). With :math:`D = u` and :math:`E = 1/u` that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`: the
-    ratio u^2 goes to infinity as :math:`(3 \lambda t)^{2/3}`, and no state is at rest. Lecomte et al. (2024),
-    App. A, "Tied weights", expects nearly equal weights. Errors are those of `shared_drop_time`.
+    :math:`\dot D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal weights move as tied ones do). With
+    D = u and E = 1/u that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and the ratio u^2 goes to infinity.
+    Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal weights. Errors are those of
+    `shared_drop_time`.
 
     Parameters
     ----------
@@ -172,13 +171,11 @@ def separated_share(
 ) -> tuple[Real, Real]:
     r"""Shares of split neurons whose two features are on different, and on the same copy, after a time.
 
-    A neuron holds feature i with a positive and feature j with a negative weight. The ReLU clips their
-    negative product, so neither receives interference from the other: each moves on the two copies by the
-    equations of `shared_drop_time`. The incoming weights of both copies are perturbed by normals of standard
-    deviation `eps` and correlation `correlation` within a copy. A feature keeps the copy on which its weight
-    is larger in absolute value; the two part if the differences of their signed weights between the copies
-    agree in sign. In the end that happens with probability :math:`1/2 + \arcsin(\rho)/\pi`: *one half* for
-    independent noise, always for a shift that all incoming weights share. See Lecomte et al. (2024), §5.
+    A neuron holds feature i with a positive and feature j with a negative weight. Neither receives
+    interference from the other, and each moves on the two copies by the equations of `shared_drop_time`. The
+    incoming weights of both copies are perturbed by normals of standard deviation `eps` and correlation
+    `correlation` within a copy. A feature keeps the copy on which its weight is larger in absolute value. In
+    the end the two part with probability :math:`1/2 + \arcsin(\rho)/\pi`. See Lecomte et al. (2024), §5.
 
     Parameters
     ----------

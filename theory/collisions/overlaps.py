@@ -57,8 +57,7 @@ def initial_forces(
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
     r"""Rate of a positive overlap at lam = 0, or of its cosine: exact for two encodings.
 
-    With the feature benefit, which the source leaves out, an overlap obeys
-    :math:`d \ln(W_1 \cdot W_2)/dt = 2 (1 - |W_1|^2 - |W_2|^2)`: it *grows* while the squares add up to less
+    With the feature benefit, which the source leaves out, an overlap *grows* while the squares add up to less
     than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)` (Lecomte et al. 2024, §2.5) is that of the cosine c
     of the angle, up to a factor 1 - c^2. Errors are those of `initial_forces`.
 

@@ -51,9 +51,8 @@ def bent() -> tuple[float, float]:
 def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> RareLosses:
     r"""Bounds on the least loss of any network of n ReLU neurons and a linear readout, over p, as p -> 0.
 
-    The least loss over p ends between `floor` and `fan`. The floor is `loss_floor` to first order in p.
-    The fan is a network, so its loss at any fixed eps bounds the least one from above. Features are
-    independent and uniform on [-1, 1] when on.
+    The floor is `loss_floor` to first order in p. The fan is a network, so it bounds the least loss from
+    above. Features are independent and uniform on [-1, 1] when on.
 
     Parameters
     ----------
@@ -95,18 +94,12 @@ def fan_network(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Weights of a fan: n neurons that compute nearly n targets \|x\| or x + ReLU(x) of rare features.
 
-    For \|x\| all neurons receive two *carriers* with the positive weights 1 and i, i = 1, ..., n, and feature
-    j = 1, ..., n - 2 with :math:`\varepsilon(i-j-1)`. Where feature j alone is on, the neurons are a ramp in
-    i with its kink at i = j + 1 for either sign, and the second difference there is
-    :math:`\varepsilon|x_j|`. Where a carrier alone is on, the neurons are linear in i, and second differences
-    vanish. The carriers themselves are read for x > 0.
-
-    For x + ReLU(x) there is one carrier with weight 1. Neuron j + 1 has the weight :math:`2\varepsilon` of
-    feature j and all others :math:`-\varepsilon`, so that its difference from the first neuron is
-    :math:`2\varepsilon x_j` for positive and :math:`\varepsilon x_j` for negative x_j.
-
-    The loss over p of the features it covers is 1/3 or 1/6 and a multiple of eps^2, as p -> 0
-    (`derive_fan`). All biases are 0. When features are on together the readout, of size 1/eps, errs.
+    There are two *carriers* for \|x\|, which all neurons receive with the positive weights 1 and i, i = 1,
+    ..., n, and one with weight 1 for x + ReLU(x). The other weights are of size `eps`, so that differences of
+    neurons are the targets where one feature is on; the page "Computation in superposition" has them. The
+    loss over p of the features it covers is 1/3 or 1/6 and a multiple of eps^2, as p -> 0 (`derive_fan`). All
+    biases are 0. When features are on together the readout, of size 1/eps, errs. Errors are those of
+    `rare_losses`.
 
     Parameters
     ----------
@@ -121,11 +114,6 @@ def fan_network(
     U : (n_hidden, n_features) ndarray of float64
         Features from the n-th on are carriers and those that are dropped.
     V : (n_features, n_hidden) ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------
@@ -174,9 +162,8 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
 
     With g = F/n features on a neuron and k = (g - 1)^(1/3) the best weight is 1/(1 + k), and the mean fourth
     power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`. The naive network has
-    (1 - n/F) p/10, which is more if g > 1. So for this loss sharing pays. For the square the same sharing
-    has the weight 1/g and costs (1 - 1/g) p/6: as much as the naive network, in agreement with `loss_floor`.
-    Not a bound: other networks may lose less.
+    (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the square (`loss_floor`).
+    Not a bound: other networks may lose less. Errors are those of `rare_losses`.
 
     Parameters
     ----------
@@ -187,11 +174,6 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
     -------
     Shared
         Exact but for roundings, for uniform values on [-1, 1].
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

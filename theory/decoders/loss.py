@@ -189,11 +189,10 @@ def topk_loss(
 ) -> Any:
     """Loss per feature of TopK: a y + b for the k largest of n_features outputs, 0 for the others.
 
-    The outputs are independent channels. Given one's y, the number of the others above it is binomial with
-    the probability P(Y > y), so that the loss is an integral over y, exact at every k and n_features. As both
-    grow in proportion it becomes `jumprelu_loss` at the threshold where `active_fraction` is k/n_features.
-    The other arguments and errors are those of `jumprelu_loss` and `bayes_decoder`; the relative error is
-    below 1e-9.
+    Given one output's y, the number of the others above it is binomial with the probability P(Y > y): the
+    loss is exact at every k and n_features, and tends to `jumprelu_loss` at the threshold where
+    `active_fraction` is k/n_features. The other arguments and errors are those of `jumprelu_loss` and
+    `bayes_decoder`; the relative error is below 1e-9.
 
     Parameters
     ----------

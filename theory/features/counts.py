@@ -4,11 +4,10 @@ A law is a list of independent blocks: a group, or one feature alone. A block is
 weights. The number on is a sum over blocks, so its probabilities are a product of polynomials, one for each
 block, whose coefficients are all positive: nothing cancels.
 
-Given that exactly k are on, the weights of a pattern with c features on may be multiplied by
-:math:`e^{sc}`: the law given k stays what it is. With the s at which k is the expected number, no
-probability that is needed underflows. Weights of 1e-100 and less would lose two digits by their logarithms,
-and each pattern others. So the factor that multiplies them is the same power of one double, times powers of
-two.
+Given that exactly k are on, the weights of a pattern with c features on may be multiplied by :math:`e^{sc}`:
+the law given k stays what it is. With the s at which k is the expected number, no probability that is needed
+underflows. The factor is the same power of one double, times powers of two, as logarithms of weights of
+1e-100 and less would lose two digits.
 """
 
 from functools import reduce

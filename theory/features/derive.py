@@ -65,8 +65,7 @@ def derive_eigenvalues(matrix: str) -> Derivation:
 def derive_chernoff_bound() -> Derivation:
     """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
 
-    For every t > 0 that probability is at most E exp(t (K - k)) by Markov's inequality; the best t is where
-    the derivative of its logarithm vanishes. Equal to -n KL(k/n, p).
+    By Markov's inequality, at the best t of E exp(t (K - k)). Equal to -n KL(k/n, p).
 
     >>> bound = derive_chernoff_bound()
     >>> n, k, p = bound.symbols

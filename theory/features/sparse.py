@@ -163,9 +163,9 @@ class SparseUniform:
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
 
-        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n, where both are p^n; for
-        n p < k < n too large by a factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the
-        rounding is added, a relative 1e-15 (n + exponent) or so. At least the smallest normal number.
+        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n; for n p < k < n too large by a
+        factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the rounding, a relative 1e-15
+        (n + exponent) or so, is added.
 
         >>> x = SparseUniform(0.01)
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")

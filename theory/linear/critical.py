@@ -18,9 +18,8 @@ def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
     r"""Loss per feature of the critical point that keeps these eigen-directions.
 
     At a critical point of :math:`x \mapsto ABx` the product is the orthogonal projection on eigen-directions
-    of :math:`\Sigma = E\,xx'`, and the expected squared error of all features together is the sum of the
-    eigenvalues left out, whatever the width and the basis of the hidden layer. See Notes (2022), Prop. 1;
-    Baldi and Hornik, Neural Networks 2 (1989) 53.
+    of :math:`\Sigma = E\,xx'`, so the error is the sum of the eigenvalues left out. See Notes (2022), Prop.
+    1; Baldi and Hornik, Neural Networks 2 (1989) 53.
 
     Parameters
     ----------
@@ -194,8 +193,7 @@ def growth_rates(
     - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, the decoder's, which is Oja's subspace flow;
     - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
 
-    Under ``"encoder"`` rotations of the subspace have the rate 0: it does not leave a wrong subspace. See
-    Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The other arguments and errors are
+    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The other arguments and errors are
     those of `critical_hessian`.
 
     Parameters

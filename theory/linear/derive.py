@@ -194,8 +194,7 @@ def derive_critical_rates(rule: str) -> Derivation:
 
     Two features and two hidden neurons, A = B' = (1 0; 0 0) in the eigenbasis, hold every kind of deviation
     once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry; decoder, then
-    transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the loss; the
-    others are ``encoder`` and ``decoder``.
+    transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])

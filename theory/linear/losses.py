@@ -67,8 +67,7 @@ def sparse_loss(
 
     which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has
     :math:`(E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what
-    :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. That is at most 3np/(4-3p) times the first term,
-    and that much where W W' misses the direction of ones alone. Importance and errors are those of
+    :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. Importance and errors are those of
     `reconstruction_loss`.
 
     Parameters
@@ -132,8 +131,7 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
     :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
     :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young, Psychometrika 1 (1936) 211), and the loss is the sum of
-    the eigenvalues left out. For uncorrelated inputs M keeps the n_hidden features with the largest
-    :math:`I_i\Sigma_{ii}`. For correlated ones, such as sparse inputs without bias, more features than
+    the eigenvalues left out. Only for correlated inputs, such as sparse ones without bias, more features than
     dimensions pay (Elhage et al. 2022, linear model, footnote 12). Covariance, importance and errors are
     those of `reconstruction_loss`; for a model with bias pass the covariance itself.
 
@@ -154,8 +152,6 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     >>> best = weighted_optimum([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5], 1)
     >>> round(best.loss, 12), best.gain, best.tied
     (0.25, 0.0, True)
-    >>> round(weighted_optimum([[4.0, 3.0], [3.0, 4.0]], [1.0, 1.0], 1).gain, 12)
-    1.5
     """
     sigma = covariance_matrix(covariance)
     n = sigma.shape[0]

@@ -14,12 +14,10 @@ _LARGEST = 1e75  # squares of weights and of products of them must stay finite
 def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, rule: str = "tied") -> Real:
     r"""Singular value of tied weights along one eigenvector at time t.
 
-    If W W' commutes with :math:`\Sigma` at the start, it always does: the left singular vectors of W are
-    eigenvectors, they rest, and the singular value w of each follows :math:`\dot w = c\lambda w(1 - w^2)`,
-    c = 2 for the gradient flow of the tied loss and 1 for both the encoder's and the decoder's flow on tied
-    weights, which are the same here. So
-    :math:`w(t) = w_0/\sqrt{w_0^2(1-e^{-2c\lambda t}) + e^{-2c\lambda t}}`. See Saxe, McClelland and Ganguli,
-    ICLR (2014), Eq. 12; Notes (2022), Eq. 28.
+    If W W' commutes with :math:`\Sigma` at the start, the left singular vectors of W are eigenvectors and
+    rest, and each singular value follows :math:`\dot w = c\lambda w(1 - w^2)`, c = 2 for the gradient flow of
+    the tied loss, 1 for the encoder's and the decoder's; the page "Linear autoencoders" has the solution. See
+    Saxe, McClelland and Ganguli, ICLR (2014), Eq. 12; Notes (2022), Eq. 28.
 
     Parameters
     ----------

@@ -48,9 +48,8 @@ class Spectrum:
 def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     r"""Eigenvalues, largest first, eigenvectors and eigenspaces of a covariance.
 
-    The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance if the inputs
-    are centred. Index 0 is the largest eigenvalue everywhere in this package; Eq. 8 of the Notes (2022)
-    counts from 1.
+    The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance. Index 0 is the
+    largest eigenvalue everywhere in this package; Eq. 8 of the Notes (2022) counts from 1.
 
     Parameters
     ----------

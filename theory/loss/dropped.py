@@ -106,15 +106,10 @@ def dropped_bound(
 def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0, bias: float = 0.0) -> float:
     """Upper bound on what inputs with more than `up_to` features on add to the loss, for all tied models.
 
-    Overlaps are at most norm². An output whose feature is off is at most bias + norm² sum_j x_j. If it is on,
-    the squared error is at most x_i² (output too small) plus (bias + (norm² - 1)_+ x_i + norm² sum_(j != i)
-    x_j)² (output too large). The model with all W_i alike and unit norms attains all but the term x_i².
-
-    For norm 1, bias 0, K = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12. That is less than the loss
-    D p/3 of the zero model only if D² p < 4/7 or so, because a model may have all overlaps 1. It would not
-    help to assume a small loss in the classes kept: antipodal pairs, which exist for every D, have none in
-    the first two classes, and all of their loss is left out. Notes (2022), §3.1, leaves the error open. p,
-    up_to and errors are those of `dropped_bound`.
+    For norm 1, bias 0, K = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12, attained but for a term by
+    all W_i alike. That is less than the loss D p/3 of the zero model only if D² p < 4/7 or so. Notes (2022),
+    §3.1, leaves the error open; the page "Small ReLU models" has the proof. p, up_to and errors are those of
+    `dropped_bound`.
 
     Parameters
     ----------

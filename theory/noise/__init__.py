@@ -1,17 +1,10 @@
 r"""Hidden noise (Lecomte et al. 2024, §3, App. C): moments, one step, drift, effective potential.
 
 The model is y = ReLU(W(W'x + xi)) with inputs e_i and xi_j independent, symmetric, of variance sigma^2. Three
-effects of different order are told apart:
-
-- the loss *after* a step knows |W|_4^4 at second order in the learning rate (:func:`derive_next_step_loss`):
-  the source's implicit regulariser, derived right but for misprints;
-- an encoding *alone* does not follow it: at first order its shape rests, at second order noise of negative
-  excess kurtosis makes a random encoding flatter on average (:func:`derive_fourth_norm_drift`);
-- encodings *together* feel, at first order, that noise carries overlaps over the ReLU's threshold. With the
-  negative overlaps that this very noise brings about, negative excess kurtosis sparsifies
-  (:func:`sparsifying_rate`).
-
-Every function raises a ``ValueError`` that names an argument which is out of range.
+effects of different order are told apart, which the page "Hidden noise" explains: what the loss *after* a
+step knows (:func:`derive_next_step_loss`), what the shape of an encoding *alone* does
+(:func:`derive_fourth_norm_drift`), and what encodings *together* feel (:func:`sparsifying_rate`). Every
+function raises a ``ValueError`` that names an argument which is out of range.
 """
 
 from .derive import *  # noqa: F403

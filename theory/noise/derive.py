@@ -177,8 +177,8 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
     The loss is differentiated with a symbol 0 or 1 for each ReLU, then the first is on, the others are off.
     It is a matrix (n_features, n_hidden) in the symbols W_00, ..., xi_0, ...; all rows but the first are 0.
-    Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1. (In its chain rule the Jacobian of h is the identity
-    of size m; it prints n.)
+    Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1 (in its chain rule the Jacobian of h has size m; it
+    prints n).
 
     >>> derive_gradient(2, 1).expression[1, 0]
     0
@@ -244,9 +244,8 @@ def derive_fourth_norm_drift() -> Derivation:
 
     The first order vanishes for *any* length. At |W| = 1 the second is
     :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 - 3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part
-    pulls every shape towards that of a random vector, 3/(m + 2). In the second part
-    :math:`p_4 - 4p_6 + 3p_4^2` is positive for spread encodings: negative excess kurtosis *lowers* F. Bipolar
-    noise does not feel a flat encoding at all: (1, 1)/sqrt(2) is where it ends at m = 2.
+    pulls every shape towards that of a random vector, 3/(m + 2). In the second part :math:`p_4 - 4p_6 +
+    3p_4^2` is positive for spread encodings: negative excess kurtosis *lowers* F.
     Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
 
     >>> derive_fourth_norm_drift().expression.coeff("eta", 1)

@@ -37,19 +37,15 @@ def noise_averaged_loss(
 ) -> float:
     """Loss averaged over the noise, summed over inputs and outputs.
 
-    Noise, method, errors and accuracy are those of :func:`relu_moments`; the error is n_features^2 times as
-    large, the time n_features^2 2^(m/2) for bipolar noise on m <= 40 neurons.
+    Errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons takes a time
+    in proportion to n_features^2 2^(m/2).
 
     Parameters
     ----------
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons, independent on each.
-    noise_std, excess_kurtosis : float, the second optional
-        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
-    method : {"exact", "edgeworth", "normal"}, optional
-        Exact, first order in the excess kurtosis, or normal noise instead.
+    noise, noise_std, excess_kurtosis, method : optional but for the first two
+        As for :func:`relu_moments`.
 
     Returns
     -------
@@ -204,10 +200,9 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
     .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
               B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
-    the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
-    B > 0 sparsifies. Its sign is that of the excess kurtosis times that of the overlaps: with negative
-    overlaps, which noise itself brings about, *negative* excess kurtosis sparsifies. Arguments and validity
-    are those of :func:`effective_potential`; the result has shape (n_features,).
+    is the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
+    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. Arguments and
+    validity are those of :func:`effective_potential`; the result has shape (n_features,).
 
     Examples
     --------

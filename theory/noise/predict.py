@@ -167,12 +167,10 @@ def simplex_square(n_features: int, noise_std: float) -> float:
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
     r"""Rate B of :func:`sparsifying_rate` for encodings in a regular simplex, where normal noise leads them.
 
-    .. math:: B = -\frac{\kappa\sigma}{3 \sqrt s}\, n(z), \qquad z = -\frac{\sqrt s}{(n - 1)\sigma}.
-
-    For (n - 1) sigma above about 1, B is linear in sigma and free of n (until n sigma^2 is not small and s
-    falls). Below, B is exponentially small: the noise does not carry overlaps over the ReLU's threshold.
-    B > 0 sparsifies; first order in the kurtosis. The other arguments are those of :func:`simplex_square`,
-    with at least 2 features.
+    B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`: about
+    linear in sigma and free of n for (n - 1) sigma above 1, exponentially small below. B > 0 sparsifies;
+    first order in the kurtosis. The other arguments are those of :func:`simplex_square`, with at least 2
+    features.
 
     Parameters
     ----------
@@ -197,12 +195,10 @@ def sparsification_time(
     r"""Time learning_rate * steps after which a random encoding has the fourth norm asked for.
 
     The rate is that of the simplex; the encoding starts with weights at normal quantiles, so that the time is
-    about :math:`m/(4 B \ln m)`: in steps inverse to the learning rate, inverse to the kurtosis and, where
-    (n - 1) sigma > 1, to sigma; nearly linear in n_hidden. It is inf if noise of this kurtosis does not
-    sparsify. A scaling law: first order in the kurtosis times the fourth norm, overlaps all at the simplex's
-    from the start, encodings turning freely. It ignores that interference may end
-    (:func:`interference_free_l1_norm`). The other arguments are those of :func:`simplex_square` and
-    :func:`simplex_rate`.
+    about :math:`m/(4 B \ln m)`, and inf if noise of this kurtosis does not sparsify. A scaling law: first
+    order in the kurtosis times the fourth norm, overlaps all at the simplex's from the start, encodings
+    turning freely while interference lasts (:func:`interference_free_l1_norm`). The other arguments are those
+    of :func:`simplex_square` and :func:`simplex_rate`.
 
     Parameters
     ----------
@@ -230,10 +226,9 @@ def sparsification_time(
 def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: float) -> float:
     r"""Rate B that the implicit regulariser of Lecomte et al. (2024) would give, if encodings descended it.
 
-    Minus the gradient of the regulariser (their §3.2) :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is
-    :math:`B W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`: the number of steps would grow as
-    1/learning_rate^3. They do not descend it (`theory.noise.fourth_norm_drift`); the rate is for comparison
-    with :func:`simplex_rate`.
+    Minus the gradient of the regulariser (their §3.2) :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is :math:`B
+    W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`. They do not descend it
+    (`theory.noise.fourth_norm_drift`); the rate is for comparison with :func:`simplex_rate`.
 
     Parameters
     ----------
@@ -259,19 +254,17 @@ def interference_free_l1_norm(
     Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
     pairs. The square of the sum of all encodings is not negative, so then
     :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards
-    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it. Lecomte et al.
-    (2024), §3.2, assumes that the encodings are in such a state.
+    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it (Lecomte et al.
+    2024, §3.2). Errors are those of :func:`simplex_square`.
 
     Parameters
     ----------
     n_features : int
         n, at least 2.
-    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
-        Noise on the hidden neurons.
+    noise, excess_kurtosis : str, float, the second optional
+        As for :func:`relu_moments`.
     noise_std : array_like of float
         sigma, positive, below sqrt(2).
-    excess_kurtosis : float, optional
-        For ``"three-point"`` noise only.
 
     Returns
     -------
@@ -279,11 +272,6 @@ def interference_free_l1_norm(
         :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
         rest. 0 for noise without bound. Where it is below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm
         there is, some output always receives interference.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

@@ -55,8 +55,7 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     .. math:: \int_0^1 \mathrm{ReLU}(c x + b)^2\,dx, \qquad c = W_j \cdot W_i
 
     Without bias it is ReLU(c)²/3: negative overlaps are free. A bias b < 0 makes overlaps up to -b free and
-    leaves (c + b)³/(3 c) of larger ones, whose derivative by b at 0 is c. The own output of a feature of norm
-    1 loses b² - 2 |b|³/3 only, of second order: once an overlap is positive a negative bias lowers L_1.
+    leaves (c + b)³/(3 c) of larger ones: once an overlap is positive a negative bias lowers L_1.
 
     Parameters
     ----------
@@ -93,8 +92,8 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     -------
     float
         3 L_1 without bias. With a bias the two have different minima: this one vanishes for any number of
-        features in two dimensions, with directions of largest overlap mu, |W_i|² = 1/(1 - mu) and the bias
-        -mu/(1 - mu), while L_1 does not.
+        features in two dimensions, with the largest overlap mu, |W_i|² = 1/(1 - mu) and the bias -mu/(1 -
+        mu).
 
     Raises
     ------
@@ -124,10 +123,8 @@ def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
 
     The encodings and their errors are those of `corner_class_loss`.
 
-    The values add up to the rank of W at most: with G = W' W, Cauchy and Schwarz give D_i = |W_i|⁴ / (W_i' G
-    W_i) <= W_i' G⁺ W_i, and these leverages add up to the rank. Both are equal if and only if each W_i is an
-    eigenvector of G. That is so for regular polytopes, blocks of such in orthogonal dimensions, and every
-    tight frame.
+    The values add up to the rank of W at most, with equality if and only if each W_i is an eigenvector of W'
+    W, as in regular polytopes and tight frames: see the page "Small ReLU models".
 
     Returns
     -------

@@ -38,9 +38,8 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 
     Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
     p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
-    local minimum on this side. The cost is homogeneous of degree 2 in (w2, w1 - 1, b1), the gain is
-    (p/3 - p²/4) w2²; their ratio, least over w1 and b1, is the onset. As p → 0 it tends to p for sign -1 and
-    to 5/16 for sign 1; at p = 1 both are 1.
+    local minimum on this side. It tends to p for sign -1 and to 5/16 for sign 1 as p → 0, and to 1 for both
+    at p = 1; `derive_onset` has the loss nearby.
 
     Parameters
     ----------
@@ -79,9 +78,8 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
 
     Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
-    with \|w2\| proportional to the distance from the onset, unless it jumps to a distant state. Where it is
-    negative the new state is lower already before the onset: a jump. Arguments and errors are those of
-    `onset_importance`.
+    unless it jumps to a distant state. Where it is negative the new state is lower already before the onset:
+    a jump. Arguments and errors are those of `onset_importance`.
 
     Returns
     -------

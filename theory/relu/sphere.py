@@ -59,12 +59,10 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
               \quad\text{if}\quad n (1 - m t) > 2 m (1 - t), \qquad t = -b,
 
     and 0 otherwise; without bias :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m. *No more than 2m
-    points have energy 0*: the bound is positive beyond, which proves it. Its condition with a bias is
-    Levenshtein's second bound on spherical codes, n <= 2m (1 - t)/(1 - m t) points with inner products up to
-    t, which a bias -t makes free of interference. Far above 2m it is short by a factor that grows with m: it
-    tends to n^2/(m (m+1)), antipodal sets to n^2/(2m). `superposition.solvers.relu.linear_programming_bound`
-    is sharper. `derive_thomson_bound` proves it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75).
-    Errors are those of `thomson_energy`.
+    points have energy 0*. Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)),
+    antipodal sets to n^2/(2m). `superposition.solvers.relu.linear_programming_bound` is sharper.
+    `derive_thomson_bound` proves it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75), the condition
+    with a bias Levenshtein's second bound on spherical codes. Errors are those of `thomson_energy`.
 
     Parameters
     ----------
@@ -103,8 +101,8 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
     With length 1 it is E/3. With a length for each, a common one is best if all features have the same
-    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite. The
-    decagon's is not: its common length gives 2, dropping every other corner 1.934.
+    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite,
+    unlike the decagon's.
 
     Parameters
     ----------
@@ -157,16 +155,7 @@ def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     Parameters
     ----------
     inner : array_like of float
-        c, from -1 to 0, of two encodings of length 1 without bias.
-
-    Returns
-    -------
-    float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If `inner` is outside [-1, 0].
+        c, from -1 to 0, of two encodings of length 1 without bias. Errors are those of `thomson_energy`.
 
     Examples
     --------

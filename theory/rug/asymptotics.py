@@ -1,15 +1,8 @@
 r"""The sharp small-p law of the optimum: no constants left open.
 
-For interference :math:`\sigma \ll 1` write b = -a t sigma. To next-to-leading order in sigma,
-
-.. math::
-
-    L_\mathrm{on} &= \sigma^2 \left[ 1 + t^2 - t\alpha' + \alpha'^2/3 \right] + O(\sigma^3),
-        \qquad a = 1 + \alpha'\sigma, \\
-    L_\mathrm{off} &= a^2 \sigma^2 \, 2 H_2(-t),
-
-so the best scale is :math:`a = 1 + \tfrac32 t \sigma`: re-optimising it turns the cost t² of the shift
-into t²/4. The best shift balances both losses, :math:`4 H_1(-t) = p\,t`, and the loss is
+For interference :math:`\sigma \ll 1` write b = -a t sigma. The best scale is :math:`a = 1 + \tfrac32 t
+\sigma`, the best shift balances the losses on and off, :math:`4 H_1(-t) = p\,t`, and to next-to-leading order
+in sigma the loss is
 
 .. math:: L = p\sigma^2 \left[ 1 + t^2/4 + \sigma (t + t^3/12) \right]
               + (1 - p)\, \sigma^2 \, 2 H_2(-t) \, (1 + 3 t \sigma),

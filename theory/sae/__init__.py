@@ -4,9 +4,8 @@ The derivations are in the module `derive`, which imports SymPy when it is asked
 """
 
 from . import derive
-from .absorption import absorbing_pair, absorption_bracket, true_pair_loss
+from .absorption import absorbing_pair, absorption_bracket, tilted_pair, true_pair_loss
 from .hedging import hedging_angle, hedging_angle_l1
-from .tilt import tilted_pair
 
 __all__ = [
     "absorbing_pair", "absorption_bracket", "derive", "hedging_angle", "hedging_angle_l1", "tilted_pair",

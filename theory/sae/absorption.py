@@ -1,14 +1,15 @@
-"""Two latents of which one stands for both features together, and the parent's is off then."""
+"""Two latents on two features: one stands for both, and the parent's is off then; or both tilt, if alike."""
 
 import math
 from typing import Any
 
 from .. import arguments
 from ..features.values import named
-from .chances import checked, strength
-from .hedging import code_cost
+from .hedging import checked, code_cost, strength
 
-__all__ = ["absorbing_pair", "absorbing_slope", "absorption_bracket", "true_pair_loss"]
+__all__ = [
+    "absorbing_pair", "absorbing_slope", "absorption_bracket", "tilt_slope", "tilted_pair", "true_pair_loss",
+]  # fmt: skip
 
 
 def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float:
@@ -58,17 +59,10 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     r"""Return angle and objective of the parent's atom and one at theta that stands for both features.
 
     Binary features of orthonormal directions. The second atom is the only one on where both features are, and
-    where the child is on alone; the parent's atom could help it where :math:`1 - h \cos\theta > \mu`. If
-    the child never is alone (a hierarchy), the angle is 45° and **no dictionary of any size with any encoder
-    does better**: a pattern x costs at least the least of :math:`\|x - y\|^2 + \lambda \|y\|` over all y,
-    since the penalty is at least :math:`\lambda` times the norm of what is rebuilt, and here each pattern
-    costs just that. The true dictionary costs :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)` more, for every
-    strength, and every probability.
-
-    Parameters
-    ----------
-    parent, child, both, l1
-        As in `true_pair_loss`.
+    where the child is on alone. If the child never is alone (a hierarchy), the angle is 45° and **no
+    dictionary of any size with any encoder does better**; the true dictionary costs :math:`q_{12} \mu (4 -
+    2\sqrt2 - \mu)` more, for every strength and every probability. The page `sae` has the proof. Arguments
+    and errors are those of `true_pair_loss`.
 
     Returns
     -------
@@ -76,11 +70,6 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
         In radians from the parent's direction, in [pi/4, pi/2).
     objective : float
         Squared error and l1 penalty.
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
 
     Examples
     --------
@@ -110,15 +99,12 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
     r"""Return the L0 strengths up to which absorption never pays, and beyond which it beats no error.
 
-    A parent and child of orthonormal directions and values of one law, on or off as a hierarchy. Where both
-    are on, one latent leaves at least the smaller eigenvalue of their second moment, the variance
-    :math:`m_2 - m_1^2`, and saves one latent. Up to that strength the true dictionary with thresholds
-    :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on there. A latent that reads the
-    child, and adds the best multiple of its value for the parent, leaves :math:`m_2 - m_1^4/m_2`; above that
-    strength it beats the dictionary that rebuilds both without error, if the parent's latent is off
-    wherever the child is on; encoders with a large weight against the child come close to that. Neither
-    depends on the probabilities. Binary values have both at 0: with an L0 penalty, absorption always pays.
-    The page `sae` has the proof.
+    A parent and child of orthonormal directions and values of one law with moments m_1 and m_2, on or off as
+    a hierarchy. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with thresholds
+    :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on where both are on. Above the
+    second, :math:`m_2 - m_1^4/m_2`, a latent that reads the child, and adds the best multiple of its value
+    for the parent, beats the dictionary that rebuilds both without error. Neither depends on the
+    probabilities. Binary values have both at 0: absorption then always pays. The page `sae` has the proof.
 
     Parameters
     ----------
@@ -156,3 +142,58 @@ def _chances(parent: float, child: float, both: float) -> tuple[float, float, fl
         return q1, 0.0, q12
     q1, q2, q12 = checked(parent=parent, child=q2, both=both)
     return q1, q2, q12
+
+
+def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
+    r"""Return the slope in the angle of the objective of two atoms that tilt; see `tilted_pair`.
+
+    With :math:`u = \cos\epsilon + \sin\epsilon` it is
+    :math:`4 q (\cos\epsilon - \mu) \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
+    """
+    mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
+    u = c + s
+    return 4.0 * alone * (c - mu) * s - 4.0 * together * mu * (1.0 - mu / u) * (c - s) / u**2
+
+
+def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]:
+    r"""Return angle and objective of the best pair of atoms at epsilon and 90° - epsilon.
+
+    Binary features of orthonormal directions, each alone with probability `alone`. Alone, a feature is
+    rebuilt by its own atom; on together, by both alike. With an l1 penalty the true dictionary is never a
+    minimum for features that are ever on together (`tilt_slope` at 0); for weak penalties the angle is about
+    :math:`\mu q_{12}/q`.
+
+    Parameters
+    ----------
+    alone, together : float
+        Probability that one given feature is on alone, and that both are.
+    l1 : float
+        Strength, in [0, 2). Errors are those of `true_pair_loss`.
+
+    Returns
+    -------
+    angle : float
+        In radians, in [0, pi/4).
+    objective : float
+        Squared error and l1 penalty.
+
+    Examples
+    --------
+    >>> angle, objective = tilted_pair(0.1, 0.05, 0.2)
+    >>> round(math.degrees(angle), 4), round(objective, 8)
+    (2.5291, 0.05660414)
+    """
+    q, q12 = checked(alone=alone, together=together)
+    mu = 0.5 * strength(l1)
+    # The slope is negative at 0; the first place where it is not is a minimum.
+    low, high, steps = 0.0, 0.25 * math.pi, 4096
+    for k in range(1, steps + 1):
+        at = 0.25 * math.pi * k / steps
+        if math.cos(at) <= mu or tilt_slope(q, q12, l1, at) >= 0.0:
+            low, high = 0.25 * math.pi * (k - 1) / steps, at
+            break
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if tilt_slope(q, q12, l1, middle) < 0.0 else (low, middle)
+    c, u = math.cos(low), math.cos(low) + math.sin(low)
+    return low, 2.0 * q * (1.0 - max(c - mu, 0.0) ** 2) + 2.0 * q12 * (1.0 - (1.0 - mu / u) ** 2)

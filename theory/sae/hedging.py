@@ -1,4 +1,4 @@
-"""One latent on two features: the angle at which it hedges."""
+"""One latent on two features: the angle at which it hedges. The checks of the package stand here, too."""
 
 import math
 
@@ -7,9 +7,23 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import FloatArray
-from .chances import checked, strength
 
-__all__ = ["code_cost", "hedging_angle", "hedging_angle_l1", "hedging_quartic"]
+__all__ = ["checked", "code_cost", "hedging_angle", "hedging_angle_l1", "hedging_quartic", "strength"]
+
+
+def checked(**chances: float) -> tuple[float, ...]:
+    """Return probabilities of patterns that exclude each other, after checking them."""
+    found = tuple(arguments.number(name, one, 0.0, 1.0, brackets="(]") for name, one in chances.items())
+    if sum(found) > 1.0 + 1e-12:
+        raise ValueError(
+            f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, found))}."
+        )
+    return found
+
+
+def strength(l1: float) -> float:
+    """Return an l1 strength, after checking it: from 2 on it switches off what one feature alone does."""
+    return arguments.number("l1", l1, 0.0, 2.0, brackets="[)")
 
 
 def code_cost(square: float, along: float, l1: float) -> float:
@@ -28,11 +42,10 @@ def code_cost(square: float, along: float, l1: float) -> float:
 def hedging_angle(second_moment: npt.ArrayLike) -> float:
     r"""Return the angle from the first feature at which one latent has the least error, without l1 penalty.
 
-    For activations that are not negative, and no decoder bias, one latent leaves at least the second moment's
-    trace minus its largest eigenvalue, and the leading eigenvector, as encoder and decoder, attains it:
-    :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So it hedges wherever both features are ever on
-    together, even if they are independent. With a decoder bias and a latent that is always on, the same holds
-    for the covariance, and independent features are not mixed.
+    For activations that are not negative, and no decoder bias, the leading eigenvector is best, as encoder
+    and decoder: :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So it hedges wherever both features are
+    ever on together, even if they are independent. With a decoder bias and a latent that is always on, the
+    same holds for the covariance, and independent features are not mixed. The page `sae` has the proof.
 
     Parameters
     ----------
@@ -54,10 +67,6 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
     >>> parent_child = [[0.25, 0.05], [0.05, 0.05]]  # binary: P(parent) = 0.25, P(child) = 0.05
     >>> round(math.degrees(hedging_angle(parent_child)), 3)
     13.283
-
-    Notes
-    -----
-    The page `sae` has the proof; `derive.derive_hedging` the angle.
     """
     m = arguments.real("second_moment", arguments.matrix("second_moment", second_moment, (2, 2)))
     if m[0, 1] != m[1, 0]:
@@ -81,10 +90,8 @@ def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
 def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     r"""Return the angle of one latent on a binary parent and child, with an l1 penalty and no decoder bias.
 
-    A ReLU with a bias of its own reaches the best code of each pattern, so the objective is
-    :math:`q_1 + 2 q_{12} - q_1 (\cos\theta - \mu)_+^2 - q_{12} (\cos\theta + \sin\theta - \mu)_+^2` with
-    :math:`\mu = \lambda/2`. Its slope at 0 is :math:`-2 q_{12} (1 - \mu)`: as long as the parent's latent is
-    not switched off the penalty never keeps it from hedging.
+    As long as the parent's latent is not switched off the penalty never keeps it from hedging: the page `sae`
+    has the objective.
 
     Parameters
     ----------

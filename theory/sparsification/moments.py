@@ -131,8 +131,6 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     ParametricLaw
         Arrays of the shape of `zeta`, good to 1e-13. Asymptotic: at finite m and lam the length begins where
         it begins (which costs a time of order 1), and few weights left are not many; `limit_law` has both.
-        For large zeta :math:`m' \to 2/(\lambda t)^2`, :math:`|W|_1 \to 1/(\lambda t)` and the relative
-        variance tends to 1, with corrections of relative order :math:`1/\zeta^2`.
 
     Examples
     --------

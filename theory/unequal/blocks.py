@@ -43,22 +43,16 @@ _PLAIN_X, _PLAIN_W = (_PLAIN_RULE[0] + 1.0) / 2.0, _PLAIN_RULE[1] / 2.0
 
 @result
 class BlockLoss:
-    """Losses of the outputs of a block, and their derivatives.
-
-    Attributes
-    ----------
-    per_feature : (k,) ndarray of float64
-        Expected squared errors, without importance.
-    by_coefficients : (k, k) ndarray of float64
-        Derivative of each by its own coefficients.
-    by_b, by_variance : (k,) ndarray of float64
-        Derivatives of each by its bias and by the variance of its noise.
-    """
+    """Losses of the outputs of a block, and their derivatives."""
 
     per_feature: FloatArray
+    """(k,): expected squared errors, without importance."""
     by_coefficients: FloatArray
+    """(k, k): derivative of each by its own coefficients."""
     by_b: FloatArray
+    """(k,): derivative of each by its bias."""
     by_variance: FloatArray
+    """(k,): derivative of each by the variance of its noise."""
 
 
 @inner

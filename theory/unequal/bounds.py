@@ -62,10 +62,6 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     >>> law = Features(1000, 1.0 / np.arange(1, 1001) ** 1.2 / 4.0)
     >>> round(1000 * loss_bound(law, 20), 6)
     0.001739
-    >>> from superposition.theory.features import exclusive
-    >>> law = Features(400, 0.1, groups=[exclusive(range(i, i + 4), 0.1) for i in range(0, 400, 4)])
-    >>> round(1000 * loss_bound(law, 40), 6)  # groups of four features of which one is on, or none
-    1.221871
     """
     features = unconditioned("law", uniform(law))
     n, m = features.n_features, arguments.integer("n_hidden", n_hidden, 1)

@@ -1,16 +1,10 @@
 r"""Capacities: the share of the m dimensions of a matrix of rank m that each output has.
 
-The model is ReLU(M x + b), features are independent with variances v_j. Output i has its own feature with the
-weight M_ii, and interference from all others. Its *capacity* is the share of the variance of (M x)_i that is
-its own feature's,
-
-.. math:: c_i = \frac{M_{ii}^2 v_i}{\sum_j M_{ij}^2 v_j} \in [0, 1], \qquad
-          \operatorname{Var} \nu_i = v_i \frac{1 - c_i}{c_i}, \qquad
-          \nu_i = \sum_{j \ne i} \frac{M_{ij}}{M_{ii}} x_j .
-
-The section "Capacities" of the page "Features that differ" proves that those of a matrix of rank m sum to m
-at most, and that every allocation is attained. For features that are alike c_i is Cowsik's ratio and the
-variance that of his Eq. 6.
+Of independent features with variances v_j an output of ReLU(M x + b) has the share
+:math:`c_i = M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j` of its variance from its own feature, and interference of the
+variance v_i (1/c_i - 1) in units of M_ii. The section "Capacities" of the page "Features that differ" proves
+that those of a matrix of rank m sum to m at most, and that every allocation is attained. For features that
+are alike c_i is Cowsik's ratio and the variance that of his Eq. 6.
 """
 
 from typing import Any
@@ -78,8 +72,6 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     --------
     >>> capacities([[1.0, -1.0], [-1.0, 1.0]], 0.1)      # an antipodal pair shares one dimension
     array([0.5, 0.5])
-    >>> capacities([[1.0, -1.0], [-1.0, 1.0]], Features(2, 1.0, scale=[1.0, 3.0])).round(12)
-    array([0.1, 0.9])
     """
     square = arguments.square("M", M)
     features = independent(law, square.shape[0])
@@ -121,9 +113,9 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
     Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, with the cumulants
-    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i. The
-    macroscopic loss is `theory.rug.loss` at a = M_ii, at the standard deviation of this interference, and at
-    the bias with a times the mean of the interference. Errors are those of `capacities`.
+    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i, about
+    `theory.rug.loss` at a = M_ii, its standard deviation, and b with a times its mean. Errors are those of
+    `capacities`.
 
     Parameters
     ----------

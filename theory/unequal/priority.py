@@ -7,10 +7,9 @@ orthogonal to: any but the one before it, and for the last one of four or more a
 
 .. math:: I_i s_i^2 \frac13 P(\text{i is on, and so is a feature that silences it}),
 
-for any joint law of on and off; :math:`I_i s_i^2 \frac{p_i}{3} (1 - \prod_j (1 - p_j))` if independent.
-Exclusive features never silence each other. A synchronous pair fires together, so it silences later features
-in one event instead of two; next to each other its members do not silence each other. So a plane holds whole
-groups, and the order inside it is searched for. The pages "Features that differ" and "Correlations" say more.
+for any joint law of on and off. Exclusive features never silence each other; a synchronous pair fires
+together, and next to each other its members do not silence each other. So a plane holds whole groups, and the
+order inside it is searched for. The pages "Features that differ" and "Correlations" say more.
 """
 
 from itertools import pairwise
@@ -67,10 +66,6 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     >>> from superposition.theory import codes
     >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_plane_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
-    >>> from superposition.theory.features import exclusive
-    >>> groups = [exclusive(range(4), 0.2), exclusive(range(4, 8), 0.2)]  # one on of four, or none
-    >>> priority_loss(Features(8, 0.2, groups=groups), 4)
-    0.0
     """
     return _best(law, n_hidden)[0]
 

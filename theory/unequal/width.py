@@ -1,10 +1,10 @@
 r"""The width law where interference is weak: L ~ 1/m, what comes above it, and the laws of frequencies.
 
 To leading order in sigma the loss of a feature in the rug is sigma² g(p), g(p) = p (1 + t²/4) + (1 - p) 2
-H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). At the capacity c it is kappa (1/c - 1)
-with kappa_i = I_i v_i g(p_i), so that a Lagrange multiplier lambda gives c_i = min(1, (kappa_i/lambda)^½).
-While all c_i are below 1, the total loss is :math:`(\sum_i \kappa_i^{1/2})^2/m - \sum_i \kappa_i`; above, the
-first features are kept exactly. The section "The width law" of the page "Features that differ" has more.
+H_2(-t), at the shift 4 H_1(-t) = p t (`theory.rug.asymptotics`). At the capacity c it is kappa (1/c - 1) with
+kappa_i = I_i v_i g(p_i), so that c_i = min(1, (kappa_i/lambda)^½) at a Lagrange multiplier lambda. While all
+are below 1, the total loss is :math:`(\sum_i \kappa_i^{1/2})^2/m - \sum_i \kappa_i`. The section "The width
+law" of the page "Features that differ" has more.
 """
 
 import numpy as np

@@ -132,15 +132,16 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     excess = _means(title, frame, {"excess": "+.1%"}, ["p", "ratio ≈", "n_features"], caption)
     caption = "Trained beforehand with `superposition run`; validate/reference/README.md gives the commands."
     made = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
-    tables = [excess, _weights_table(frame[frame["n_features"] == frame["n_features"].max()]), made]
+    tables = [excess, _weights_table(frame), made]
     return Shown("", figures, tables, _headline(frame, curves))
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
     """Say what the largest models do in the middle of the plane."""
-    last = frame[(frame["end"] == CONVERGED) & (frame["n_features"] == frame["n_features"].max())]
-    off = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio"] / 0.25))
+    last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
+    off = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[off == off.min()]
+    models = models[models["n_features"] == models["n_features"].max()]
     one = models.iloc[0]
     affine = float(curves["linear_loss"].sel(p=one["p"]).interp(ratio=one["ratio"]))
     return (
@@ -152,7 +153,9 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 def _weights_table(frame: pd.DataFrame) -> Table:
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
+    frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()
+    frame = frame[frame["n_features"] == n]
     return Table.of(
         f"What trained weights look like, n_features = {n}",
         frame.groupby(["p", "ratio ≈", "end"])[[*names, "dropped"]].mean().reset_index(),

@@ -11,9 +11,8 @@ import math
 
 import numpy as np
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, IntArray
 from ....theory.kernels import inner, kernel, shared
-from ..methods.outputs import IntArray
 from .table import SMOOTH, Table, between, density_at
 
 __all__ = ["by_patterns", "pair_on"]

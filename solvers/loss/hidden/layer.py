@@ -6,13 +6,12 @@ from math import comb
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erfc
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import ComplexArray, FloatArray, IntArray
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
-from ..methods.outputs import IntArray, Law
+from ..methods.outputs import Law
 from .boxes import by_patterns
 from .pairs import CHANGES, FIRST, Side, both_on_twice, nodes
 from .planes import TABLE, add_line, waves_of
@@ -20,7 +19,6 @@ from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
 
-ComplexArray = npt.NDArray[np.complex128]
 
 TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may add
 MOST = 4096  # of a neuron by itself

@@ -107,30 +107,20 @@ def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | Non
 
 @result
 class HiddenMeans:
-    """Means of hidden neurons h_i = f(u_i x + b_i), and what they are off by.
-
-    Attributes
-    ----------
-    mean : (n_hidden,) ndarray of float64
-        E h, for activations that are not negative the expected l1 norm of each.
-    active : (n_hidden,) ndarray of float64
-        P(h_i is on): its expected L0.
-    products : (n_hidden, n_hidden) ndarray of float64
-        E h h'.
-    by_targets : (n_hidden, n_features) ndarray of float64
-        E h_i f(x_j), f the function of the targets.
-    errors : (n_hidden, n_hidden) ndarray of float64
-        Of `products`.
-    unit_errors : (n_hidden,) ndarray of float64
-        Of the others.
-    """
+    """Means of hidden neurons h_i = f(u_i x + b_i), and what they are off by."""
 
     mean: FloatArray
+    """(n_hidden,): E h, for activations that are not negative the expected l1 norm of each."""
     active: FloatArray
+    """(n_hidden,): P(h_i is on), its expected L0."""
     products: FloatArray
+    """(n_hidden, n_hidden): E h h'."""
     by_targets: FloatArray
+    """(n_hidden, n_features): E h_i f(x_j), f the function of the targets."""
     errors: FloatArray
+    """(n_hidden, n_hidden): of `products`."""
     unit_errors: FloatArray
+    """(n_hidden,): of the others."""
 
 
 def _setting(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ....theory.arguments import FloatArray
-from ..methods.outputs import IntArray
+from ....theory.arguments import ComplexArray, FloatArray, IntArray
 from .planes import NARROW, TABLE, TAPERS, Axis, Waves, add_block, waves_of
 
 if TYPE_CHECKING:
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANGES", "FIRST", "Side", "both_on_twice", "nodes"]
 
-ComplexArray = npt.NDArray[np.complex128]
 
 FIRST = 32  # frequencies of each neuron to begin with
 MOST = 4096

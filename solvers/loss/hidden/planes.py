@@ -17,16 +17,14 @@ from math import gamma
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import ComplexArray, FloatArray
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.kernels import kernel, shared
 
 __all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "waves_of"]
 
-ComplexArray = npt.NDArray[np.complex128]
 
 DEGREE = 5  # of the polynomials of a table
 TABLE = 1e-13  # what they are off by

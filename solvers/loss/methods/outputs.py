@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, IntArray
 from ....theory.features import Features
 
-__all__ = ["Ask", "BoolArray", "IntArray", "Law", "Outputs", "Rows", "merged", "rounding"]
+__all__ = ["Ask", "BoolArray", "Law", "Outputs", "Rows", "merged", "rounding"]
 
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 

@@ -23,15 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import BoolArray, FloatArray, IntArray
 from ....theory.features.values.parts import transforms
 from ....theory.kernels import inner, kernel
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
 ComplexArray = npt.NDArray[np.complex128]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Others(NamedTuple):

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, IntArray
 from ....theory.features.counts import Block
 from ...threads import each
-from .outputs import Ask, BoolArray, IntArray, Law, Outputs, Rows
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
 from .patterns import blocks, masks
 from .sweep import Others, independent, sweep
 

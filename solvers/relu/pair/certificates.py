@@ -33,12 +33,10 @@ def certify(
 ) -> Certificate:
     r"""Bound numerically from below the loss of all models ReLU(W W' x + b) of two features in one dimension.
 
-    Branch and bound in double precision over the two encodings, best box first. The loss of an output z is
-    the sum of E min(x, (x - z)+)², which falls with every entry of its row of M = W W' and with its bias, and
-    of E (z - x)+², which rises with all. So the first at the largest and the second at the smallest entries
-    of a box bound it from below, at the bias that makes this least. Beyond the first box
-    `theory.relu.steep_bound` holds. The number of boxes, of 25 microseconds each, grows like 1/gap and with
-    p. Rounding is not directed; its error, 1e-15, is far below the least gap.
+    Branch and bound in double precision over the two encodings, best box first; the page "Small ReLU models"
+    has the bound of a box, and beyond the first box `theory.relu.steep_bound` holds. The number of boxes, of
+    25 microseconds each, grows like 1/gap and with p. Rounding is not directed; its error, 1e-15, is far
+    below the least gap.
 
     Parameters
     ----------

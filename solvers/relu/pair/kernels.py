@@ -10,13 +10,10 @@ import heapq
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, IntArray
 from ....theory.kernels import inner, kernel, shared
 from ....theory.special.order import ascending
-
-IntArray = npt.NDArray[np.int64]
 
 _NODE = 0.5 / np.sqrt(3.0)  # distance of the two Gauss points from the middle of [0, 1]
 

@@ -4,14 +4,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory import arguments
-from ....theory.arguments import FloatArray
+from ....theory.arguments import FloatArray, IntArray
 from ...results import result
 from ...rug import row_loss
 from .diagram import PhaseDiagram, phase_diagram
 
 __all__ = ["Transitions", "pair_transitions"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Importances per decade on the first grid, and the parts that each round cuts a bracket into.
 _PER_DECADE, _PARTS = 40, 10

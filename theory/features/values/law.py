@@ -11,16 +11,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import arguments
-from ...arguments import FloatArray
+from ...arguments import ComplexArray, FloatArray
 from ...special.normal import POINTS, WEIGHTS
 from .parts import Parts, Three, all_transforms, place
 
 __all__ = ["Definition", "Three", "Values", "definition", "known", "named", "register"]
 
-ComplexArray = npt.NDArray[np.complex128]
 Posterior = tuple[FloatArray, FloatArray, FloatArray]
 
 

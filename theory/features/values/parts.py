@@ -4,15 +4,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from ...arguments import FloatArray
+from ...arguments import ComplexArray, FloatArray
 from ...kernels import address, called, kernel, shared
 
 __all__ = ["Parts", "Three", "all_transforms", "place", "transforms"]
 
-ComplexArray = npt.NDArray[np.complex128]
 Three = tuple[complex, complex, complex]
 
 
