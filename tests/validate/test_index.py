@@ -224,11 +224,11 @@ def test_a_file_that_was_changed_is_not_read(copy):
 
 def test_a_file_that_is_not_in_the_index_is_in_no_verdict(copy):
     before = set(stored.read_jobs(["rug_n", "codes_n"]))
-    shutil.copy(copy / "rug_n128.nc", copy / "rug_n1024_p0.01_r0.12.nc")
+    shutil.copy(copy / "rug_n128.nc", copy / "rug_n1024_p0.4_r0.12.nc")
     assert set(stored.read_jobs(["rug_n", "codes_n"])) == before
-    assert index.check()["rug_n1024_p0.01_r0.12"] == ["not in the index"]
-    with pytest.raises(ValueError, match=r"`folder` must be a folder with a file of a run, such as rug_n8\*"):
-        stored.read_jobs(["rug_n8"])
+    assert index.check()["rug_n1024_p0.4_r0.12"] == ["not in the index"]
+    with pytest.raises(ValueError, match=r"`folder` must be a folder with a file of a run, such as rug_n9\*"):
+        stored.read_jobs(["rug_n9"])
 
 
 SMALL = {"n_features": 4, "n_hidden": [4], "runs": 2}
@@ -319,5 +319,5 @@ def test_the_command_checks_stores_and_confirms(toy, copy, capsys):
     assert "the file was changed" in capsys.readouterr().out
     assert cli.main(["reference", "--store", str(copy / "nothing.nc")]) == 2
     assert "got" in capsys.readouterr().err
-    assert cli.main(["run", "rug_n8192*", "--list", "--json"]) == 0
+    assert cli.main(["run", "rug_n8192_fig2*", "--list", "--json"]) == 0
     assert {one["made"] for one in json.loads(capsys.readouterr().out)} == {""}

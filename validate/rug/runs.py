@@ -27,12 +27,12 @@ WEIGHTS = ("diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd")
 # At which losses of several sizes are compared; with n_hidden whole, those of models are near these.
 RATIOS = (0.12, 0.25, 0.5)
 # A phase of training after which the loss is more than this many times what it was has broken the model.
-BROKEN = 1.1
+BROKEN = 1.25
 
 
 @as_annotated
 def unbroken(trained: xr.Dataset) -> xr.Dataset:
-    """Leave out the ends of phases that broke a model, as nan: its loss rose there, by a tenth or more.
+    """Leave out the ends of phases that broke a model, as nan: its loss rose there, by a quarter or more.
 
     A learning rate that is too large takes a model to where no output answers; weights and losses then say
     nothing of the phase before, nor of the optimum.
