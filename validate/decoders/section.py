@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, finished, size_axis
-from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
+from ..experiment import Figure, Part, Run, Section, Shown, Table, Topic, span
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
 from .trained import run_trained
@@ -235,6 +235,10 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     return Shown(text, (), [Table("Trained models with other outputs", columns, rows, caption)])
 
 
+_ROUNDED = (
+    "processors round products of single precision differently, and 2000 steps amplify that; the limit was "
+    "chosen when a difference of 2.3e-4 had been seen"
+)
 SECTION = Section(
     "decoders",
     "Decoders: what a better activation gains, and what iteration does",
@@ -265,7 +269,7 @@ SECTION = Section(
                 "seeds": [0, 1, 2, 3, 4],
             },
             torch=True,
-            part=Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"], 1e-9, SUMS),
+            part=Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"], 1e-3, _ROUNDED),
         ),
     },
     [
