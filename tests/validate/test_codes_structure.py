@@ -13,6 +13,8 @@ from superposition.validate.codes.runs import (
     run_polished,
     run_structure,
 )
+from superposition.validate.codes.symmetry import symmetry
+from superposition.validate.training import train
 
 
 def blocks(*parts):
@@ -143,3 +145,20 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
         assert any(f.origin.startswith("stored: rug_n*.nc") for f in rows[id].evidence.findings)
         assert str(rows[id].verdict) == "wrong as printed, corrected"
     assert str(rows["C28"].verdict) == "unsettled: too few runs"
+
+
+def test_the_fall_before_the_stopping_rule_and_phases_that_break():
+    """A loss that falls by one per cent a block, then rises; a further phase breaks one of two models."""
+    pytest.importorskip("torch")
+    raw = train(8, [4, 4], [0.1, 0.1], [0, 1], steps=100, evaluation_samples=2**10, device="cpu")
+    history = np.tile(0.99 ** np.arange(40), (2, 1))
+    history[:, 29] = 1.01 * history[:, 28]  # here the rule ends training
+    made = raw.drop_dims("block").assign(history=(("model", "block"), history))
+    made["steps"] = ("end", "model"), np.array([[3000, 900], [4000, 1900]])
+    made["loss"] = ("end", "model"), np.array([[1.0, 1.0], [1.2, 1.4]])
+    found = symmetry(made)
+    # Ten blocks before the two that decided; of the other model there are too few.
+    np.testing.assert_allclose(found["fall"], [(0.99**-10 - 1) / 10, np.nan], rtol=1e-12)
+    assert found["broken"].values.tolist() == [False, True]
+    assert np.isnan(found["excess"].values).tolist() == [[False, False], [False, True]]
+    assert np.isfinite(found["bias_sd"].values[0]).all()
