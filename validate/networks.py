@@ -236,7 +236,13 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
         if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
             continue
         return one.name, one.models(arrays)
+    got = shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
     if layout in NETWORK_NAMES:
-        got = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
-        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {shown(got)}.")
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {got}.")
+    several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
+    if several:
+        rule = (
+            f"given where names and shapes leave several, or do not say what is linear: {'; '.join(several)}"
+        )
+        raise ValueError(f"`layout` must be {rule}; got {got}.")
     return None

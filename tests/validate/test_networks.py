@@ -190,7 +190,7 @@ def test_what_a_live_module_computes_tells_its_layout(name):
 def test_residual_networks_of_several_layers_are_refused():
     state = STATES["goodfire-ai/spd, ResidMLP"][0]
     more = {name.replace("layers.0", "layers.1"): array for name, array in state.items() if "layers" in name}
-    with pytest.raises(ValueError, match="`model` must have one layer of .*; got a ResidMLP of 2"):
+    with pytest.raises(ValueError, match=r"`model` must have one layer of .*; got a ResidMLP of 2"):
         door.model_of(state | more)
 
 
@@ -199,6 +199,14 @@ def test_a_layout_that_the_arrays_do_not_have_is_refused():
     state = STATES["Stefan-Heimersheim/toy-model-of-computation-in-superposition"][0]
     with pytest.raises(ValueError, match=rule):
         door.model_of(state, layout="ARENA, neurons")
+
+
+def test_files_that_leave_several_layouts_are_refused_with_their_names():
+    state = STATES[f"{_CIS} with ReLU outputs"][0]
+    with pytest.raises(
+        ValueError, match=r"`layout` must be given where .*linear outputs; .*ReLU outputs; .*skip"
+    ):
+        door.model_of(state)
 
 
 # Dense weights of 12 neurons on 12 features, whose exact loss takes seconds.
@@ -226,7 +234,7 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
     assert found.exact_seconds > 1e-3
     assert found.gradient_seconds > 1e-3
     assert "The exact loss was left out: it would take about" in found.left_out
-    assert "with its gradient" in str(found)
+    assert "with its gradient" in found.sentence
     assert np.isnan(found.gradient_norm)
     mean, error = _by_samples(LARGE, LARGE_LAW, _relu)
     assert abs(found.loss - mean) <= found.loss_error + 4.0 * error  # once in 1e4 or less by chance
@@ -306,11 +314,26 @@ def test_targets_with_a_residual_path_have_a_name():
         door.audit(two, law, target="x+relu")
 
 
+def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron_each():
+    """|x| - x is 2 ReLU(-x)."""
+    p, law = 0.2, Features(4, 0.2, "symmetric")
+    found, kept = audit.naive_loss(law, 2, (np.eye(4), "abs", -np.eye(4)))
+    assert kept == 2
+    assert found == pytest.approx(2 / 4 * 4 * (p / 6 - p**2 / 16), rel=1e-12)
+    small, kept = audit.naive_loss(law, 2, (np.eye(4), "abs", 1e-3 * np.eye(4)))
+    assert kept == 1  # with two neurons: nearly |x|, whose halves share a mean
+    assert small == pytest.approx(3 / 4 * (p / 3 - p**2 / 4 + 1e-6 * p / 3), rel=1e-12)
+    U, M = np.array([[-1.0, 0, 0, 0], [0, 1.0, 0, 0]]), 0.1 * RNG.normal(size=(4, 4))
+    M[1, 1], M[0, 0] = 1.0, -1.0
+    best = network_loss(best_readout(U, 0.0, law, "abs", mixing=M), law, "abs", mixing=M).loss
+    assert audit.naive_loss(law, 2, (np.eye(4), "abs", M))[0] == pytest.approx(best, rel=1e-9)
+
+
 def test_an_audit_says_which_target_is_closer():
     one = Model(np.eye(3), hidden="relu", output="identity")
     law = Features(3, 0.2, "symmetric")
     assert door.audit(one, law).closer == "relu"
-    assert "closer to the target 'relu'" in str(door.audit(one, law))
+    assert "closer to the target 'relu'" in door.audit(one, law).sentence
     assert door.audit(one, law, target="relu").closer == ""
     assert door.audit(one, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
 

@@ -35,8 +35,13 @@ _SAMPLES = "samples"
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
 # Share of the seconds left that an exact sum may take; samples have the rest.
 _SHARE = 0.75
-# Samples that tell which target a network computes, and standard errors that make another one closer.
-_LOOK, _CLOSER = 4_000, 5.0
+# Samples that tell which target a network computes; standard errors, and the ratio of losses, that make
+# another one closer.
+_LOOK, _CLOSER, _FAR = 4_000, 5.0, 2.0
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.1g}" if seconds < 9.5 else f"{float(f'{seconds:.2g}'):.0f}"
 
 
 @result
@@ -84,11 +89,12 @@ class NetworkAudit:
     @property
     def left_out(self) -> str:
         """What the budget of seconds left out, in a sentence; empty if nothing."""
+        alone, both = (_rounded(one) for one in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
-            more = f", with its gradient {self.gradient_seconds:.2g}" if self.gradient_seconds else ""
-            return f"The exact loss was left out: it would take about {self.exact_seconds:.2g} seconds{more}."
+            more = f", with its gradient {both}" if self.gradient_seconds else ""
+            return f"The exact loss was left out: it would take about {alone} seconds{more}."
         if self.gradient_seconds:
-            return f"The gradient was left out: it would take about {self.gradient_seconds:.2g} seconds."
+            return f"The gradient was left out: it would take about {both} seconds."
         return ""
 
     @property
@@ -127,7 +133,8 @@ def naive_loss(
 
     The features are those whose targets matter most; all others are answered by their means. A feature takes
     one hidden ReLU, or two where its target is no ReLU of it: \|x\| of values of both signs, or such a value
-    itself if it has no bounds.
+    itself if it has no bounds. Of targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is
+    tried too: \|x\| - x, what a residual path leaves, is 2 ReLU(-x).
 
     Parameters
     ----------
@@ -171,8 +178,18 @@ def naive_loss(
     computed = shares
     if B.any() and not two:  # a neuron f(x) is read for its part of B x
         computed = importance @ (A * of_f + B * shared) ** 2 / np.where(of_f > 0.0, of_f, 1.0) / outputs
-    order = np.argsort(-computed, kind="stable")
-    return float(np.sum(shares) - np.sum(computed[order[:kept]])), int(kept)
+    best, count = float(np.sort(computed)[::-1][:kept].sum()), int(kept)
+    if B.any() and name == "abs" and two and setting.half is not None:
+        size, square = law.p * setting.mean, law.p * setting.square
+        spread = square / 2.0 - size**2 / 4.0  # variance of ReLU(x); then its covariances with |x| and x
+        with_size, with_x = (square - size**2) / 2.0, square / 2.0
+        each = [
+            importance @ (A * with_size + sign * B * with_x) ** 2 / spread / outputs for sign in (1.0, -1.0)
+        ]
+        one = np.sort(np.maximum(*each))[::-1][:n_hidden]
+        if one.sum() > best:
+            best, count = float(one.sum()), one.size
+    return float(np.sum(shares)) - best, count
 
 
 @as_annotated
@@ -315,7 +332,8 @@ def _closer(model: Model, law: Features, target: Any) -> str:
         squares[one] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda one: float(squares[one].mean()))
     apart = squares[target] - squares[best]
-    return best if apart.mean() > _CLOSER * apart.std() / np.sqrt(_LOOK) else ""
+    sure = apart.mean() > _CLOSER * apart.std() / np.sqrt(_LOOK)
+    return best if sure and squares[target].mean() > _FAR * squares[best].mean() else ""
 
 
 def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], until: float) -> Loss | None:
@@ -413,13 +431,12 @@ def read_network(
     arrays = named(state_of(model))
     if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays.values()):
         return None
-    found = networks.recognised(arrays, layout)
-    if not (callable(model) and hasattr(model, "children")):
-        return found
-    for name, models in networks.candidates(arrays, layout):
+    live = callable(model) and hasattr(model, "children")
+    for name, models in networks.candidates(arrays, layout) if live else ():
         if _computes(model, models):
             return name, models
-    if found is not None and _computes(model, found[1]) is False:
+    found = networks.recognised(arrays, layout)
+    if live and found is not None and _computes(model, found[1]) is False:
         raise ValueError(
             f"`model` must compute what its weights were taken for, {found[1][0]!r}; got a module with other "
             "outputs, as of another activation."

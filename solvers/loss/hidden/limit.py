@@ -77,12 +77,12 @@ class Watch:
 
         def timed(at: int) -> T:
             nonlocal begun, done
+            start = perf_counter()
             found = work(int(order[at]))
             now = perf_counter()
             begun = min(begun, now)  # the first part is not counted: what it needs may be compiled now
             self._spent = before + now - begun
-            if done:
-                self._rates[kind] = (now - begun) / done
+            self._rates[kind] = (now - begun) / done if done else now - start
             done += 1
             self._left[kind] = count - done
             self._check(done)
