@@ -187,6 +187,20 @@ def test_what_a_live_module_computes_tells_its_layout(name):
     np.testing.assert_allclose(model(x), forward(x), atol=1e-13)
 
 
+def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
+    """Large negative weights silence a neuron; without its ReLU they would count with their squares."""
+    W = np.array([[1.0, -3.0, 0.0], [0.0, -3.0, 1.0]])
+    state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3)
+    found = audit.audit(state, law, starts=0).models[0]
+    bent = door.audit(state, law, layout="ARENA, neurons")
+    assert found.loss > found.zero_loss > bent.loss
+    assert "if its hidden neurons had a ReLU" in found.sentence
+    assert found.bent_loss == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
+    good = audit.audit({"W": np.eye(2, 3)[None], "b_final": np.zeros((1, 3))}, law, starts=0).models[0]
+    assert np.isnan(good.bent_loss)
+    assert "ReLU" not in good.sentence
+
+
 def test_residual_networks_of_several_layers_are_refused():
     state = STATES["goodfire-ai/spd, ResidMLP"][0]
     more = {name.replace("layers.0", "layers.1"): array for name, array in state.items() if "layers" in name}
@@ -449,6 +463,8 @@ def test_the_commands_for_networks(tmp_path, capsys):
     assert told["models"][0]["naive_features"] == 2
     assert main(["audit", str(file), *law]) == 0
     assert "superposition, network" in capsys.readouterr().out
+    assert main(["audit", str(file), *law, "--html", str(tmp_path / "network.html")]) == 2
+    assert "`html` must be left out for networks" in capsys.readouterr().err
     assert main(["audit", str(file), *law, "--instances", "3"]) == 2
     assert "`instances` must lie between 0 and 0; got 3" in capsys.readouterr().err
 

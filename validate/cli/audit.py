@@ -137,6 +137,9 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
     """Compare networks with nonlinear hidden neurons with the naive solution."""
     from ..audit import audit_networks
 
+    if options.html is not None:
+        rule = "left out for networks with nonlinear hidden neurons, of which there is no page"
+        raise ValueError(f"`html` must be {rule}; got {options.html!r}.")
     picked = list(range(len(models))) if options.instances is None else options.instances
     for k in picked:
         if not 0 <= k < len(models):
