@@ -14,8 +14,8 @@ from ...threads import each
 __all__ = ["OutOfTime", "Watch", "within"]
 
 T = TypeVar("T")
-# Parts of a kind after which the time of all is estimated, and by how much that must exceed the limit.
-_PARTS, _MARGIN = 8, 1.25
+# By how much the time of all parts, estimated from so many of a kind, must exceed the limit to end the work.
+_MARGINS = ((8, 1.25), (2, 5.0))
 
 _seconds: ContextVar[float] = ContextVar("seconds", default=inf)
 
@@ -94,5 +94,6 @@ class Watch:
     def _check(self, done: int) -> None:
         left = sum(rate * count for rate, count in zip(self._rates, self._left, strict=True))
         whole = self._spent + left
-        if self._spent > self._limit or (done > _PARTS and whole > _MARGIN * self._limit):
+        hopeless = any(done > parts and whole > margin * self._limit for parts, margin in _MARGINS)
+        if self._spent > self._limit or hopeless:
             raise OutOfTime(whole)
