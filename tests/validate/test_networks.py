@@ -185,6 +185,9 @@ def test_what_a_live_module_computes_tells_its_layout(name):
     assert said.startswith(f"{name}: ")
     x = RNG.uniform(-1.0, 1.0, (20, 4))
     np.testing.assert_allclose(model(x), forward(x), atol=1e-13)
+    Live.forward = lambda self, x: torch.tanh(x)
+    with pytest.raises(ValueError, match=r"`model` must compute .*; got a module"):
+        read_models(Live())
 
 
 def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():

@@ -432,10 +432,17 @@ def read_network(
     if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays.values()):
         return None
     live = callable(model) and hasattr(model, "children")
-    for name, models in networks.candidates(arrays, layout) if live else ():
+    tried = networks.candidates(arrays, layout) if live else []
+    for name, models in tried:
         if _computes(model, models):
             return name, models
-    found = networks.recognised(arrays, layout)
+    try:
+        found = networks.recognised(arrays, layout)
+    except ValueError as error:
+        if not tried:
+            raise
+        rule = f"compute what its arrays may mean ({'; '.join(name for name, _ in tried)})"
+        raise ValueError(f"`model` must {rule}; got a module with other inputs or outputs.") from error
     if live and found is not None and _computes(model, found[1]) is False:
         raise ValueError(
             f"`model` must compute what its weights were taken for, {found[1][0]!r}; got a module with other "
