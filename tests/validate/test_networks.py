@@ -511,3 +511,5 @@ def test_the_commands_know_the_names_of_networks(tmp_path, capsys):
     words = ["audit", str(file), "--layout", name, "--p", "0.1", "--seconds", "5", "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["layout"] == name
+    assert main([*words, "--target", "relu", "--exactly", "1"]) == 0  # no naive network is known: nan
+    assert json.loads(capsys.readouterr().out)["models"][0]["naive"] is None

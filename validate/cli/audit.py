@@ -133,6 +133,11 @@ def _shown(value: Any) -> str:
 _WORDS = ("target", "method", "closer", "left_out", "sentence")
 
 
+def _plain(value: Any) -> Any:
+    """Return a number for JSON, which has no nan; what else there is stays."""
+    return number(value) if isinstance(value, float) else value
+
+
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Compare networks with nonlinear hidden neurons with the naive solution."""
     from ..audit import audit_networks
@@ -159,7 +164,7 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
     )
     if options.json:
         objects = [
-            {"instance": k} | {name: getattr(one, name) for name in (*names, *_WORDS)}
+            {"instance": k} | {name: _plain(getattr(one, name)) for name in (*names, *_WORDS)}
             for k, one in zip(picked, found, strict=True)
         ]
         print_json({"layout": layout, "models": objects})
