@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..theory.arguments import FloatArray
+from ..theory.arguments import FloatArray, shown
 from ..theory.models import Model
 
-__all__ = ["NETWORKS", "Network"]
+__all__ = ["NETWORKS", "NETWORK_NAMES", "Network"]
 
 Arrays = Mapping[str, FloatArray]
 
@@ -79,20 +79,38 @@ def _network(
     return made
 
 
+def _with_path(model: Model, by: FloatArray) -> Model:
+    """Return a model whose inputs also pass by: B x is B ReLU(x) - B ReLU(-x), on neurons of its own."""
+    eye = np.eye(model.n_features)
+    W_in = np.concatenate([model.W_in, eye, 0.0 - eye])
+    b_in = np.concatenate([model.b_in, np.zeros(2 * len(eye))])
+    return Model(W_in, b_in, "relu", np.concatenate([model.W_out, by, -by], axis=1), model.b, "identity")
+
+
 def _residual(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of a residual MLP: what passes by is ReLU(x) - ReLU(-x), on neurons of its own."""
+    """Return the model of a residual MLP."""
     E, U = arrays["W_E"], arrays["W_U"]
     into, out = arrays["layers.0.mlp_in.weight"], arrays["layers.0.mlp_out.weight"]
-    by = (E @ U).T
-    none, n = np.zeros((E.shape[0], E.shape[0])), E.shape[0]
-    W_in = np.concatenate([into @ E.T, np.eye(n), none - np.eye(n)])
-    b_in = np.concatenate([arrays.get("layers.0.mlp_in.bias", np.zeros(len(into))), np.zeros(2 * n)])
-    W_out = np.concatenate([U.T @ out, by, -by], axis=1)
-    b = U.T @ arrays.get("layers.0.mlp_out.bias", np.zeros(len(out)))
-    return Model(W_in, b_in, "relu", W_out, b, "identity")
+    b_in, b = arrays.get("layers.0.mlp_in.bias", 0.0), arrays.get("layers.0.mlp_out.bias")
+    model = Model(into @ E.T, b_in, "relu", U.T @ out, 0.0 if b is None else U.T @ b, "identity")
+    return _with_path(model, (E @ U).T)
+
+
+def _skip(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model of two layers whose inputs are added to the outputs."""
+    model = _network("W1", "W2", "b1", "b2")(arrays)
+    return _with_path(model, np.eye(model.n_features))
+
+
+def _embedded(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model whose features are embedded by a fixed matrix, which also reads the outputs."""
+    E = arrays["E"]
+    return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
 
 
 _DEEP = "hidden_layers.0.weight"
+_LINEAR = "goodfire-ai/spd, hidden layers"
+_CIS = "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis"
 _MLP = "layers.0.mlp_in", "layers.0.mlp_out"
 
 NETWORKS = (
@@ -120,16 +138,46 @@ NETWORKS = (
         _network("w_in", "w_out", turned=True),
     ),
     Network(
-        "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis with linear outputs",
+        f"{_CIS} with linear outputs",
         {"W1": "ihf", "W2": "iyh"},
         _network("W1", "W2", "b1", "b2"),
         {"b1": "ih", "b2": "iy"},
         named=True,
     ),
     Network(
+        f"{_CIS} with ReLU outputs",
+        {"W1": "ihf", "W2": "iyh"},
+        _network("W1", "W2", "b1", "b2", output="relu"),
+        {"b1": "ih", "b2": "iy"},
+        named=True,
+    ),
+    Network(
+        f"{_CIS} with linear outputs and a skip connection",
+        {"W1": "ihf", "W2": "ifh"},
+        _skip,
+        {"b1": "ih", "b2": "if"},
+        named=True,
+    ),
+    Network(
+        "FranciscoHS/cis-toy-models",
+        {"W_in": "hf", "W_out": "yh"},
+        _network("W_in", "W_out"),
+    ),
+    Network(
+        "FranciscoHS/cis-toy-models, embedded",
+        {"E": "df", "W_in": "hd", "W_out": "dh"},
+        _embedded,
+    ),
+    Network(
         "ARENA, computation",
         {"W1": "ihf", "W2": "iyh", "b_final": "iy"},
         _network("W1", "W2", b="b_final", output="relu"),
+    ),
+    Network(
+        "ARENA, neurons",
+        {"W": "ihf", "b_final": "if"},
+        lambda arrays: Model(arrays["W"], hidden="relu", b=arrays["b_final"]),
+        named=True,
     ),
     Network(
         "SAELens, transcoder",
@@ -141,6 +189,10 @@ NETWORKS = (
 )
 
 
+# Names that a layout may have, those of `layouts.LAYOUTS` aside.
+NETWORK_NAMES = (*(one.name for one in NETWORKS), _LINEAR)
+
+
 def _linear_layers(arrays: Mapping[str, Any]) -> Model:
     """Return the toy model whose hidden layers, all linear, multiply to one."""
     W_in = np.asarray(arrays["linear1.weight"], float)
@@ -150,14 +202,29 @@ def _linear_layers(arrays: Mapping[str, Any]) -> Model:
     return Model(W_in, W_out=W_out, b=np.asarray(arrays.get("linear2.bias", np.zeros(len(W_out))), float))
 
 
+def candidates(arrays: Mapping[str, Any], layout: str | None) -> list[tuple[str, list[Model]]]:
+    """Return all that arrays may be, by names and shapes, or what a layout by its name makes of them."""
+    return [
+        (one.name, one.models(arrays)) for one in NETWORKS if layout in (None, one.name) and one.fits(arrays)
+    ]
+
+
 def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
     """Return the name of the layout of a network and its instances, or None if the arrays are none.
 
     Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
     transcoder whose outputs are not as many as its inputs cannot be one.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are of a residual network of several layers.
     """
-    if _DEEP in arrays and layout in (None, "goodfire-ai/spd, hidden layers"):
-        return "goodfire-ai/spd, hidden layers", [_linear_layers(arrays)]
+    if _DEEP in arrays and layout in (None, _LINEAR):
+        return _LINEAR, [_linear_layers(arrays)]
+    if {"W_E", "W_U", f"{_MLP[0]}.weight", "layers.1.mlp_in.weight"} <= arrays.keys():
+        count = sum(name.endswith(".mlp_in.weight") for name in arrays)
+        raise ValueError(f"`model` must have one layer of nonlinear neurons; got a ResidMLP of {count}.")
     for one in NETWORKS:
         if layout not in (None, one.name) or not one.fits(arrays):
             continue
@@ -166,7 +233,16 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
             for name, axes in one.axes.items()
             for axis, k in zip(axes, arrays[name].shape, strict=True)
         }
-        if one.named and layout is None and (sizes.get("f") == sizes.get("y") or "i" in sizes):
+        if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
             continue
         return one.name, one.models(arrays)
+    got = shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
+    if layout in NETWORK_NAMES:
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {got}.")
+    several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
+    if several:
+        rule = (
+            f"given where names and shapes leave several, or do not say what is linear: {'; '.join(several)}"
+        )
+        raise ValueError(f"`layout` must be {rule}; got {got}.")
     return None

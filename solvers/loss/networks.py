@@ -114,9 +114,9 @@ def evaluator(
     callable
         ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
         arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
-        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, or A x,
-        A f(x) or A f(x) + B x for arrays of shape (n_outputs, n_features), given as A, as (A, "relu") or as
-        (A, "relu", B). It returns a `Loss`.
+        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, "x+relu",
+        or A x, A f(x) or A f(x) + B x for arrays of shape (n_outputs, n_features), given as A, as (A, "relu")
+        or as (A, "relu", B). It returns a `Loss`.
 
     Raises
     ------

@@ -1,17 +1,19 @@
 """Networks whose hidden neurons bend: layouts of public code, and audits beside the naive solution."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 
 from superposition.solvers.computation import best_readout, network_loss
+from superposition.solvers.loss.hidden.limit import OutOfTime
 from superposition.theory.features import Features
 from superposition.theory.models import Model
 from superposition.validate import audit, door
 from superposition.validate.cli import main
 from superposition.validate.door.models import read_models
-from superposition.validate.networks import NETWORKS
+from superposition.validate.networks import _CIS, NETWORKS
 
 RNG = np.random.default_rng(0)
 INTO, OUT, B_IN, B = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 3)), RNG.normal(size=3), RNG.normal(size=4)
@@ -53,6 +55,20 @@ STATES = {
         {"W1": INTO[None], "W2": OUT[None], "b1": B_IN[None], "b2": B[None]},
         _mlp,
     ),
+    "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis with ReLU outputs": (
+        {"W1": INTO[None], "W2": OUT[None], "b2": B[None]},
+        lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B),
+    ),
+    f"{_CIS} with linear outputs and a skip connection": (
+        {"W1": INTO[None], "W2": OUT[None]},
+        lambda x: x + _relu(x @ INTO.T) @ OUT.T,
+    ),
+    "FranciscoHS/cis-toy-models": ({"W_in": INTO, "W_out": OUT}, lambda x: _relu(x @ INTO.T) @ OUT.T),
+    "FranciscoHS/cis-toy-models, embedded": (
+        {"E": E.T, "W_in": MLP_IN, "W_out": MLP_OUT},
+        lambda x: _relu(x @ E @ MLP_IN.T) @ MLP_OUT.T @ E.T,
+    ),
+    "ARENA, neurons": ({"W": INTO[None], "b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ INTO + B)),
     "ARENA, computation": (
         {"W1": INTO[None], "W2": OUT[None], "b_final": B[None]},
         lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B),
@@ -146,6 +162,207 @@ def test_modules_are_compared_with_their_weights():
     other = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.Linear(3, 4))
     with pytest.raises(ValueError, match=r"`model` must compute what its weights were .*another activation"):
         door.model_of(other)
+
+
+@pytest.mark.parametrize("name", [one for one in STATES if "Cis" in one or "neurons" in one])
+def test_what_a_live_module_computes_tells_its_layout(name):
+    """Names and shapes alone would leave several, and the arrays of ARENA's neurons be a linear toy model."""
+    torch = pytest.importorskip("torch")
+    state, forward = STATES[name]
+
+    class Live(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for key, array in state.items():
+                setattr(self, key, torch.nn.Parameter(torch.as_tensor(array)))
+
+        def forward(self, x):  # of shape (batch, instances, features), as theirs
+            if x.ndim != 3:
+                raise ValueError("no instances")
+            return torch.as_tensor(forward(x.detach().numpy()[:, 0]))[:, None]
+
+    said, (model,) = read_models(Live())
+    assert said.startswith(f"{name}: ")
+    x = RNG.uniform(-1.0, 1.0, (20, 4))
+    np.testing.assert_allclose(model(x), forward(x), atol=1e-13)
+    Live.forward = lambda self, x: torch.tanh(x)
+    with pytest.raises(ValueError, match=r"`model` must compute .*; got a module"):
+        read_models(Live())
+
+
+def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
+    """Large negative weights silence a neuron; without its ReLU they would count with their squares."""
+    W = np.array([[1.0, -3.0, 0.0], [0.0, -3.0, 1.0]])
+    state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3)
+    found = audit.audit(state, law, starts=0).models[0]
+    bent = door.audit(state, law, layout="ARENA, neurons")
+    assert found.loss > found.zero_loss > bent.loss
+    assert "if its hidden neurons had a ReLU" in found.sentence
+    assert found.bent_loss == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
+    good = audit.audit({"W": np.eye(2, 3)[None], "b_final": np.zeros((1, 3))}, law, starts=0).models[0]
+    assert np.isnan(good.bent_loss)
+    assert "ReLU" not in good.sentence
+
+
+def test_residual_networks_of_several_layers_are_refused():
+    state = STATES["goodfire-ai/spd, ResidMLP"][0]
+    more = {name.replace("layers.0", "layers.1"): array for name, array in state.items() if "layers" in name}
+    with pytest.raises(ValueError, match=r"`model` must have one layer of .*; got a ResidMLP of 2"):
+        door.model_of(state | more)
+
+
+def test_a_layout_that_the_arrays_do_not_have_is_refused():
+    rule = r"`layout` must be one that the arrays have; got 'ARENA, neurons' for 'w_in \(4, 3\), w_out"
+    state = STATES["Stefan-Heimersheim/toy-model-of-computation-in-superposition"][0]
+    with pytest.raises(ValueError, match=rule):
+        door.model_of(state, layout="ARENA, neurons")
+
+
+def test_files_that_leave_several_layouts_are_refused_with_their_names():
+    state = STATES[f"{_CIS} with ReLU outputs"][0]
+    with pytest.raises(
+        ValueError, match=r"`layout` must be given where .*linear outputs; .*ReLU outputs; .*skip"
+    ):
+        door.model_of(state)
+
+
+# Dense weights of 12 neurons on 12 features, whose exact loss takes seconds.
+DENSE = np.random.default_rng(5)
+LARGE = Model(
+    np.eye(12) + 0.1 * DENSE.normal(size=(12, 12)), b_in=0.1 * DENSE.normal(size=12), hidden="relu",
+    W_out=np.eye(12) + 0.1 * DENSE.normal(size=(12, 12)), b=0.05 * DENSE.normal(size=12), output="identity",
+)  # fmt: skip
+LARGE_LAW = Features(12, np.linspace(0.02, 0.3, 12), "symmetric", importance=np.linspace(1.0, 2.0, 12))
+
+
+def _by_samples(model, law, wanted, count=1_000_000):
+    """Return a loss by plain samples and its standard error."""
+    parts, rng = [], np.random.default_rng(3)
+    for _ in range(count // 50_000):
+        x = law.sample(50_000, rng)
+        parts.append((wanted(x) - model(x)) ** 2 @ law.importance / law.n_features)
+    each = np.concatenate(parts)
+    return each.mean(), each.std() / np.sqrt(each.size)
+
+
+def test_an_audit_samples_what_takes_longer_than_its_seconds():
+    found = door.audit(LARGE, LARGE_LAW, target="relu", seconds=1e-3)
+    assert found.method == "samples"
+    assert found.exact_seconds > 1e-3
+    assert found.gradient_seconds > 1e-3
+    assert "The exact loss was left out: it would take about" in found.left_out
+    assert "with its gradient" in found.sentence
+    assert np.isnan(found.gradient_norm)
+    mean, error = _by_samples(LARGE, LARGE_LAW, _relu)
+    assert abs(found.loss - mean) <= found.loss_error + 4.0 * error  # once in 1e4 or less by chance
+    assert found.loss_error < 0.02 * found.loss
+    exact = door.audit(LARGE, LARGE_LAW, target="relu", seconds=0)
+    assert exact.method != "samples"
+    assert exact.left_out == ""
+    assert exact.gradient_norm > 0.0
+    assert abs(found.loss - exact.loss) <= found.loss_error + exact.loss_error
+    np.testing.assert_allclose(found.per_output, exact.per_output, rtol=0.1)
+    wrong, error = _by_samples(LARGE, LARGE_LAW, np.abs)  # another target is told apart
+    assert abs(found.loss - wrong) > 4.0 * (found.loss_error + 4.0 * error)
+
+
+def test_the_gradient_is_left_out_before_the_loss(monkeypatch):
+    plain = audit.networks.evaluator
+
+    def slow(law, **settings):
+        f = plain(law, **settings)
+
+        def of(model, gradient=False, target="identity"):
+            if gradient and model.n_hidden > 1:  # not of the zero network
+                raise OutOfTime(50.0)
+            return f(model, gradient=gradient, target=target)
+
+        return of
+
+    model = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
+    exact = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
+    monkeypatch.setattr(audit.networks, "evaluator", slow)
+    found = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
+    assert (found.loss, found.method) == (exact.loss, exact.method)
+    assert (found.exact_seconds, found.gradient_seconds) == (0.0, 50.0)
+    assert np.isnan(found.gradient_norm)
+    assert found.left_out == "The gradient was left out: it would take about 50 seconds."
+
+
+def test_instances_of_one_law_share_the_seconds(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        audit.networks, "audit_network", lambda one, law, target, *, seconds: given.append(seconds)
+    )
+    one, laws = Model(np.eye(2), hidden="relu", output="identity"), [0.1, 0.2, 0.1]
+    list(audit.audit_networks([one] * 3, laws, "relu", 6.0))
+    assert given == [3.0, 6.0, 3.0]
+
+
+@pytest.mark.parametrize("least", [1, 2])
+def test_samples_in_which_several_features_are_on(least):
+    """Each pattern has the probability that the law gives it where so many are on."""
+    law = Features(4, [0.1, 1e-3, 0.6, 0.3], "symmetric")
+    rng, blocks = np.random.default_rng(0), 30
+    on = np.concatenate([audit.networks._several_on(law, least, rng) for _ in range(blocks)]) != 0.0
+    found = np.bincount(on @ [8, 4, 2, 1], minlength=16) / len(on)
+    patterns = np.array(list(product([0, 1], repeat=4)))
+    chances = np.prod(np.where(patterns, law.p, 1.0 - law.p), axis=1) * (patterns.sum(axis=1) >= least)
+    chances /= chances.sum()
+    assert np.all(found[chances == 0.0] == 0.0)
+    off = np.abs(found - chances) / np.sqrt(np.maximum(chances * (1.0 - chances), 1e-12) / len(on))
+    assert off.max() < 4.5  # once in 1e4 or less by chance, of 15 patterns
+    certain = Features(3, [1.0, 1e-6, 1.0], "symmetric")
+    assert np.all(audit.networks._several_on(certain, least, rng)[:, [0, 2]] != 0.0)
+
+
+def test_targets_with_a_residual_path_have_a_name():
+    one = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
+    law = Features(3, 0.2, "symmetric")
+    named, whole = (door.audit(one, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
+    assert named.loss == whole.loss
+    assert named.target == "x+relu"
+    assert named.floor == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12)
+    assert named.floor < named.naive
+    with pytest.raises(ValueError, match=r"`target` must be .*x\+relu.*; got 'relu\+x'"):
+        door.audit(one, law, target="relu+x")
+    two = Model(np.eye(3), hidden="relu", W_out=np.eye(3)[:2], output="identity")
+    with pytest.raises(ValueError, match=r"`target` must be an array .*; got 'x\+relu'"):
+        door.audit(two, law, target="x+relu")
+
+
+def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron_each():
+    """|x| - x is 2 ReLU(-x)."""
+    p, law = 0.2, Features(4, 0.2, "symmetric")
+    found, kept = audit.naive_loss(law, 2, (np.eye(4), "abs", -np.eye(4)))
+    assert kept == 2
+    assert found == pytest.approx(2 / 4 * 4 * (p / 6 - p**2 / 16), rel=1e-12)
+    small, kept = audit.naive_loss(law, 2, (np.eye(4), "abs", 1e-3 * np.eye(4)))
+    assert kept == 1  # with two neurons: nearly |x|, whose halves share a mean
+    assert small == pytest.approx(3 / 4 * (p / 3 - p**2 / 4 + 1e-6 * p / 3), rel=1e-12)
+    U, M = np.array([[-1.0, 0, 0, 0], [0, 1.0, 0, 0]]), 0.1 * RNG.normal(size=(4, 4))
+    M[1, 1], M[0, 0] = 1.0, -1.0
+    best = network_loss(best_readout(U, 0.0, law, "abs", mixing=M), law, "abs", mixing=M).loss
+    assert audit.naive_loss(law, 2, (np.eye(4), "abs", M))[0] == pytest.approx(best, rel=1e-9)
+
+
+def test_an_audit_says_which_target_is_closer():
+    one = Model(np.eye(3), hidden="relu", output="identity")
+    law = Features(3, 0.2, "symmetric")
+    assert door.audit(one, law).closer == "relu"
+    assert "closer to the target 'relu'" in door.audit(one, law).sentence
+    assert door.audit(one, law, target="relu").closer == ""
+    assert door.audit(one, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
+
+
+def test_floors_of_targets_that_are_scaled():
+    c, law = np.array([1.0, 2.0, 0.5]), Features(3, 0.2, "symmetric", scale=[1.0, 1.0, 3.0])
+    one = Model(np.eye(3)[:2], hidden="relu", W_out=np.diag(c)[:, :2], output="identity")
+    found = door.audit(one, law, target=(np.diag(c), "relu"))
+    variances = (c * law.scale) ** 2 * (0.2 / 6 - 0.2**2 / 16)
+    assert found.floor == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
+    assert np.isnan(door.audit(one, law, target=(np.diag(-c), "relu")).floor)
+    assert np.isnan(door.audit(one, law, target=np.ones((3, 3))).floor)
 
 
 def test_the_loss_of_a_network_through_the_door():
@@ -249,5 +466,50 @@ def test_the_commands_for_networks(tmp_path, capsys):
     assert told["models"][0]["naive_features"] == 2
     assert main(["audit", str(file), *law]) == 0
     assert "superposition, network" in capsys.readouterr().out
+    assert main(["audit", str(file), *law, "--html", str(tmp_path / "network.html")]) == 2
+    assert "`html` must be left out for networks" in capsys.readouterr().err
     assert main(["audit", str(file), *law, "--instances", "3"]) == 2
     assert "`instances` must lie between 0 and 0; got 3" in capsys.readouterr().err
+
+
+def test_the_commands_take_targets_from_files(tmp_path, capsys):
+    """In spd the coefficients of targets c ReLU(x) + x are saved as a list in JSON."""
+    file = tmp_path / "network.npz"
+    np.savez(file, w_in=np.eye(3)[:, :2], w_out=np.eye(3)[:2])
+    c, M = [1.5, 2.0, 0.5], 0.1 * RNG.normal(size=(3, 3))
+    (tmp_path / "label_coeffs.json").write_text(json.dumps(c))
+    np.save(tmp_path / "M.npy", M)
+    law, law_in_words = Features(3, 0.1, "symmetric"), ["--p", "0.1", "--values", "symmetric"]
+    of_files = ["--coefficients", str(tmp_path / "label_coeffs.json"), "--mixing", str(tmp_path / "M.npy")]
+    for name, B in (("relu", M), ("x+relu", M + np.eye(3))):
+        target = (np.diag(c), "relu", B)
+        words = [str(file), *law_in_words, "--target", name, *of_files, "--json"]
+        assert main(["audit", *words]) == 0
+        told = json.loads(capsys.readouterr().out)["models"][0]
+        assert told["loss"] == pytest.approx(door.loss(str(file), law, target=target).loss, rel=1e-9)
+        assert (told["method"], told["left_out"]) == ("boxes", "")
+        assert main(["loss", *words]) == 0
+        assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(told["loss"], rel=1e-9)
+    (tmp_path / "bad.json").write_text("{}")
+    np.save(tmp_path / "rows.npy", np.ones((2, 3)))
+    for words, message in (
+        (["--coefficients", str(tmp_path / "none.npy")], "`coefficients` must be a .npy or .json file"),
+        (["--coefficients", str(tmp_path / "bad.json")], "`coefficients` must be a .npy or .json file"),
+        (["--coefficients", str(tmp_path / "rows.npy"), "--target", "x+relu"], "`coefficients` must be of 3"),
+    ):
+        assert main(["audit", str(file), *law_in_words, *words]) == 2
+        assert message in capsys.readouterr().err
+    np.save(tmp_path / "wide.npy", np.ones((3, 4)))
+    assert main(["audit", str(file), *law_in_words, "--mixing", str(tmp_path / "wide.npy")]) == 2
+    assert "`mixing` must be 3 numbers, or rows of 3; got shape (3, 4)" in capsys.readouterr().err
+
+
+def test_the_commands_know_the_names_of_networks(tmp_path, capsys):
+    name = "SAELens, transcoder"
+    file = tmp_path / "transcoder.npz"
+    np.savez(file, **STATES[name][0])
+    words = ["audit", str(file), "--layout", name, "--p", "0.1", "--seconds", "5", "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["layout"] == name
+    assert main([*words, "--target", "relu", "--exactly", "1"]) == 0  # no naive network is known: nan
+    assert json.loads(capsys.readouterr().out)["models"][0]["naive"] is None

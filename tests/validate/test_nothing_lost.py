@@ -44,7 +44,9 @@ FILLED = {
     ("audit", "--html"): "audit {}/model.npz --p 0.1 --starts 2 --html {}/a.html",
     ("interface", "--out"): "interface --out {}/llms.txt",
 }
-INPUTS = [("reference", "--store"), ("sae", "--mixing")]  # the file that it names is read
+# The file that these name is read.
+INPUTS = [("reference", "--store"), ("sae", "--mixing")]
+INPUTS += [(command, option) for command in ("audit", "loss") for option in ("--coefficients", "--mixing")]
 LONG = [("gallery", "--out")]  # half a minute and more
 ENDLESS = [("atlas", "--make")]  # an hour: what a stopped one ends at is seen in its own tests
 NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superposition-part", "{}.npz", "{}"]

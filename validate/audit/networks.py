@@ -1,7 +1,10 @@
 """What a network with a nonlinear hidden layer computes, and whether it beats computing a part exactly."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,13 @@ import numpy as np
 from ...solvers.loss import evaluator
 from ...solvers.loss.evaluator import Loss
 from ...solvers.loss.hidden.layer import Setting
-from ...solvers.loss.hidden.network import importance_of, rest_of, targets
+from ...solvers.loss.hidden.limit import OutOfTime, within
+from ...solvers.loss.hidden.network import RESIDUAL, TARGETS, importance_of, rest_of, targets
 from ...solvers.loss.hidden.rectified import covers
 from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ...theory.computation import loss_floor
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
@@ -22,10 +27,21 @@ from ..annotations import as_annotated
 from ..layouts import named
 from .read import answers, state_of
 
-__all__ = ["NetworkAudit", "audit_network", "naive_loss", "read_network"]
+__all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "read_network"]
 
 _INPUTS, _SINGLE = 64, 1e-3
-_SAMPLES, _BLOCK, _BLOCKS = "samples", 10_000, 40
+_SAMPLES = "samples"
+# Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
+_BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
+# Share of the seconds left that an exact sum may take; samples have the rest.
+_SHARE = 0.75
+# Samples that tell which target a network computes; standard errors, and the ratio of losses, that make
+# another one closer.
+_LOOK, _CLOSER, _FAR = 4_000, 5.0, 2.0
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.1g}" if seconds < 9.5 else f"{float(f'{seconds:.2g}'):.0f}"
 
 
 @result
@@ -49,11 +65,19 @@ class NetworkAudit:
     """Loss of the naive solution; nan where features are not independent."""
     naive_features: int
     """How many features it computes."""
+    floor: float
+    """What no network of so many neurons with linear outputs is below; nan where that is not known."""
     gradient_norm: float
-    """Length of the gradient by all weights, biases and thresholds; nan where outputs bend.
+    """Length of the gradient by all weights, biases and thresholds; nan where outputs bend, or seconds end.
 
     A residual path is part of the target, and not of the weights.
     """
+    closer: str
+    """Another target by name that the outputs are closer to than to `target`, or nothing."""
+    exact_seconds: float
+    """About what the exact loss takes, where the budget was too small for it; else 0."""
+    gradient_seconds: float
+    """About what it takes with its gradient, where the budget was too small for that; else 0."""
 
     @property
     def beats_naive(self) -> bool | None:
@@ -63,8 +87,28 @@ class NetworkAudit:
         return self.loss < self.naive
 
     @property
+    def left_out(self) -> str:
+        """What the budget of seconds left out, in a sentence; empty if nothing."""
+        alone, both = (_rounded(one) for one in (self.exact_seconds, self.gradient_seconds))
+        if self.exact_seconds:
+            more = f", with its gradient {both}" if self.gradient_seconds else ""
+            return f"The exact loss was left out: it would take about {alone} seconds{more}."
+        if self.gradient_seconds:
+            return f"The gradient was left out: it would take about {both} seconds."
+        return ""
+
+    @property
     def sentence(self) -> str:
         """What was found."""
+        said = [self._beside_naive]
+        if self.floor > 0.0:
+            said.append(f"No network with as many neurons is below {self.floor:.6g}.")
+        if self.closer:
+            said.append(f"Its outputs are closer to the target {self.closer!r}: was it trained for that?")
+        return " ".join([*said, *[self.left_out] * bool(self.left_out)])
+
+    @property
+    def _beside_naive(self) -> str:
         loss = f"Loss {self.loss:.6g}"
         if self.method == _SAMPLES:
             loss += f" +- {self.loss_error:.1g} by samples"
@@ -89,7 +133,8 @@ def naive_loss(
 
     The features are those whose targets matter most; all others are answered by their means. A feature takes
     one hidden ReLU, or two where its target is no ReLU of it: \|x\| of values of both signs, or such a value
-    itself if it has no bounds.
+    itself if it has no bounds. Of targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is
+    tried too: \|x\| - x, what a residual path leaves, is 2 ReLU(-x).
 
     Parameters
     ----------
@@ -133,28 +178,50 @@ def naive_loss(
     computed = shares
     if B.any() and not two:  # a neuron f(x) is read for its part of B x
         computed = importance @ (A * of_f + B * shared) ** 2 / np.where(of_f > 0.0, of_f, 1.0) / outputs
-    order = np.argsort(-computed, kind="stable")
-    return float(np.sum(shares) - np.sum(computed[order[:kept]])), int(kept)
+    best, count = float(np.sort(computed)[::-1][:kept].sum()), int(kept)
+    if B.any() and name == "abs" and two and setting.half is not None:
+        size, square = law.p * setting.mean, law.p * setting.square
+        spread = square / 2.0 - size**2 / 4.0  # variance of ReLU(x); then its covariances with |x| and x
+        with_size, with_x = (square - size**2) / 2.0, square / 2.0
+        each = [
+            importance @ (A * with_size + sign * B * with_x) ** 2 / spread / outputs for sign in (1.0, -1.0)
+        ]
+        one = np.sort(np.maximum(*each))[::-1][:n_hidden]
+        if one.sum() > best:
+            best, count = float(one.sum()), one.size
+    return float(np.sum(shares)) - best, count
 
 
 @as_annotated
-def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6) -> NetworkAudit:
+def audit_network(
+    model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6, seconds: float = 20.0
+) -> NetworkAudit:
     """Return what a network is worth beside the naive solution.
 
     Parameters
     ----------
     model : Model
-        With nonlinear hidden neurons and linear outputs.
+        With nonlinear hidden neurons.
     law : float or Features
     target
         As of `solvers.loss.evaluator`.
     tol : float, optional
         Error to aim at, as there.
+    seconds : float, optional
+        Budget. Where the exact loss and its gradient take longer, the gradient is left out; where the loss
+        alone takes longer, it is sampled in what is left of the budget, and so is a loss whose sums over
+        frequencies end with a larger error. Without a budget, 0, the loss is exact wherever it can be.
+        Compilation in the first call takes additional time.
 
     Raises
     ------
     ValueError
         As `solvers.loss.evaluator` does.
+
+    Notes
+    -----
+    Samples are those in which at least two features are on; the part of the loss in which one or none is on
+    is exact where features are independent and outputs linear.
 
     Examples
     --------
@@ -163,15 +230,13 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     >>> round(found.loss, 9), round(found.naive, 9), found.beats_naive
     (0.008333333, 0.008020833, False)
     """
+    seconds = arguments.number("seconds", seconds, 0.0)
+    until = perf_counter() + seconds if seconds else inf
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
+    closer = _closer(model, features, target)
     given, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
-    bends = model.output != "identity"
-    if bends and not covers(model):
-        found = _sampled(model, features, goal)
-    else:
-        found = evaluator(features, tol=tol)(model, gradient=not bends, target=goal)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     f = evaluator(features)
     nothing = f(zero, gradient=True, target=goal)
@@ -182,6 +247,7 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
     naive, kept = np.nan, 0
     if features.independent:
         naive, kept = naive_loss(features, model.n_hidden, goal, model.n_outputs)
+    found, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, until)
     length = np.nan
     if found.gradient is not None:
         length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
@@ -195,42 +261,162 @@ def audit_network(model: Model, law: Any, target: Any = "identity", *, tol: floa
         zero_loss=nothing.loss - float(np.mean(of_mean)),
         naive=naive,
         naive_features=kept,
+        floor=_floor(features, model, goal),
         gradient_norm=length,
+        closer=closer,
+        exact_seconds=exact_seconds,
+        gradient_seconds=gradient_seconds,
     )
 
 
-def _sampled(model: Model, law: Features, goal: tuple[Any, ...]) -> Loss:
-    """Return a loss with four standard errors, from samples in which a feature is on."""
+def audit_networks(
+    models: Sequence[Model], laws: Sequence[Any], target: Any, seconds: float
+) -> Iterator[NetworkAudit]:
+    """Yield the audits of several networks; those of one size and law share the seconds equally."""
+    keys = [(one.W_in.shape, as_features(law, one.n_features)) for one, law in zip(models, laws, strict=True)]
+    for one, law, key in zip(models, laws, keys, strict=True):
+        yield audit_network(one, law, target, seconds=seconds / sum(key == other for other in keys))
+
+
+def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
+    """Return what no network of this size with linear outputs is below, where each target has its feature."""
+    A, name, B = (*goal, None)[:3]
+    if model.output != "identity" or A.shape[0] != A.shape[1]:
+        return np.nan
+    c = A.diagonal()
+    if np.any(c <= 0.0) or np.count_nonzero(A) > c.size:
+        return np.nan
+    try:  # c f(x) = f(c x)
+        own = replace(law, scale=law.scale * c)
+        return loss_floor(own, model.n_hidden, name, mixing=None if B is None else B / c)
+    except ValueError:  # the sizes of the values have no known law
+        return np.nan
+
+
+def _loss(
+    model: Model, law: Features, goal: tuple[Any, ...], tol: float, until: float
+) -> tuple[Loss, float, float]:
+    """Return the loss, and about how many seconds the exact one needs, and with its gradient; 0 if it had."""
+    bends, found, needed = model.output != "identity", None, {False: 0.0, True: 0.0}
+    if bends and not covers(model):
+        return _sampled(model, law, goal, until), 0.0, 0.0
+    for gradient in (False,) if bends else (True, False):
+        try:
+            with within(_SHARE * (until - perf_counter())):
+                found = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
+            break
+        except OutOfTime as out:
+            needed[gradient] = out.seconds
+    if found is None or (until < inf and found.error_estimate > _SMALL * found.loss):
+        other = _sampled(model, law, goal, until)
+        if found is None:
+            found = other
+        elif other.error_estimate < found.error_estimate:
+            found = replace(other, gradient=found.gradient, gradient_error=found.gradient_error)
+    return found, needed[False], needed[True]
+
+
+def _values(name: str, x: FloatArray) -> FloatArray:
+    """Return a function of features by its name."""
+    return x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
+
+
+def _closer(model: Model, law: Features, target: Any) -> str:
+    """Return the named target that the outputs are closest to, if that is not the one by name."""
+    if not isinstance(target, str) or model.n_outputs != model.n_features:
+        return ""
+    x = law.sample(_LOOK, np.random.default_rng(0))
+    y, squares = model(x), {}
+    for one in (*TARGETS, RESIDUAL):
+        wanted = x + np.maximum(x, 0.0) if one == RESIDUAL else _values(one, x)
+        squares[one] = (wanted - y) ** 2 @ law.importance / model.n_outputs
+    best = min(squares, key=lambda one: float(squares[one].mean()))
+    apart = squares[target] - squares[best]
+    sure = apart.mean() > _CLOSER * apart.std() / np.sqrt(_LOOK)
+    return best if sure and squares[target].mean() > _FAR * squares[best].mean() else ""
+
+
+def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], until: float) -> Loss | None:
+    """Return the part of the loss in which one feature is on or none, exact, or None if it is not to be had.
+
+    Per feature, and not divided by the probability of that.
+    """
+    chances = law.sparsity_pmf()
+    if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
+        return None
+    try:
+        with within(0.25 * (until - perf_counter())):
+            parts = [
+                evaluator(replace(law, exactly=k))(model, target=goal) for k in (0, 1) if chances[k] > 0.0
+            ]
+    except (OutOfTime, ValueError):  # a law whose values cannot be integrated so
+        return None
+    weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
+
+    def total(name: str) -> Any:
+        return sum(weight * getattr(one, name) for weight, one in zip(weights, parts, strict=True))
+
+    errors = total("per_feature"), total("per_feature_error")
+    return Loss(total("loss"), total("error_estimate"), *errors, method="boxes")
+
+
+def _several_on(law: Features, least: int, rng: np.random.Generator) -> FloatArray:
+    """Return samples in which at least one or two independent features are on.
+
+    The first and the last one that are on are drawn, and those between as ever.
+    """
+    off = 1.0 - law.p
+    before = np.cumprod(np.r_[1.0, off])[:-1]  # that none before is on
+    after = np.cumprod(np.r_[1.0, off[::-1]])[::-1]  # that none from this one on is
+    places = np.arange(law.n_features)
+    first = np.cumsum(law.p * before * (1.0 - after[1:] if least > 1 else 1.0))
+    start = np.searchsorted(first / first[-1], rng.random(_BLOCK))
+    end = np.full(_BLOCK, law.n_features)
+    if least > 1:  # the last one is b or one before it with the probability that none after b is on
+        u = 1.0 - (1.0 - after[1 + start]) * (1.0 - rng.random(_BLOCK))
+        end = np.clip(np.searchsorted(after[1:], u), start + 1, law.n_features - 1)
+    on = (rng.random((_BLOCK, law.n_features)) < law.p) & (places > start[:, None]) & (places < end[:, None])
+    on |= (places == start[:, None]) | (places == end[:, None])
+    x = on * law.scale
+    x[on] *= law.values.draw(rng, np.count_nonzero(on))
+    return np.asarray(x)
+
+
+def _sampled(model: Model, law: Features, goal: tuple[Any, ...], until: float) -> Loss:
+    """Return a loss with four standard errors, from samples in which features are on.
+
+    The share of the loss in which fewer features are on than in the samples is exact.
+    """
     (A, name, B), rng = (*goal, None)[:3], np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)
-    quiet = float(np.prod(1.0 - law.p)) if law.independent else 0.0
-    first = np.cumsum(law.p * np.cumprod(np.r_[1.0, 1.0 - law.p])[:-1])  # which one is the first that is on
 
     def errors(x: FloatArray) -> FloatArray:
-        f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
+        f = _values(name, x)
         wanted = f @ A.T if B is None else f @ A.T + x @ B.T
         return np.asarray((wanted - model(x)) ** 2)
 
-    def draw() -> FloatArray:
-        if not law.independent:
-            return law.sample(_BLOCK, rng)
-        places, at = np.arange(law.n_features), np.searchsorted(first / first[-1], rng.random(_BLOCK))
-        on = (rng.random((_BLOCK, law.n_features)) < law.p) & (places > at[:, None])
-        on |= places == at[:, None]
-        x = on * law.scale
-        x[on] *= law.values.draw(rng, np.count_nonzero(on))
-        return np.asarray(x)
-
-    silent, sums = errors(np.zeros((1, law.n_features)))[0], np.zeros((2, model.n_outputs + 1))
-    for _ in range(_BLOCKS):
-        each = errors(draw())
+    rest = _one_or_none(model, law, goal, until)
+    if rest is not None:
+        share, least = float(law.sparsity_pmf()[2:].sum()), 2
+        base, off = np.r_[rest.per_feature, rest.loss], np.r_[rest.per_feature_error, rest.error_estimate]
+    else:
+        quiet = float(np.prod(1.0 - law.p)) if law.independent else 0.0
+        share, least = 1.0 - quiet, 1
+        silent = errors(np.zeros((1, law.n_features)))[0]
+        base, off = quiet * np.r_[silent, importance @ silent / model.n_outputs], np.zeros(silent.size + 1)
+    sums, count, mean, spread = np.zeros((2, model.n_outputs + 1)), 0, base, off
+    for block in range(_BLOCKS if share > 0.0 else 0):
+        each = errors(_several_on(law, least, rng) if law.independent else law.sample(_BLOCK, rng))
         each = np.concatenate([each, each @ importance[:, None] / model.n_outputs], axis=1)
         sums += each.sum(axis=0), (each**2).sum(axis=0)
-    count = _BLOCK * _BLOCKS
-    mean, square = sums / count
-    off = 4.0 * (1.0 - quiet) * np.sqrt(np.maximum(square - mean**2, 0.0) / count)
-    mean = (1.0 - quiet) * mean + quiet * np.r_[silent, importance @ silent / model.n_outputs]
-    return Loss(float(mean[-1]), float(off[-1]), mean[:-1], off[:-1], method=_SAMPLES)
+        count += _BLOCK
+        average, square = sums / count
+        mean = base + share * average
+        spread = off + 4.0 * share * np.sqrt(np.maximum(square - average**2, 0.0) / count)
+        late = perf_counter() > until and block > 0
+        if late or (block + 1 >= _LEAST and spread[-1] <= _SMALL * mean[-1]):
+            break
+    return Loss(float(mean[-1]), float(spread[-1]), mean[:-1], spread[:-1], method=_SAMPLES)
 
 
 def read_network(
@@ -245,24 +431,38 @@ def read_network(
     arrays = named(state_of(model))
     if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays.values()):
         return None
-    found = networks.recognised(arrays, layout)
-    if found is not None and callable(model) and hasattr(model, "children"):
-        _check(model, found[1])
+    live = callable(model) and hasattr(model, "children")
+    tried = networks.candidates(arrays, layout) if live else []
+    for name, models in tried:
+        if _computes(model, models):
+            return name, models
+    try:
+        found = networks.recognised(arrays, layout)
+    except ValueError as error:
+        if not tried:
+            raise
+        rule = f"compute what its arrays may mean ({'; '.join(name for name, _ in tried)})"
+        raise ValueError(f"`model` must {rule}; got a module with other inputs or outputs.") from error
+    if live and found is not None and _computes(model, found[1]) is False:
+        raise ValueError(
+            f"`model` must compute what its weights were taken for, {found[1][0]!r}; got a module with other "
+            "outputs, as of another activation."
+        )
     return found
 
 
-def _check(module: Any, models: list[Model]) -> None:
-    """Refuse a live module that computes something else than its weights say."""
+def _computes(module: Any, models: list[Model]) -> bool | None:
+    """Return whether a live module computes what its weights say, or None if it takes no such inputs."""
     x = np.random.default_rng(0).uniform(-1.0, 1.0, (_INPUTS, models[0].n_features))
-    if len(models) > 1:
-        x = np.repeat(x[:, None], len(models), axis=1)
-    found = answers(module, x)
+    given = x if len(models) == 1 else np.repeat(x[:, None], len(models), axis=1)
+    wanted = np.stack([one(x) for one in models], axis=1)
+    found = answers(module, given if len(models) > 1 else x)
+    if found is None and len(models) == 1:  # one instance may have an axis of its own
+        found = answers(module, x[:, None])
     if found is None:
-        return
-    wanted = np.stack([one(x[:, k] if len(models) > 1 else x) for k, one in enumerate(models)], axis=1)
-    wanted = wanted if len(models) > 1 else wanted[:, 0]
-    if found.shape != wanted.shape or np.abs(found - wanted).max() > _SINGLE * np.abs(wanted).max():
-        raise ValueError(
-            f"`model` must compute what its weights were taken for, {models[0]!r}; got a module with other "
-            "outputs, as of another activation."
-        )
+        return None
+    if len(models) == 1 and found.ndim == 2:
+        found = found[:, None]
+    return found.shape == wanted.shape and bool(
+        np.abs(found - wanted).max() <= _SINGLE * np.abs(wanted).max()
+    )

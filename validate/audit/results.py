@@ -11,6 +11,8 @@ __all__ = ["COLUMNS", "SAME", "VERDICTS", "Audit", "Audited"]
 
 # Relative differences of losses below this are rounding of the weights.
 SAME = 1e-6
+# A loss with ReLUs on the hidden neurons that is below this share of the loss without is worth a word.
+BENT = 0.5
 # What a table of models shows of each.
 COLUMNS = (
     "loss", "best_known", "searched", "hits", "lower_bound", "end_loss", "gradient_norm", "represented",
@@ -92,6 +94,8 @@ class Audited:
     """Whether the seconds ended the descent, which might go on."""
     verdict: str
     """One of `VERDICTS`."""
+    bent_loss: float
+    """Loss if its hidden neurons had a ReLU, by samples; nan where `loss` is below that of the zero model."""
     law: Features
     """Law of the data that it was audited for."""
 
@@ -145,7 +149,14 @@ class Audited:
         limit = f" For comparison: {self.limit_name}, {self.limit:.4g}." if self.limit_name else ""
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
         left_out = f" {self.left_out}" if self.left_out else ""
-        return known[self.verdict] + limit + assumed + left_out
+        bent = ""
+        if self.bent_loss < BENT * self.loss:
+            bent = (
+                " Its loss is above that of answering 0, and would be about "
+                f"{self.bent_loss:.3g} if its hidden neurons had a ReLU: if they do, this is another kind of "
+                "model."
+            )
+        return known[self.verdict] + limit + assumed + left_out + bent
 
 
 @result

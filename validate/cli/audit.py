@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from ...solvers.progress import status
-from .laws import add_law, add_layout, laws_of
+from .laws import add_law, add_layout, add_target, laws_of, target_of
 from .text import Add, number, print_json, print_table, say, shown, tell
 
 _STRUCTURE = (
@@ -39,7 +39,8 @@ def add(add_command: Add) -> None:
         "--seconds",
         type=float,
         default=20.0,
-        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: no search)",
+        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: no "
+        "search); losses of networks that take longer are sampled (0: never)",
     )
     option("--html", metavar="FILE", help="write a page with pictures here")
     option(
@@ -47,12 +48,7 @@ def add(add_command: Add) -> None:
         action="store_true",
         help="an object: the layout, and a list with an object for each instance",
     )
-    option(
-        "--target",
-        default="identity",
-        choices=("identity", "relu", "abs"),
-        help="target of a network with linear outputs: identity, relu or abs (default: identity)",
-    )
+    add_target(option)
 
 
 def _keys(pairs: list[str] | None) -> dict[str, str] | None:
@@ -134,20 +130,41 @@ def _shown(value: Any) -> str:
     return str(shown(value))
 
 
+_WORDS = ("target", "method", "closer", "left_out", "sentence")
+
+
+def _plain(value: Any) -> Any:
+    """Return a number for JSON, which has no nan; what else there is stays."""
+    return number(value) if isinstance(value, float) else value
+
+
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Compare networks with nonlinear hidden neurons with the naive solution."""
-    from ..audit import audit_network
+    from ..audit import audit_networks
 
+    if options.html is not None:
+        rule = "left out for networks with nonlinear hidden neurons, of which there is no page"
+        raise ValueError(f"`html` must be {rule}; got {options.html!r}.")
     picked = list(range(len(models))) if options.instances is None else options.instances
     for k in picked:
         if not 0 <= k < len(models):
             raise ValueError(f"`instances` must lie between 0 and {len(models) - 1}; got {k}.")
     laws = laws_of(options, [models[k].n_features for k in picked])
-    found = [audit_network(models[k], law, options.target) for k, law in zip(picked, laws, strict=True)]
-    names = ("loss", "loss_error", "naive", "naive_features", "zero_loss", "gradient_norm", "beats_naive")
+    target = target_of(options, models[0].n_features)
+    found = list(audit_networks([models[k] for k in picked], laws, target, options.seconds))
+    names = (
+        "loss",
+        "loss_error",
+        "naive",
+        "naive_features",
+        "floor",
+        "zero_loss",
+        "gradient_norm",
+        "beats_naive",
+    )
     if options.json:
         objects = [
-            {"instance": k} | {name: getattr(one, name) for name in names}
+            {"instance": k} | {name: _plain(getattr(one, name)) for name in (*names, *_WORDS)}
             for k, one in zip(picked, found, strict=True)
         ]
         print_json({"layout": layout, "models": objects})

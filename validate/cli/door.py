@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .laws import add_law, add_layout, law_of
+from .laws import add_law, add_layout, add_target, law_of
 from .text import Add, as_json, columns, pairs, print_json, say
 
 _PICTURE = "write a picture here: .png, .svg or .pdf"
@@ -34,12 +34,7 @@ def add(add_command: Add) -> None:
     add_law(option, sizes=False)
     option("--instance", type=int, help="which model, from 0, where there are several")
     add_layout(option)
-    option(
-        "--target",
-        default="identity",
-        choices=("identity", "relu", "abs"),
-        help="target of linear outputs: the features, or relu or abs of them (default: identity)",
-    )
+    add_target(option)
     _results(option)
 
     option = add_command(
@@ -118,13 +113,13 @@ def _best(options: argparse.Namespace) -> None:
 
 def _loss(options: argparse.Namespace) -> None:
     from .. import door, files
-    from .laws import laws_of
+    from .laws import laws_of, target_of
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
         files.another_file(options.plot, {"model": options.file}, "plot")
     one = door.model_of(options.file, instance=options.instance, layout=options.layout)
-    found = door.loss(one, laws_of(options, [one.n_features])[0], target=options.target)
+    found = door.loss(one, laws_of(options, [one.n_features])[0], target=target_of(options, one.n_features))
     _show(found, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
 
 

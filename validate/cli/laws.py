@@ -1,7 +1,9 @@
 """Options that say what the data are, the same for all commands that take a law."""
 
 import argparse
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from .text import Listed, layouts
@@ -47,6 +49,55 @@ def add_layout(option: Any) -> None:
     """Add the option that says how a file of weights is laid out."""
     told = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
     option("--layout", metavar="LAYOUT", choices=Listed(layouts), help=told)
+
+
+def add_target(option: Any) -> None:
+    """Add the options that say what the outputs are to be."""
+    option(
+        "--target",
+        default="identity",
+        choices=("identity", "relu", "abs", "x+relu"),
+        help="what the outputs of a network are to be: the features x, relu or abs of them, or x + relu of x "
+        "(default: identity)",
+    )
+    files = "a .npy file, or a .json file of a list"
+    option(
+        "--coefficients",
+        metavar="FILE",
+        help=f"c where targets are c_i relu(x_i), or a matrix A where they are A relu(x): {files}",
+    )
+    option("--mixing", metavar="FILE", help=f"a matrix M, to add M x to the targets: {files}")
+
+
+def _matrix(name: str, file: str, n: int) -> Any:
+    """Return n numbers as a diagonal matrix, or a matrix with n columns, from a file."""
+    import numpy as np
+
+    path = Path(file)
+    try:
+        found = json.loads(path.read_bytes()) if path.suffix == ".json" else np.load(path, allow_pickle=False)
+        array = np.asarray(found, float)
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        raise ValueError(f"`{name}` must be a .npy or .json file of numbers; got {file!r}.") from error
+    if array.ndim not in (1, 2) or array.shape[-1] != n:
+        raise ValueError(f"`{name}` must be {n} numbers, or rows of {n}; got shape {array.shape}.")
+    return np.diag(array) if array.ndim == 1 else array
+
+
+def target_of(options: argparse.Namespace, n: int) -> Any:
+    """Return the targets that the options describe, of networks with n features."""
+    import numpy as np
+
+    if options.coefficients is None and options.mixing is None:
+        return options.target
+    A = np.eye(n) if options.coefficients is None else _matrix("coefficients", options.coefficients, n)
+    B = np.zeros(A.shape) if options.mixing is None else _matrix("mixing", options.mixing, n)
+    name = options.target
+    if name == "x+relu":
+        if len(A) != n:
+            raise ValueError(f"`coefficients` must be of {n} targets x + relu; got {len(A)}.")
+        name, B = "relu", B + np.eye(n)
+    return A, name, B
 
 
 def _from_sparsity(sparsity: Any) -> list[float]:

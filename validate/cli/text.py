@@ -34,8 +34,9 @@ class Listed:
 def layouts() -> Iterable[str]:
     """Return the names of the layouts of files of weights."""
     from ..layouts import LAYOUTS
+    from ..networks import NETWORK_NAMES
 
-    return [one.name for one in LAYOUTS]
+    return [*(one.name for one in LAYOUTS), *NETWORK_NAMES]
 
 
 def printable(text: str) -> str:

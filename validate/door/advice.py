@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers.progress import status
 from ...theory import arguments
 from ...theory.models import Model
-from ..audit import Audited, NetworkAudit, audit_network
+from ..audit import Audited, NetworkAudit, audit_networks
 from ..audit import audit as audit_weights
 from ..layouts import Weights
 from .answer import Answer
@@ -57,12 +57,14 @@ def audit(
     seconds : float, optional
         Budget for each size and law, by default 20: half for the search for a better model, the rest for
         descent from the model itself. ``left_out`` says what this ended early; 0: no search. Computing the
-        exact loss, and compilation in the first call, take additional time.
+        exact loss, and compilation in the first call, take additional time. Of a network with nonlinear
+        hidden neurons the budget is that of its loss, which is sampled where the exact one takes longer; 0:
+        exact wherever it can be, however long that takes.
     starts, steps, rng, layout, keys
         As in `superposition.validate.audit.audit`.
     progress : callable, optional
         Called with a line of text now and then; on a terminal a line is shown without it.
-    target : {"identity", "relu", "abs"} or array_like, optional
+    target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
         What a network with linear outputs is to compute, as in `loss`. Such a network is compared with the
         naive solution, which computes as many of the targets as there are neurons.
 
@@ -81,10 +83,10 @@ def audit(
     """
     said, models = read_models(model, law, layout=layout, keys=keys)
     if models[0].hidden != "identity":
-        return _of_networks(said, models, law, target)
+        return _of_networks(said, models, law, target, seconds)
     arguments.choice("target", target, ("identity",))
     weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
-    limit = 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
+    limit = _limit(seconds)
     tell = progress or status
     found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
     first = found.models[0]
@@ -117,13 +119,17 @@ def audit(
     return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
 
 
-def _of_networks(said: str, models: list[Model], law: Any, target: Any) -> Answer:
+def _limit(seconds: float | None) -> float:
+    return 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
+
+
+def _of_networks(said: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
     """Return what networks are worth beside the naive solution."""
     laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
-    found = [audit_network(one, its, target) for one, its in zip(models, laws, strict=True)]
-    lines = [f"taken for {said}"]
+    found = list(audit_networks(models, laws, target, _limit(seconds)))
+    lines = [f"taken for {said}", f"its outputs are to be: {found[0].target}"]
     for k, seen in enumerate(found):
         name = f"{k}: " if len(found) > 1 else ""
         lines += [f"{name}{seen.sentence}", f"{name}answering the means alone: {seen.zero_loss:.6g}"]
@@ -131,7 +137,7 @@ def _of_networks(said: str, models: list[Model], law: Any, target: Any) -> Answe
     values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
     values |= {
         "models": tuple(found), "beats_naive": first.beats_naive, "sentence": first.sentence,
-        "taken_for": said,
+        "taken_for": said, "left_out": first.left_out,
     }  # fmt: skip
     numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
     data = xr.Dataset({name: ("instance", [getattr(one, name) for one in found]) for name in numbers})

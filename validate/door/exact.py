@@ -38,11 +38,11 @@ def loss(
         As `Model.of`.
     law : Features or float
         Law of the data; a number is the probability p that a feature is on.
-    target : {"identity", "relu", "abs"} or array_like, optional
+    target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
         What the outputs are to be: the features; of a model with linear outputs also the ReLU or the size of
-        each, or A x, A f(x) or A f(x) + B x, given as A, as (A, "relu") or as (A, "relu", B), for arrays of
-        shape (n_outputs, n_features). Of hidden ReLUs with outputs that pass one too, if each output reads
-        neurons of one direction.
+        each, x + ReLU(x), or A x, A f(x) or A f(x) + B x, given as A, as (A, "relu") or as (A, "relu", B),
+        for arrays of shape (n_outputs, n_features). Of hidden ReLUs with outputs that pass one too, if each
+        output reads neurons of one direction.
     tol : float, optional
         Error to aim at, in units of E x_i^2.
     gradient : bool, optional

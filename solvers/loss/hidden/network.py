@@ -19,13 +19,14 @@ from ....theory.arguments import FloatArray
 from ....theory.features.values.law import needed
 from ....theory.models import Model
 from ....theory.results import frozen, result
-from ...threads import each
 from ..methods.outputs import Law
 from .layer import PAIR, Setting, Unit, UnitMeans, least_terms, pair_means, unit_means
+from .limit import Watch
 from .pairs import CHANGES
 
 __all__ = [
     "ESTIMATES",
+    "RESIDUAL",
     "TARGETS",
     "HiddenMeans",
     "hidden_means",
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 TARGETS = ("identity", "relu", "abs")
+# Targets x + ReLU(x), those of networks with a residual path, by a name of their own.
+RESIDUAL = "x+relu"
 ESTIMATES = {
     "boxes": "heuristic: rounding in units of the neurons' sizes",
     "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
@@ -53,14 +56,19 @@ WORK = 2.0**26
 def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
     """Return A, the function f and B of targets A f(x) + B x, after checking; B is None for 0.
 
-    `target` is the name of a function, A of shape (n_outputs, n_features), (A, name) or (A, name, B).
+    `target` is the name of a function, "x+relu", A of shape (n_outputs, n_features), (A, name) or
+    (A, name, B).
     """
     matrix, name, linear = target, "identity", None
     if isinstance(target, str):
-        matrix, name = None, target
+        residual = target == RESIDUAL and n_outputs == n_features
+        matrix, name = None, arguments.choice("target", target, (*TARGETS, RESIDUAL))
+        if residual:
+            name, linear = "relu", np.eye(n_features)
     elif isinstance(target, tuple) and len(target) in (2, 3) and isinstance(target[1], str):
         matrix, name, linear = (*target, None)[:3]
-    arguments.choice("target", name, TARGETS)
+    if matrix is not None:
+        arguments.choice("target", name, TARGETS)
     shape = (n_outputs, n_features)
     A, B = (
         None if one is None else arguments.real("target", arguments.matrix("target", one, shape), -1e50, 1e50)
@@ -247,13 +255,17 @@ def network_loss(
     K = (V.T * weights) @ V
     g0, g = 2.0 * (V.T * weights) @ c, -2.0 * V.T * weights
     pairs = [(i, j) for i in range(count) for j in range(i, count)]
+    watch = Watch(len(pairs), count)
 
     def of_pair(at: int) -> Any:
         i, j = pairs[at]
         return pair_means(units[i], units[j], gradient)
 
-    found = each(of_pair, len(pairs), workers)
-    with_targets = each(lambda i: goal.of_unit(units[i], float(g0[i]), g[i]), count, workers)
+    def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
+        return goal.of_unit(units[i], float(g0[i]), g[i])
+
+    found = watch.each(0, of_pair, workers)
+    with_targets = watch.each(1, of_targets, workers)
     single, T = [one for one, _ in with_targets], np.array([products for _, products in with_targets])
     H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
     for (i, j), pair in zip(pairs, found, strict=True):
