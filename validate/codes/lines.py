@@ -72,9 +72,9 @@ def _stored() -> list[Line]:
 def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
     """Return the best blocks of codes at each p, in [1e-6, 1], as `solvers.codes.blocks` does, unsolved.
 
-    Each loss is, to 1e-5 relative, the lesser of what
-    `solvers.codes.blocks` finds at this p, and of where a descent from these parameters ends. Where `blocks`
-    finds a worse local optimum, or its descent ends early (p below 1e-4), its loss is above this one by more.
+    Each loss is, to 1e-5 relative, the lesser of what `solvers.codes.blocks` finds at this p, and of where a
+    descent from these parameters ends. Where the descent of `blocks` ends early (p below 1e-4), its loss may
+    be above this one by more.
 
     Raises
     ------
