@@ -35,7 +35,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         Of (point): ``p`` and ``ratio``. Of (point, n_features), in units of the loss of the rug at the ratio
         that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and ``seeds``;
         with end in front, ``mean`` and ``half`` of Student's interval over seeds, nan where there are fewer
-        than three.
+        than three that no phase broke.
 
     Raises
     ------
@@ -57,7 +57,10 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         if here not in solved:
             raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {here} is missing.")
         rug = float(models["optimum"][0])
-        mean[:, i, j], half[:, i, j] = student(models["loss"].transpose("end", "model") / rug)
+        for k, losses in enumerate(models["loss"].transpose("end", "model").values / rug):
+            there = losses[np.isfinite(losses)]
+            if there.size >= LEAST_SEEDS:
+                mean[k, i, j], half[k, i, j] = student(there)
         for name, values in least.items():
             values[i, j] = known[name].values[solved.index(here)] / rug
     axes = ("end", "point", "n_features")

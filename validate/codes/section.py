@@ -79,6 +79,7 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> Shown:
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model
         near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)
         models = trained.isel(end=-1, model=near)
+        models = models.isel(model=np.isfinite(models["loss"].values))
         losses = [f"{n}: {mean(one['loss']).value:.4g}" for n, one in models.groupby("n_features")]
         rows.append((f"{p:g}", f"{ratio:g}", ", ".join(losses), f"{above_copies(models):+.1%}"))
     n, p, ratio = (float(longer[name][0]) for name in ("n_features", "p", "ratio"))
@@ -105,8 +106,10 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
         for end in cells["end"].values:
-            at = cells.sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
+            at = cells[[*STATISTICS]].sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
             for small, large in pairwise(at["n_features"].values):
+                if at["lyapunov_max"].sel(n_features=[small, large]).notnull().all("n_features").sum() < 2:
+                    continue  # fewer than two seeds have both sizes
                 found = [f"{change(at[name], small, large):.2f}" for name in STATISTICS]
                 rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
     text = (
