@@ -67,7 +67,7 @@ def cost(run: Run, rate: float) -> float:
     Examples
     --------
     >>> round(cost(select(["rug_n8192_p0.05_r0.25"])[0], 1e14))
-    199
+    228
     """
     given = run.full
     if run.function is not run_grid:
@@ -87,7 +87,7 @@ def cost(run: Run, rate: float) -> float:
 
 
 def stored_rate() -> float:
-    """Return operations a second in the training of stored runs, each on a core or two of a CPU.
+    """Return operations a second in the training of those stored runs that a core or two of a CPU made.
 
     Examples
     --------
@@ -95,7 +95,8 @@ def stored_rate() -> float:
     True
     """
     index = read_index()
-    made = [run for name, run in stored_runs().items() if run.function is run_grid and name in index]
+    on_cpu = {name for name, entry in index.items() if "cpu" in str(entry["machine"]).lower()}
+    made = [run for name, run in stored_runs().items() if run.function is run_grid and name in on_cpu]
     return sum(cost(run, 1.0) for run in made) / sum(float(index[run.stored]["seconds"]) for run in made)
 
 

@@ -86,7 +86,9 @@ def test_no_reference_model_beats_the_proved_bound():
     where = [at[pair] for pair in zip(trained["p"].values, trained["ratio"].values, strict=True)]
     bound = known["lower_bound"].values[where]
     assert trained.sizes["model"] >= 240
-    assert np.all(trained["loss"].values + 5 * trained["loss_se"].values >= bound)
+    reached = trained["loss"].values + 5 * trained["loss_se"].values
+    assert np.all((reached >= bound) | trained["broken"].values)
+    assert np.all(reached[0] >= bound)  # at the stopping rule there are all
     assert np.all(known["lower_bound"].values > 0)
 
 

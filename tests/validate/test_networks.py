@@ -295,7 +295,7 @@ def test_instances_of_one_law_share_the_seconds(monkeypatch):
         audit.networks, "audit_network", lambda one, law, target, *, seconds: given.append(seconds)
     )
     one, laws = Model(np.eye(2), hidden="relu", output="identity"), [0.1, 0.2, 0.1]
-    list(audit.audit_networks([one] * 3, laws, "relu", 6.0))
+    list(audit.networks.audit_networks([one] * 3, laws, "relu", 6.0))
     assert given == [3.0, 6.0, 3.0]
 
 

@@ -2,7 +2,7 @@
 
 from ..layouts import LAYOUTS, Layout, Weights, recognise
 from .models import audit, read
-from .networks import NetworkAudit, audit_network, audit_networks, naive_loss
+from .networks import NetworkAudit, audit_network, naive_loss
 from .read import state_of
 from .results import COLUMNS, VERDICTS, Audit, Audited
 
@@ -17,7 +17,6 @@ __all__ = [
     "Weights",
     "audit",
     "audit_network",
-    "audit_networks",
     "naive_loss",
     "read",
     "recognise",

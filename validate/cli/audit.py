@@ -140,7 +140,7 @@ def _plain(value: Any) -> Any:
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Compare networks with nonlinear hidden neurons with the naive solution."""
-    from ..audit import audit_networks
+    from ..audit.networks import audit_networks
 
     if options.html is not None:
         rule = "left out for networks with nonlinear hidden neurons, of which there is no page"

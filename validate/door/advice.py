@@ -9,8 +9,9 @@ import xarray as xr
 from ...solvers.progress import status
 from ...theory import arguments
 from ...theory.models import Model
-from ..audit import Audited, NetworkAudit, audit_networks
+from ..audit import Audited, NetworkAudit
 from ..audit import audit as audit_weights
+from ..audit.networks import audit_networks
 from ..layouts import Weights
 from .answer import Answer
 from .best import in_words

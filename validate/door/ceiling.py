@@ -39,8 +39,8 @@ def ceiling(
     >>> print(ceiling(Features(3, 0.1), [np.cos(angles), np.sin(angles)], l0=[0.2, 0.3]))
     3 features in 2 dimensions, 0.3 on; F1 is the mean over features
     L0     F1, one step      error, one step   F1, pursuit       error, pursuit
-    0.2    0.7767            0.006221          0.771 ± 0.006     0.00389 ± 0.0002
-    0.3    0.8431            0.00412           0.947 ± 0.003     0.00039 ± 5e-05
+    0.2    0.7769            0.005763          0.771 ± 0.006     0.00389 ± 0.0002
+    0.3    0.871             0.003978          0.947 ± 0.003     0.00039 ± 5e-05
 
     Parameters
     ----------
