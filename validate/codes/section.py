@@ -290,7 +290,12 @@ SECTION = Section(
     [
         Topic("map", ["symmetry", "known", "envelope"], _show_map, claims=["C27"]),
         Topic("copies", ["symmetry", "longer"], _show_copies),
-        Topic("symmetry", ["symmetry", "pair"], _show_symmetry, claims=["C28", "C29", "C30", "C31"]),
+        Topic(
+            "symmetry",
+            ["symmetry", "pair"],
+            _show_symmetry,
+            claims=["C28", "C29", "C30", "C31", "C33", "C34"],
+        ),
         Topic("structure", ["structure"], _show_structure),
         Topic("saddle", ["hessian", "departure", "polished"], _show_saddle),
     ],
