@@ -159,7 +159,11 @@ def envelope_of(
     models = arguments.choice("models", models, MODELS)
     on, r = _plane(p, ratio)
     distinct = np.unique(on).tolist()
-    rows = [list(row) for row in found if isinstance(row, Sequence)] if isinstance(found, Sequence) else []
+    rows = (
+        [list(row) if isinstance(row, Sequence) else [] for row in found]
+        if isinstance(found, Sequence)
+        else []
+    )
     if not rows or any([getattr(one, "p", None) for one in row] != distinct for row in rows):
         raise ValueError(
             f"`found` must have the blocks of one code or more at each p; got {arguments.shown(found)}."

@@ -61,6 +61,7 @@ def test_bad_input_is_named(line):
         (lambda: codes.envelope_of(pair, [0.1, 0.2], 0.5), r"`found`.*at each p"),
         (lambda: codes.envelope_of(pair, 0.2, 0.5), r"`found`.*at each p"),
         (lambda: codes.envelope_of(pair[0], 0.1, 0.5), r"`found`.*at each p"),
+        (lambda: codes.envelope_of([*pair, 5], 0.1, 0.5), r"`found`.*at each p"),
         (lambda: codes.envelope_of(pair, 0.1, 1.5), r"`ratio`.*got 1.5"),
         (lambda: codes.envelope_of(pair, 0.1, 0.5, models="big"), r"`models`.*got 'big'"),
     ]:
