@@ -16,6 +16,7 @@ from ...solvers.relu import named_groups
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, as_features
+from ...theory.models import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
 from .. import atlas
@@ -227,7 +228,7 @@ def _end(
 def _bent(one: Weights, law: Features) -> float:
     """Return the loss by samples if hidden neurons had a ReLU: of files that do not tell."""
     x = law.sample(_SAMPLES, np.random.default_rng(0))
-    y = np.maximum(np.maximum(x @ one.W_in.T, 0.0) @ one.W_out.T + one.b, 0.0)
+    y = Model(one.W_in, hidden="relu", W_out=one.W_out, b=one.b)(x)
     return float(np.mean((x - y) ** 2 @ law.importance) / law.n_features)
 
 

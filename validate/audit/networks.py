@@ -316,9 +316,10 @@ def _loss(
     return found, needed[False], needed[True]
 
 
-def _values(name: str, x: FloatArray) -> FloatArray:
-    """Return a function of features by its name."""
-    return x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
+def _wanted(x: FloatArray, A: FloatArray, name: str, B: FloatArray | None = None) -> FloatArray:
+    """Return the targets A f(x) + B x, f a function of features by its name."""
+    f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
+    return f @ A.T if B is None else f @ A.T + x @ B.T
 
 
 def _closer(model: Model, law: Features, target: Any) -> str:
@@ -328,7 +329,7 @@ def _closer(model: Model, law: Features, target: Any) -> str:
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
     for one in (*TARGETS, RESIDUAL):
-        wanted = x + np.maximum(x, 0.0) if one == RESIDUAL else _values(one, x)
+        wanted = _wanted(x, *targets(one, model.n_outputs, model.n_features))
         squares[one] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda one: float(squares[one].mean()))
     apart = squares[target] - squares[best]
@@ -387,13 +388,11 @@ def _sampled(model: Model, law: Features, goal: tuple[Any, ...], until: float) -
 
     The share of the loss in which fewer features are on than in the samples is exact.
     """
-    (A, name, B), rng = (*goal, None)[:3], np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)
 
     def errors(x: FloatArray) -> FloatArray:
-        f = _values(name, x)
-        wanted = f @ A.T if B is None else f @ A.T + x @ B.T
-        return np.asarray((wanted - model(x)) ** 2)
+        return np.asarray((_wanted(x, *goal) - model(x)) ** 2)
 
     rest = _one_or_none(model, law, goal, until)
     if rest is not None:

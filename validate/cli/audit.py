@@ -6,7 +6,7 @@ from typing import Any
 
 from ...solvers.progress import status
 from .laws import add_law, add_layout, add_target, laws_of, target_of
-from .text import Add, number, print_json, print_table, say, shown, tell
+from .text import Add, as_json, number, print_json, print_table, say, shown, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -133,11 +133,6 @@ def _shown(value: Any) -> str:
 _WORDS = ("target", "method", "closer", "left_out", "sentence")
 
 
-def _plain(value: Any) -> Any:
-    """Return a number for JSON, which has no nan; what else there is stays."""
-    return number(value) if isinstance(value, float) else value
-
-
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Compare networks with nonlinear hidden neurons with the naive solution."""
     from ..audit.networks import audit_networks
@@ -164,7 +159,7 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
     )
     if options.json:
         objects = [
-            {"instance": k} | {name: _plain(getattr(one, name)) for name in (*names, *_WORDS)}
+            {"instance": k} | {name: as_json(getattr(one, name)) for name in (*names, *_WORDS)}
             for k, one in zip(picked, found, strict=True)
         ]
         print_json({"layout": layout, "models": objects})
