@@ -13,12 +13,14 @@ import xarray as xr
 
 from ..codes.symmetry import by_cell, change
 from ..statistics import Estimate, Family, mean
+from ..training.schedule import BLOCK
 from .cowsik_structure import CONVERGED, ENDS, HALF, LOW, MIDDLE, QUARTER, SOURCE, STOP
 from .ledger import Evidence, after, allowed, before, claim, derived, evidence, experiment, runs, says, shown
 
 FEW, SOME, MANY, MOST = 1024, 2048, 4096, 8192
 LARGEST = {LOW: MANY, QUARTER: MOST, HALF: MANY}  # of five seeds, by ratio
 ALARM = 1e-2
+BATCH = 1024  # samples
 # "Essentially the same" and "identical" are given this much room.
 SAME = before(0.1)
 CELLS = ", ".join(f"{r:g} ({n} features)" for r, n in LARGEST.items())
@@ -78,13 +80,17 @@ def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
     pairs = models.of("excess", HALF, FEW, CONVERGED)
     left = models.at["excess"].sel(end=CONVERGED, ratio=HALF, n_features=SOME).dropna("seed").values
     rise = models.family.of(change, models.at["loss"].sel(end=CONVERGED, ratio=QUARTER), FEW, SOME)
+    # By how much two means over 100 batches differ by chance, over the loss: by the error of other samples.
+    at = models.at.sel(end=STOP, n_features=[MANY, MOST])
+    share = ds.attrs["samples"] / (BLOCK * BATCH)
+    chance = np.sqrt(2 * share) * float((at["loss_se"] / at["loss"]).mean())
     lower, rate = float(slow["excess"].max()), slow.attrs["peak_learning_rate"]
     return evidence(
         f"At p = {MIDDLE} and ratios {CELLS} the loss over the rug's, less 1, is {_list(early, '+.1%')} "
         f"where the stopping rule ends training, and {models.single('excess'):+.1%} in one model of {MOST} "
         f"features at ratio {HALF}. Before that the loss falls by {fall.min():.2%} to {fall.max():.2%} in "
         f"100 batches in {fall.size} models of {MANY} and more features, and the means compared differ by "
-        "about a twentieth of a per cent by chance: so chance ends training, the sooner the slower a model "
+        f"{chance:.2%} by chance, one standard error: so chance ends training, the sooner the slower a model "
         "leaves the rug, which is a saddle of the loss. Predictions that were made before: within a tenth of "
         f"the rug at ratios {LOW} and {QUARTER} (so it is); at most half of its loss at ratio {HALF} (false: "
         f"from {SOME} features on the rule ends at the rug there too); after {steps} more below the rug at "
@@ -101,8 +107,9 @@ def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
         models.keeps("completed: part by which the loss falls in 100 batches", falls, "<=", derived(0)),
         says(
             f"at the stopping rule models of {MANY} to {MOST} features agree with the rug within a tenth",
-            models.true("loss / rug - 1 there", early, "<=", SAME),
-            models.true("loss / rug - 1 there", early, ">=", -SAME),
+            # Ratio 1/2 was predicted to be elsewhere, so that this limit is not from before.
+            models.true("loss / rug - 1 there", early, "<=", after(float(SAME))),
+            models.true("loss / rug - 1 there", early, ">=", after(-float(SAME))),
         ),
         says(
             "but training is not complete there: the loss still falls",
@@ -112,7 +119,8 @@ def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
             f"trained on for {steps}, models of {FEW} and {SOME} features at ratio {QUARTER} are a fifth and "
             f"more below the rug ({_list(late, '+.1%')}), those of {FEW} at {HALF} three quarters and more",
             models.true(f"loss / rug - 1 at ratio {QUARTER}", late, "<=", after(-0.2)),
-            models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", before(-0.75)),
+            # Predicted for the largest models, which were not tested.
+            models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", after(-0.75)),
         ),
         says(
             f"so are models of {SOME} features at ratio {HALF}, which the rule leaves at the rug: those "

@@ -27,6 +27,7 @@ WEIGHTS = ("diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd")
 # At which losses of several sizes are compared; with n_hidden whole, those of models are near these.
 RATIOS = (0.12, 0.25, 0.5)
 # A phase of training after which the loss is more than this many times what it was has broken the model.
+# Chosen when all stored models had been seen: their factors are below 1, or 1.49 and more.
 BROKEN = 1.25
 
 
