@@ -64,7 +64,8 @@ def _leaf(
 
     A neuron is given as its sum without the value, the value's weight, and the threshold.
     """
-    out[:] = 0.0
+    for k in range(9):
+        out[k] = 0.0
     lo, hi, first, last, half1 = _clipped(low, high, 0, 0, 1, one)
     half2 = 1.0
     if bends:
@@ -140,20 +141,21 @@ def _breakpoints(
 
 
 @shared
-def _scales(w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
+def _scales(k: int, w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
     """Return at which scale means over the values below each are smooth in its value, between breakpoints.
 
     That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
     """
-    k = w.shape[1]
-    scale = np.full(k, np.min(panels[1:] - panels[:-1]))
-    for level in range(1, k):
+    scale, least = np.empty(k), np.inf
+    for q in range(panels.size - 1):
+        least = min(least, panels[q + 1] - panels[q])
+    for level in range(k):
         narrow = 1.0
         for unit in range(2 if bends else 1):
             for m in range(level):
                 if 0.0 < abs(w[unit, m]) < narrow * abs(w[unit, level]):
                     narrow = abs(w[unit, m]) / abs(w[unit, level])
-        scale[level] *= narrow
+        scale[level] = least * narrow
     return scale
 
 
@@ -225,6 +227,7 @@ def _gathered(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray
 @inner
 def pair_on(
     table: Table,
+    k: int,
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
@@ -235,16 +238,15 @@ def pair_on(
     found: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Add the mean of a product, and its derivatives, for features that are all on.
+    """Add the mean of a product, and its derivatives, for k features that are all on.
 
-    `w` (2, k) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners` has where
-    the density ends or jumps within these, and then edges between which it is smooth; `counts` (k, 2) how
-    many there are of the former, and of both. The second neuron is linear unless it `bends`.
+    `w` (2, k or more) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners`
+    has where the density ends or jumps within these, and then edges between which it is smooth; `counts`
+    (k, 2) how many there are of the former, and of both. The second neuron is linear unless it `bends`.
     To `found` are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which
     are minus the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are
     right where the weight of feature 0 is not 0.
     """
-    k = w.shape[1]
     if k == 0:
         _none_on(b, t, bends, found)
         return
@@ -255,13 +257,15 @@ def pair_on(
         _gathered(out, 1.0, found, by_w)
         return
     size = table.panels.size + 2
-    most = counts.max()
+    most = 0.0
+    for m in range(k):
+        most = max(most, counts[m, 0], counts[m, 1])
     size += int(2.0 * most ** (k - 1) + (k - 1) * most ** max(k - 2, 0)) + 2
     places = np.empty((k, size))
     filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
     base[k, 0], base[k, 1] = b[0], b[1]
-    points, scale = np.ones(k, np.int64), _scales(w, bends, table.panels)
+    points, scale = np.ones(k, np.int64), _scales(k, w, bends, table.panels)
     level = k - 1
     filled[level] = _breakpoints(
         level, b[0] - t[0], b[1] - t[1], w, bends, ends, corners, counts, table.panels, places[level]
@@ -392,6 +396,7 @@ def _placed(
 @shared
 def _free_part(
     table: Table,
+    k: int,
     spread: FloatArray,
     at: FloatArray,
     t: FloatArray,
@@ -403,15 +408,17 @@ def _free_part(
     part: FloatArray,
     by_part: FloatArray,
 ) -> None:
-    """Write the mean over values within their spans, with its derivatives."""
-    k = spread.shape[1]
-    part[:], by_part[:] = 0.0, 0.0
+    """Write the mean over k values within their spans, with its derivatives."""
+    for m in range(k):
+        by_part[0, m] = by_part[1, m] = 0.0
+    for m in range(part.size):
+        part[m] = 0.0
     if not spherical or k < 2:
-        _on(table, spread.copy(), at, t, bends, ends[:k], corners[:k], counts[:k], part, by_part)
+        _on(table, k, spread, at, t, bends, ends, corners, counts, part, by_part)
         return
-    turned, axes = _turned(spread, bends)
-    by_two = np.zeros((2, 2))
-    _on(table, turned, at, t, bends, ends[:2], corners[:2], counts[:2], part, by_two)
+    turned, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
+    _turn(k, spread, bends, turned, axes)
+    _on(table, 2, turned, at, t, bends, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
@@ -435,6 +442,7 @@ def by_patterns(
 ) -> None:
     """Add the mean of a product over patterns of features, with its derivatives.
 
+    To row r of `found`, or to its only row, is added what pattern r gives, and to `by_w` (2, n) what all do.
     A feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms`
     (a, 3): low and high end, or place and probability, and what the second neuron hears of the value, as a
     share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan, only
@@ -448,7 +456,7 @@ def by_patterns(
     corners, counts = np.empty((n, table.corners.size + table.bends.size + 1)), np.empty((n, 2))
     part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
     for r in range(chances.size):
-        size, shift = _members(on[r], w, quiet, members, state)
+        row, (size, shift) = min(r, found.shape[0] - 1), _members(on[r], w, quiet, members, state)
         for number in range(kinds**size):
             at[0], at[1] = b[0], b[1] + shift
             k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
@@ -460,8 +468,9 @@ def by_patterns(
                 spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
                 ends[m, 0], ends[m, 1] = span[0], span[1]
                 _corners(table, span[0], span[1], corners[m], counts[m])
-            _free_part(table, spread[:, :k], at, t, bends, spherical, ends, corners, counts, part, by_part)
-            found += share * part
+            _free_part(table, k, spread, at, t, bends, spherical, ends, corners, counts, part, by_part)
+            for m in range(5):
+                found[row, m] += share * part[m]
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]
                 by_w[0, j] += share * by_part[0, m]
@@ -477,41 +486,64 @@ def by_patterns(
 
 
 @shared
-def _turned(w: FloatArray, bends: bool) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of both neurons for two values on orthogonal axes, and these axes.
+def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
+    total = 0.0
+    for m in range(k):
+        total += a[m] * b[m]
+    return total
+
+
+@inner
+def _turn(k: int, w: FloatArray, bends: bool, turned: FloatArray, axes: FloatArray) -> None:
+    """Write the weights of both neurons for two values on orthogonal axes, and these axes (2, k); all were 0.
 
     The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
     lines: then the mean over its value is smooth in the other one at scale 1, as no neuron's weight there is
     larger than on the first axis.
     """
-    turned, axes = np.zeros((2, 2)), np.zeros((2, w.shape[1]))
-    size1, size2 = math.sqrt(np.sum(w[0] * w[0])), math.sqrt(np.sum(w[1] * w[1]))
+    size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:
-        return turned, axes
-    one = w[0] / size1 if size1 > 0.0 else w[1] / size2
-    two = w[1] / size2 if size2 > 0.0 else one
-    if np.sum(one * two) < 0.0:
-        two = -two
-    axes[0] = one + two if bends else one
-    axes[0] /= math.sqrt(np.sum(axes[0] * axes[0]))
-    rest = one - two
-    rest -= np.sum(rest * axes[0]) * axes[0]
-    far = math.sqrt(np.sum(rest * rest))
-    if far > 0.0:
-        axes[1] = rest / far
-        axes[1] -= np.sum(axes[1] * axes[0]) * axes[0]
-        axes[1] /= math.sqrt(np.sum(axes[1] * axes[1]))
+        return
+    one, two = np.empty(k), np.empty(k)
+    for m in range(k):
+        one[m] = w[0, m] / size1 if size1 > 0.0 else w[1, m] / size2
+        two[m] = w[1, m] / size2 if size2 > 0.0 else one[m]
+    side = -1.0 if _dot(k, one, two) < 0.0 else 1.0
+    for m in range(k):
+        axes[0, m] = one[m] + side * two[m] if bends else one[m]
+        axes[1, m] = one[m] - side * two[m]
+    _rescale(k, axes[0])
+    _take_off(k, axes[1], axes[0])
+    if _rescale(k, axes[1]) > 0.0:
+        _take_off(k, axes[1], axes[0])
+        _rescale(k, axes[1])
     for unit in range(2):
         for axis in range(2):
-            turned[unit, axis] = np.sum(w[unit] * axes[axis])
+            turned[unit, axis] = _dot(k, w[unit], axes[axis])
     if not bends and size1 > 0.0:
         turned[0, 1] = 0.0
-    return turned, axes
 
 
 @shared
+def _rescale(k: int, v: FloatArray) -> float:
+    """Give a vector the length 1 unless it is 0, and return the length it had."""
+    length = math.sqrt(_dot(k, v, v))
+    for m in range(k if length > 0.0 else 0):
+        v[m] /= length
+    return length
+
+
+@shared
+def _take_off(k: int, v: FloatArray, axis: FloatArray) -> None:
+    along = _dot(k, v, axis)
+    for m in range(k):
+        v[m] -= along * axis[m]
+
+
+@inner
 def _on(
     table: Table,
+    k: int,
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
@@ -522,9 +554,8 @@ def _on(
     found: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Run `pair_on`: twice where feature 0 does not move one that jumps."""
-    k = w.shape[1]
-    pair_on(table, w, b, t, bends, ends, corners, counts, found, by_w)
+    """Run `pair_on`: again, with two features exchanged, where feature 0 does not move one that jumps."""
+    pair_on(table, k, w, b, t, bends, ends, corners, counts, found, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not bends) or w[unit, 0] != 0.0:
             continue
@@ -534,15 +565,21 @@ def _on(
                 first = m
         if w[unit, first] == 0.0:
             continue
-        order = np.arange(k)
-        order[0], order[first] = first, 0
         part, by_part = np.zeros(5), np.zeros((2, k))
-        turned, other_ends = np.empty((2, k)), np.empty((k, 2))
-        others, sizes = np.empty(corners.shape), np.empty((k, 2))
-        for m in range(k):
-            turned[:, m], other_ends[m] = w[:, order[m]], ends[order[m]]
-            others[m], sizes[m] = corners[order[m]], counts[order[m]]
-        pair_on(table, turned, b, t, bends, other_ends, others, sizes, part, by_part)
+        _exchange(first, w, ends, corners, counts)
+        pair_on(table, k, w, b, t, bends, ends, corners, counts, part, by_part)
+        _exchange(first, w, ends, corners, counts)
         found[1 + unit], found[3 + unit] = part[1 + unit], part[3 + unit]
         for m in range(k):
-            by_w[unit, order[m]] = by_part[unit, m]
+            by_w[unit, first if m == 0 else 0 if m == first else m] = by_part[unit, m]
+
+
+@shared
+def _exchange(first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray) -> None:
+    """Exchange feature 0 with another one."""
+    for unit in range(2):
+        w[unit, 0], w[unit, first] = w[unit, first], w[unit, 0]
+        ends[0, unit], ends[first, unit] = ends[first, unit], ends[0, unit]
+        counts[0, unit], counts[first, unit] = counts[first, unit], counts[0, unit]
+    for m in range(corners.shape[1]):
+        corners[0, m], corners[first, m] = corners[first, m], corners[0, m]

@@ -5,10 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import kernel, plain
 from .boxes import by_patterns
 from .layer import _FALL, MOST, Unit, _all_patterns, _none_and_one, _taper
-from .table import Table
 
 __all__ = ["Firing", "firing", "on_in_patterns"]
 
@@ -24,28 +22,6 @@ class Firing(NamedTuple):
     error: float
 
 
-@kernel
-def _row_by_row(
-    table: Table,
-    spans: FloatArray,
-    atoms: FloatArray,
-    on: FloatArray,
-    w: FloatArray,
-    b: FloatArray,
-    t: FloatArray,
-    spherical: bool,
-    out: FloatArray,
-) -> None:
-    bends = plain(0) > 0  # False, but for which as a literal Numba would compile all that is called once more
-    quiet, chance = np.full(w.shape[1], np.nan), np.ones(1)
-    found, by_w = np.zeros(5), np.zeros(w.shape)
-    for r in range(out.size):
-        found[:] = 0.0
-        row = on[r : r + 1].copy()
-        by_patterns(table, spans, atoms, row, chance, w, b, t, bends, quiet, spherical, found, by_w)
-        out[r] = found[1] - found[3]
-
-
 def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
     """Return the probability that a neuron is on, h > 0, in each pattern (r, n) of few features heard.
 
@@ -56,12 +32,15 @@ def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
     w = np.zeros((2, heard.size))
     w[0] = unit.w[heard]
     shift = 0.0 if unit.t > 0.0 else float(np.abs(w[0]).max(initial=0.0)) or 1.0
-    out = np.zeros(len(on))
+    found = np.zeros((len(on), 5))
     spherical = setting.law.values == "normal"
     rows = np.ascontiguousarray(on[:, heard], np.float64)
     b, t = np.array([unit.b + shift, 1.0]), np.array([unit.t + shift, 0.0])
-    _row_by_row(setting.table, setting.spans, setting.atoms, rows, w, b, t, spherical, out)
-    return np.clip(out, 0.0, 1.0)
+    by_patterns(
+        setting.table, setting.spans, setting.atoms, rows, np.ones(len(on)), w, b, t, False,
+        np.full(heard.size, np.nan), spherical, found, np.zeros(w.shape),
+    )  # fmt: skip
+    return np.clip(found[:, 1] - found[:, 3], 0.0, 1.0)
 
 
 def firing(unit: Unit, pairs: bool = False) -> Firing:

@@ -350,14 +350,14 @@ def _patterns(
     quiet: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     w, b, t = units
-    found, by_w = np.zeros(5), np.zeros(w.shape)
+    found, by_w = np.zeros((1, 5)), np.zeros(w.shape)
     spans, atoms = (setting.spans, setting.atoms) if bends else (setting.target_spans, setting.target_atoms)
     spherical = setting.law.values == "normal" and spans.shape[0] == 1
     by_patterns(
         setting.table, spans, atoms, np.ascontiguousarray(on, float), np.ascontiguousarray(chances), w, b, t,
         bends, quiet, spherical, found, by_w,
     )  # fmt: skip
-    return found, by_w
+    return found[0], by_w
 
 
 def _all_patterns(setting: Setting, p: FloatArray) -> tuple[FloatArray, FloatArray]:
