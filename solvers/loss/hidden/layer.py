@@ -639,8 +639,8 @@ class UnitMeans:
     method: str
 
 
-def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
-    """Return means of a neuron with targets, and the derivatives of E h g."""
+def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
+    """Return means of a neuron with targets, and the derivatives of E h g, to a share of `FINER`."""
     setting, law = unit.setting, unit.setting.law
     n, heard, p = law.n, unit.heard, unit.p
     others = _others(n, heard)
@@ -696,7 +696,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray) -> UnitMeans:
             each = np.abs(now - before)
             step = np.array([each[:-2].max(), each[-2], each[-1]])
             change, last = np.maximum(step, last / _FALL), step
-            if change[0] <= FINER * setting.tol * unit.rms or count >= MOST:
+            if change[0] <= share * FINER * setting.tol * unit.rms or count >= MOST:
                 break
             before, count = now, 2 * count
         slopes += sums(True)[2]

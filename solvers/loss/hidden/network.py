@@ -213,16 +213,20 @@ class _Targets:
             self.variances = self.variances + np.sum(B @ self.spread * B + 2.0 * B @ self.cross * A, axis=1)
             self.with_features = self.with_features + B @ self.spread
             self.size = self.size + np.abs(B).sum(axis=1)
+        # What a target is off by if each of its terms is by 1, over what it is itself: as errors of many
+        # terms may add up, each is to be the smaller.
+        rms = np.sqrt(np.maximum(self.variances + self.means**2, 0.0))
+        self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
     def of_unit(self, unit: Unit, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
         """Return means of a neuron with g0 + w t, and E h t of the targets t."""
-        one = unit_means(unit, g0, w @ self.A)
+        one = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ one.by_targets
         if self.B is None:
             return one, products
         plain = Unit(self.setting.with_identity(), unit.w, unit.b, unit.t)
         plain.reach_of(unit)
-        other = unit_means(plain, 0.0, w @ self.B)
+        other = unit_means(plain, 0.0, w @ self.B, self.share)
         both = replace(
             one, by_b=one.by_b + other.by_b, flux=one.flux + other.flux, by_w=one.by_w + other.by_w,
             error=max(one.error, other.error), slope_error=max(one.slope_error, other.slope_error),
