@@ -283,9 +283,11 @@ class Unit:
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
         """Return 0 and so many odd frequencies, and E v^r e^{isv} at s w of features, (3, n, 1 + count)."""
         if self._s.size < count + 1:
+            known = self._s.size
             s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
-            y, values = np.outer(self.w[self.heard], s), self.setting.law.values
-            phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
+            y, values = np.outer(self.w[self.heard], s[known:]), self.setting.law.values
+            new = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
+            phi = np.concatenate([self._phi, new], axis=2)
             if count > KEPT:  # many neurons would fill the memory
                 return s, phi
             self._s, self._phi = s, phi
@@ -675,8 +677,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
         of_heard = np.ascontiguousarray(g[heard])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            phi = unit.frequencies(count)[1]
-            psi = _target_transforms(setting, unit, unit.frequencies(count)[0], phi)
+            psi = _target_transforms(setting, unit, s, phi)
             out, along, by = (
                 np.zeros(heard.size + 2),
                 np.empty((2, count + 1), np.complex128),
@@ -688,7 +689,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
             return out, along, by
 
         while True:
-            s, tapered = unit.frequencies(count)[0], _taper(count)
+            (s, phi), tapered = unit.frequencies(count), _taper(count)
             weight = unit.weight(s) * tapered
             tilted = 1j * s * weight
             now, along, _ = sums(False)

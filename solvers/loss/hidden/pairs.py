@@ -81,7 +81,9 @@ class _Pair(NamedTuple):
         packed += [side.none, np.ascontiguousarray(turned), of_common]
         return Axis(*packed)
 
-    def sums(self, waves: Waves, count: int, slopes: bool) -> tuple[FloatArray, FloatArray]:
+    def sums(
+        self, waves: Waves, count: int, biases: bool, slopes: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the sums for each taper, or with `slopes` the derivatives by the weights instead."""
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -105,6 +107,7 @@ class _Pair(NamedTuple):
                 self.none,
                 self.ones,
                 float(count),
+                biases,
                 slopes,
                 part,
                 by,
@@ -141,8 +144,9 @@ def both_on_twice(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of patterns in which both neurons hear two features or more.
 
-    That is the value, derivatives by biases and fluxes; derivatives by weights (2, n); errors of the value
-    but for what is cut off, and of derivatives; and what is cut off, by each difference, with sign.
+    That is the value, derivatives by biases and fluxes (0 without `slopes`); derivatives by weights (2, n);
+    errors of the value but for what is cut off, and of derivatives; and what is cut off, by each difference,
+    with sign.
     """
     one, two = sides[0].unit, sides[1].unit
     pair, setting = _Pair(sides, either, both, p, none, ones), one.setting
@@ -151,7 +155,7 @@ def both_on_twice(
     tells = _tells(sum(unit.t != 0.0 for unit in (one, two)))
     while True:
         waves = pair.waves(count)
-        sums, by_w = pair.sums(waves, count, False)
+        sums, by_w = pair.sums(waves, count, slopes)
         changes = safe * tells[:, None] * (sums[0] - sums[1:])
         change = np.abs(changes).max(axis=0)
         more = int(np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5)))
@@ -159,7 +163,7 @@ def both_on_twice(
             break
         count = more
     if slopes:
-        _, by_w = pair.sums(waves, count, True)
+        _, by_w = pair.sums(waves, count, False, True)
     s, t = (unit.frequencies(count)[0] for unit in (one, two))
     table = TABLE * float(p.sum()) if waves.sides < 0 else 0.0
     rounding = (2.0**-48 + 4.0 * table) * float(np.abs(one.weight(s)).sum() * np.abs(two.weight(t)).sum())

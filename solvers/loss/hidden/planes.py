@@ -40,7 +40,7 @@ class Waves(NamedTuple):
     per_cell: float
     """Cells for a unit of y."""
     table: FloatArray
-    """(cells, 6, DEGREE + 1): real and imaginary parts of E v^r e^{iyv}, r = 0, 1, 2; lowest power first."""
+    """(3, cells, DEGREE + 1, 2): of E v^r e^{iyv}, r = 0, 1, 2, by power, the lowest first; both parts."""
 
     @property
     def turn(self) -> float:
@@ -61,7 +61,7 @@ class Waves(NamedTuple):
 def waves_of(values: Values, y: float) -> Waves:
     """Return a law's characteristic function up to a y; a table, if there is no formula."""
     if values.sides >= 0:
-        return Waves(values.sides, 1.0, np.zeros((1, 6, 1)))
+        return Waves(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
     d = DEGREE + 1
     even = 2 * (DEGREE // 2 + 2)  # odd moments of symmetric values are 0
@@ -76,45 +76,41 @@ def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
     out = np.empty((3, y.size), np.complex128)
     all_transforms(values.parts.transform, np.asarray(1j * y, np.complex128), out)
-    at = out.reshape(3, cells, DEGREE + 1).transpose(1, 0, 2)
-    parts = np.stack([at.real, at.imag], axis=2).reshape(cells, 6, DEGREE + 1)
-    return Waves(
-        -1, per_cell, np.ascontiguousarray(parts @ np.linalg.inv(np.vander(nodes, increasing=True)).T)
-    )
+    powers = out.reshape(3, cells, DEGREE + 1) @ np.linalg.inv(np.vander(nodes, increasing=True)).T
+    return Waves(-1, per_cell, np.stack([powers.real, powers.imag], axis=-1))
 
 
 @shared
-def _polynomial(table: FloatArray, cell: int, part: int, x: float) -> float:
-    row = table[cell, part]
-    value: float = row[DEGREE]
-    for j in range(DEGREE - 1, -1, -1):
-        value = value * x + row[j]
-    return value
-
-
-@shared
-def _in_table(per_cell: float, table: FloatArray, y: float, r: int) -> tuple[float, float]:
-    """Return the real and the imaginary part of E v^r e^{iyv}; those of -y are conjugate."""
+def _in_table(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
+    """Return the real and the imaginary part of E v^r e^{iyv}, table r; those of -y are conjugate."""
     at = abs(y) * per_cell
     cell = int(at)
     x = 2.0 * (at - cell) - 1.0
-    up = _polynomial(table, cell, 2 * r + 1, x)
-    return _polynomial(table, cell, 2 * r, x), up if y >= 0.0 else -up
+    row = table[cell]
+    re, im = row[DEGREE, 0], row[DEGREE, 1]
+    for j in range(DEGREE - 1, -1, -1):
+        re, im = re * x + row[j, 0], im * x + row[j, 1]
+    return re, im if y >= 0.0 else -im
 
 
 @kernel
 def _from_table(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
     for i in range(y.size):
         for r in range(3):
-            re, im = _in_table(per_cell, table, y[i], r)
+            re, im = _in_table(per_cell, table[r], y[i])
             out[r, i] = complex(re, im)
+
+
+# Of the series of sin(x)/x and of its slope: multiplied by, as a division takes ten times as long.
+_S1, _S2, _S3, _S4, _S5 = (1.0 / (2 * k * (2 * k + 1)) for k in range(1, 6))
+_C0, _C1, _C2, _C3, _C4, _C5 = 1.0 / 3.0, *(1.0 / (2 * k * (2 * k + 3)) for k in range(1, 6))
 
 
 @shared
 def _sinc(x: float, sine: float) -> float:
     """Return sin(x)/x."""
     q = x * x
-    near = 1.0 - q / 6.0 * (1.0 - q / 20.0 * (1.0 - q / 42.0 * (1.0 - q / 72.0 * (1.0 - q / 110.0))))
+    near = 1.0 - q * _S1 * (1.0 - q * _S2 * (1.0 - q * _S3 * (1.0 - q * _S4 * (1.0 - q * _S5))))
     far = sine / x
     return near if q < 0.09 else far
 
@@ -123,63 +119,65 @@ def _sinc(x: float, sine: float) -> float:
 def _sinc_slope(x: float, sine: float, cosine: float) -> float:
     """Return -(sin(x)/x)'."""
     q = x * x
-    near = 1.0 - q / 10.0 * (1.0 - q / 28.0 * (1.0 - q / 54.0 * (1.0 - q / 88.0 * (1.0 - q / 130.0))))
+    near = x * _C0 * (1.0 - q * _C1 * (1.0 - q * _C2 * (1.0 - q * _C3 * (1.0 - q * _C4 * (1.0 - q * _C5)))))
     far = (sine - x * cosine) / q
-    return x / 3.0 * near if q < 0.09 else far
+    return near if q < 0.09 else far
 
 
 @shared
 def _row(
     waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
-    sines: FloatArray, low: int, high: int, re: FloatArray, im: FloatArray,
+    sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E e^{iyv} at y = x1 u + x2 v for a row of x2."""
     c1, s1 = turned.real, turned.imag
     if waves.sides == 2:
-        for l in range(low, high):
+        for l in range(re.size):
             re[l] = _sinc(x1 * u + x2[l] * v, s1 * cosines[l] + c1 * sines[l])
             im[l] = 0.0
     elif waves.sides == 1:
-        for l in range(low, high):
+        for l in range(re.size):
             cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
             value = _sinc(0.5 * (x1 * u + x2[l] * v), sine)
             re[l] = value * cosine
             im[l] = value * sine
     elif waves.sides == 0:
-        for l in range(low, high):
+        for l in range(re.size):
             re[l] = c1 * cosines[l] - s1 * sines[l]
             im[l] = s1 * cosines[l] + c1 * sines[l]
     else:
-        for l in range(low, high):
-            re[l], im[l] = _in_table(waves.per_cell, waves.table, x1 * u + x2[l] * v, 0)
+        table = waves.table[0]
+        for l in range(re.size):
+            re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
 
 
 @shared
 def _slope_row(
     waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
-    sines: FloatArray, low: int, high: int, re: FloatArray, im: FloatArray,
+    sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E v e^{iyv}."""
     c1, s1 = turned.real, turned.imag
     if waves.sides == 2:
-        for l in range(low, high):
+        for l in range(re.size):
             cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
             re[l] = 0.0
             im[l] = _sinc_slope(x1 * u + x2[l] * v, sine, cosine)
     elif waves.sides == 1:
-        for l in range(low, high):
+        for l in range(re.size):
             cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
             x = 0.5 * (x1 * u + x2[l] * v)
             even, odd = 0.5 * _sinc(x, sine), 0.5 * _sinc_slope(x, sine, cosine)
             re[l] = cosine * even - sine * odd
             im[l] = sine * even + cosine * odd
     elif waves.sides == 0:
-        for l in range(low, high):
+        for l in range(re.size):
             re[l] = c1 * cosines[l] - s1 * sines[l]
             im[l] = s1 * cosines[l] + c1 * sines[l]
     else:
-        for l in range(low, high):
-            re[l], im[l] = _in_table(waves.per_cell, waves.table, x1 * u + x2[l] * v, 1)
+        table = waves.table[1]
+        for l in range(re.size):
+            re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
 
 
 class Axis(NamedTuple):
@@ -220,38 +218,37 @@ def _size(k: float, l: float) -> float:
 
 @shared
 def _sum_row(
-    rows: Axis, k: int, columns: Axis, low: int, high: int, c0: float, count: float, both_re: FloatArray,
+    rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, biases: bool, both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row to the value, derivatives by the biases and minus those by the thresholds, for each taper."""
-    s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
-    total = np.zeros((TAPERS.size, 4), np.complex128)
-    for l in range(low, high):
-        both, alone = complex(both_re[l], both_im[l]), complex(alone_re[l], alone_im[l])
+    """Add a row to the value for each taper; to derivatives by biases, minus those by thresholds, if asked."""
+    whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
+    for at in range(both_re.size):
+        l = low + at
+        both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
         whole2, one2, none2 = columns.whole[l], columns.one[l], columns.none
         first = none1 * (c0 + alone) + one1 * c0  # at most one that neuron 1 hears
         second = none2 * (c0 + alone) + one2 * c0
         rest = whole1 * whole2 * both - first * whole2 - second * whole1
         rest += c0 * (none1 + one1) * (none2 + one2) + none1 * none2 * alone
         far = _size(rows.number[k], columns.number[l]) / count
+        term, whole = rest * columns.weight[l], rest * rows.weight[k]
+        value = rows.weight[k] * term
         for n in range(TAPERS.size):
             cut = _taper(far / TAPERS[n])
-            if cut > 0.0:
-                term = cut * rest * columns.weight[l]
-                total[n, 0] += term
-                total[n, 1] += term * 1j * columns.x[l]
-                total[n, 2] += cut * rest * columns.flux[l]
-    for n in range(TAPERS.size):
-        sums[n, 0] += (rows.weight[k] * total[n, 0]).real
-        sums[n, 1] += (rows.weight[k] * s * total[n, 0]).real
-        sums[n, 2] += (rows.weight[k] * total[n, 1]).real
-        sums[n, 3] += (rows.flux[k] * total[n, 0]).real
-        sums[n, 4] += (rows.weight[k] * total[n, 2]).real
+            if cut == 0.0:
+                break  # the others end earlier
+            sums[n, 0] += cut * value.real
+            if biases:
+                sums[n, 1] -= cut * rows.x[k] * value.imag
+                sums[n, 2] -= cut * columns.x[l] * value.imag
+                sums[n, 3] += cut * (rows.flux[k] * term).real
+                sums[n, 4] += cut * (columns.flux[l] * whole).real
 
 
 @shared
 def _slopes_of_row(
-    rows: Axis, k: int, columns: Axis, low: int, high: int, c0: float, count: float, both_re: FloatArray,
+    rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
@@ -261,14 +258,20 @@ def _slopes_of_row(
     (4, K) are sums over the other neuron's frequencies, times this one's, then times those.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
-    for l in range(low, high):
-        both, alone = complex(both_re[l], both_im[l]), complex(alone_re[l], alone_im[l])
+    for at in range(both_re.size):
+        l = low + at
+        both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
         whole2, one2, none2, t = columns.whole[l], columns.one[l], columns.none, 1j * columns.x[l]
         far = _size(rows.number[k], columns.number[l]) / count
         weight = _taper(far) * rows.weight[k] * columns.weight[l]
         product = weight * whole1 * whole2 * both
         single = weight * (none1 * whole2 + none2 * whole1 - none1 * none2)
-        left[0, l], left[1, l], left[2, l], left[3, l] = product.real, product.imag, single.real, single.imag
+        left[0, at], left[1, at], left[2, at], left[3, at] = (
+            product.real,
+            product.imag,
+            single.real,
+            single.imag,
+        )
         # By features that neuron 1 alone hears: whole1 -> its part without the feature, one1 -> none.
         first, second = none1 * (c0 + alone) + one1 * c0, none2 * (c0 + alone) + one2 * c0
         x, y = weight * (whole2 * both - second), weight * c0 * (none2 + one2 - whole2)
@@ -283,22 +286,54 @@ def _slopes_of_row(
         along2[3, l] += s * y
 
 
+@shared
+def _multiply(
+    off: float, chance: float, re: FloatArray, im: FloatArray, both_re: FloatArray, both_im: FloatArray
+) -> None:
+    """Multiply by the factors of a feature."""
+    for l in range(re.size):
+        a, b, x, y = off + chance * re[l], chance * im[l], both_re[l], both_im[l]
+        both_re[l] = x * a - y * b
+        both_im[l] = x * b + y * a
+
+
+@shared
+def _add(share: float, one: FloatArray, total: FloatArray) -> None:
+    for l in range(one.size):
+        total[l] += share * one[l]
+
+
+@shared
+def _left_over(
+    off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
+) -> None:
+    """Write, in place of a feature's transform, what multiplies its slope: the product without it."""
+    product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
+    for l in range(re.size):
+        a, b = off + chance * re[l], chance * im[l]
+        share = chance / (a * a + b * b + 1e-300)
+        x, y = product_re[l] * a + product_im[l] * b, product_im[l] * a - product_re[l] * b
+        re[l] = share * x
+        im[l] = share * y
+    for l in range(re.size):
+        re[l] -= single * single_re[l]
+        im[l] -= single * single_im[l]
+
+
 @kernel
 def add_block(
     waves: Waves, rows: Axis, columns: Axis, p: FloatArray, none: float, lone: FloatArray, count: float,
-    slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray, along2: ComplexArray,
+    biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray, along2: ComplexArray,
 ) -> None:  # fmt: skip
     """Add frequencies of both neurons, as far out as `count`.
 
     `p` (n,) are the probabilities of the features that both hear, `none` and `lone` (n,) those that none or
-    one alone of them is on. To `sums` (5, 5) are added the value, the derivatives by the biases and minus
-    those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w` (2, n) the
-    derivatives by the weights, and to `along` what those by the other features need.
+    one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
+    and minus those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w`
+    (2, n) the derivatives by the weights, and to `along` what those by the other features need.
     """
     many, n = columns.x.size, p.size
-    re, im, slope_re, slope_im = np.empty(many), np.empty(many), np.empty(many), np.empty(many)
-    both_re, both_im, alone_re, alone_im = np.empty(many), np.empty(many), np.empty(many), np.empty(many)
-    left, cosines, sines = np.empty((4, many)), columns.turned.real.copy(), columns.turned.imag.copy()
+    work, cosines, sines = np.empty((12, many)), columns.turned.real.copy(), columns.turned.imag.copy()
     lanes = n if slopes else 0
     plain, tilted = np.zeros((lanes, many)), np.zeros((lanes, many))
     for k in range(rows.x.size):
@@ -309,40 +344,50 @@ def add_block(
             high -= 1
         if high == low:
             continue
-        x1, x2 = rows.x[k], columns.x
-        both_re[:], both_im[:], alone_re[:], alone_im[:] = 1.0, 0.0, 0.0, 0.0
+        # Loops below go over a whole array and write few: only then does the compiler take several at once.
+        re, im, slope_re, slope_im = (
+            work[0, low:high],
+            work[1, low:high],
+            work[2, low:high],
+            work[3, low:high],
+        )
+        both_re, both_im = work[4, low:high], work[5, low:high]
+        alone_re, alone_im = work[6, low:high], work[7, low:high]
+        x1, x2 = rows.x[k], columns.x[low:high]
+        for l in range(x2.size):
+            both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
         for c in range(n):
             _row(
-                waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c], sines[c], low, high,
-                re, im,
+                waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c, low:high],
+                sines[c, low:high], re, im,
             )  # fmt: skip
-            chance, off, single = p[c], 1.0 - p[c], lone[c]
-            for l in range(low, high):
-                a, b = off + chance * re[l], chance * im[l]
-                up = both_re[l] * a - both_im[l] * b
-                both_im[l] = both_re[l] * b + both_im[l] * a
-                both_re[l] = up
-                alone_re[l] += single * re[l]
-                alone_im[l] += single * im[l]
+            _multiply(1.0 - p[c], p[c], re, im, both_re, both_im)
+            _add(lone[c], re, alone_re)
+            _add(lone[c], im, alone_im)
         if not slopes:
-            _sum_row(rows, k, columns, low, high, none, count, both_re, both_im, alone_re, alone_im, sums)
+            _sum_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
             continue
+        left = work[8:12, low:high]
         _slopes_of_row(
-            rows, k, columns, low, high, none, count, both_re, both_im, alone_re, alone_im, left, along1,
-            along2,
-        )  # fmt: skip
+            rows, k, columns, low, none, count, both_re, both_im, alone_re, alone_im, left, along1, along2
+        )
         for c in range(n):
-            known = waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c], sines[c], low, high
+            known = (
+                waves,
+                x1,
+                rows.w[c],
+                x2,
+                columns.w[c],
+                rows.turned[c, k],
+                cosines[c, low:high],
+                sines[c, low:high],
+            )
             _row(*known, re, im)
             _slope_row(*known, slope_re, slope_im)
-            chance, off, single = p[c], 1.0 - p[c], lone[c]
-            to, to_tilted = plain[c], tilted[c]
-            for l in range(low, high):  # sums are kept by column: the compiler does not reorder one sum
-                a, b = off + chance * re[l], chance * im[l]
-                share = chance / (a * a + b * b + 1e-300)
-                left_re = share * (left[0, l] * a + left[1, l] * b) - single * left[2, l]
-                left_im = share * (left[1, l] * a - left[0, l] * b) - single * left[3, l]
-                term = slope_re[l] * left_im + slope_im[l] * left_re
+            _left_over(1.0 - p[c], p[c], lone[c], left, re, im)
+            to, to_tilted = plain[c, low:high], tilted[c, low:high]
+            for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
+                term = slope_re[l] * im[l] + slope_im[l] * re[l]
                 to[l] += term
                 to_tilted[l] += x1 * term
     for c in range(lanes):
