@@ -221,7 +221,7 @@ def _sum_row(
     rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, biases: bool, both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row to the value for each taper; to derivatives by biases, minus those by thresholds, if asked."""
+    """Add a row to the value for each taper; with `biases` to derivatives by these and by thresholds."""
     whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
         l = low + at
@@ -323,7 +323,8 @@ def _left_over(
 @kernel
 def add_block(
     waves: Waves, rows: Axis, columns: Axis, p: FloatArray, none: float, lone: FloatArray, count: float,
-    biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray, along2: ComplexArray,
+    biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
+    along2: ComplexArray,
 ) -> None:  # fmt: skip
     """Add frequencies of both neurons, as far out as `count`.
 
