@@ -337,7 +337,8 @@ def confirm(name: str) -> dict[str, Any]:
     passed = result["compared"] > 0 and result["difference"] <= job.part.tolerance
     entry = {key: value for key, value in index[name].items() if key not in ("confirmed", "not_repeated")}
     if passed:
-        entry |= {"confirmed": result, "code": stamp(job.experiment)}
+        # Also the experiment: its function may have moved to another room.
+        entry |= {"confirmed": result, "code": stamp(job.experiment), "experiment": job.experiment}
     else:
         off = f"{result['difference']:.2g} of {result['variable']}"
         entry["not_repeated"] = f"code of {result['commit']} gives another part, off by {off}"

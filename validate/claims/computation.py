@@ -13,7 +13,7 @@ from ...theory.computation.derive import derive_moments
 from ...theory.derivation import sp
 from ...theory.features import Features
 from ...theory.models import Model
-from ..computation.runs import run_mixing
+from ..studies.cistoy import run_mixing
 from .ledger import Evidence, claim, derived, evidence, numeric, rounding, says, symbolic
 
 BHAGAT, CIS, SPD = "bhagat2026", "cistoy2026", "spd2025"

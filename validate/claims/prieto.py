@@ -15,9 +15,9 @@ from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
 from ..experiment import span
 from ..statistics import Family, mean
+from ..studies.prieto import around, constructive
 from ..training import DROPPED
 from ..unequal.correlated import AT_CODE, TINY, WITHIN, against_code, off_line, reached, shared
-from ..unequal.tables import around, constructive
 from .ledger import (
     Evidence,
     after,

@@ -15,7 +15,7 @@ from ...theory.derivation import sp
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..statistics import Family, mean
-from ..unequal.published import (
+from ..studies.liu import (
     FLATTER,
     LOWER,
     NEAR_ONE,

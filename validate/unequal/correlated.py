@@ -9,10 +9,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, size_axis
-from ..experiment import SUMS, WHOLE, Figure, Part, Run, Shown, Table, Topic, span
+from ..experiment import SUMS, Figure, Part, Run, Shown, Table, Topic, span
 from ..statistics import LEVEL, Estimate, mean, mean_within, student
 from .groups import run_blocks, run_groups, run_polished
-from .tables import run_tables
 
 TEXT = """
 Take blocks of features that depend on each other and on no other block. Each block has a capacity matrix, its
@@ -46,30 +45,6 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.axhline(1, color="0.5", linewidth=0.8)
     size_axis(ax, ds["n_features"], ylabel="loss / best code of blocks, in the limit")
     ax.legend(loc="center", bbox_to_anchor=(0.5, 0.34))  # between the dotted lines, which span all sizes
-    return ax
-
-
-@draws
-def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
-    gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
-    most = np.abs(gram).max()
-    ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
-    ax.set(xlabel="word", ylabel="output")
-    return ax
-
-
-@draws
-def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
-    at, m = ds.sel(strength=1.0), ds["n_hidden"].values
-    ax.plot(m, at["linear"], "k--", label="principal components")
-    for k, decay in enumerate(ds["decay"].values):
-        values = at["trained"].sel(decay=decay).transpose("n_hidden", "seed").values
-        draw_means(ax, m, values, color=f"C{k}", fmt="o", ms=4, label=f"trained, decay {decay:g}")
-    ax.plot(m, at["best"], "k.-", label="best")
-    ax.set(xlabel="n_hidden", ylabel="loss per feature")
-    ax.legend()
     return ax
 
 
@@ -308,27 +283,6 @@ def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> S
     return Shown(text, (), [Table("Small models where many features are on", columns, rows, caption)])
 
 
-def show_tables(ds: xr.Dataset) -> Shown:
-    """Say and show what is best for cyclic features."""
-    at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
-    first = ds["decay"].values[0]
-    reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")
-    text = (
-        f"Words around a circle ({ds.attrs['n_features']} of them, as in the code of Prieto et al. 2026): "
-        f"the best tied model with {', '.join(map(str, ds['n_hidden'].values))} neurons has "
-        f"{span(at['best'] / at['linear'], '.3f')} times the loss of the principal components, with "
-        f"independent words {span(free['best'] / free['linear'], '.3f')} times. Of the covariance of words "
-        f"and outputs the other words add {span(at['best_constructive'], '.0%')}. The best of the models "
-        f"trained with decay {first:g} has {span(reached, '.3f')} times the least loss."
-    )
-    caption = (
-        f"Left: M = W W' of the best model with {int(ds['n_hidden'][0])} neurons; neighbours share "
-        f"directions. Right: losses, trained ones with {LEVEL:.0%} intervals."
-    )
-    figure = Figure("tables", "Words around a circle", caption, ds, (plot_gram, plot_tables))
-    return Shown(text, [figure])
-
-
 _PAIRS = (
     "processors round products differently, and training amplifies it; the limit was chosen when the "
     "differences of two had been seen, 1.9e-4 at most"
@@ -389,8 +343,6 @@ def _reached(n: int, seeds: range) -> Run:
 
 _GROUPS = dict(_places())
 _LONG = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
-# Seeds 0 and 1 were seen when the limits of P3 were chosen.
-_WORDS = {"n_hidden": [2], "decays": [0], "seeds": [2, 3, 4, 5, 6], "steps": 1500, "starts": 0}
 RUNS = {
     **_GROUPS,
     "groups_long": _groups(
@@ -411,8 +363,6 @@ RUNS = {
     ),
     "reached_16": _reached(16, range(16, 24)),
     "reached_32": _reached(32, range(24, 32)),
-    # Seeds are trained on the same samples.
-    "tables": Run.kept("unequal_tables", "words around a circle", run_tables, _WORDS, torch=True, part=WHOLE),
 }
 TOPICS = [
     Topic("groups", ["groups", "blocks", "polished"], show_groups, claims=["C32", "P2"]),
@@ -422,5 +372,4 @@ TOPICS = [
     Topic(
         "reached", ["reached_16", "reached_32", "blocks_often", "blocks_dense"], show_reached, claims=["P5"]
     ),
-    Topic("tables", ["tables"], show_tables, claims=["P1", "P3"]),
 ]

@@ -1,6 +1,5 @@
 """What the report shows of the width law: experiments and topics for the room's section."""
 
-import itertools
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -44,11 +43,6 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
     """
     x = np.log(n_hidden) - np.mean(np.log(n_hidden))
     return np.asarray(-np.tensordot(x, np.log(loss), (0, 0)) / (x @ x))
-
-
-def _cell(value: Any, digits: str = ".3g") -> str:
-    """Return a number as text, a dash for what was not run."""
-    return f"{float(value):{digits}}" if np.isfinite(float(value)) else "-"
 
 
 @draws
@@ -239,34 +233,6 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     return Shown(text, (), [Table.formatted("Half of the features on at a time", merged, columns, caption)])
 
 
-def _show_decay(ds: xr.Dataset, free: xr.Dataset) -> Shown:
-    rows = []
-    for a in ds["alpha"].values:
-        for decay in (*ds["weight_decay"].values, 0.0):
-            source = ds.sel(weight_decay=decay) if decay else free.isel(weight_decay=0)
-            at = source.sel(alpha=a, tied=1).isel(steps=-1)
-            found = at["loss"].mean("seed").values
-            local = -np.diff(np.log(found)) / np.diff(np.log(at["n_hidden"].values))
-            cells = [_cell(value, ".2f") for value in local]
-            rows.append([f"{a:g}", f"{decay:g}", *cells, span(at["long"].mean("seed"), ".2f")])
-    ms = ds["n_hidden"].values
-    text = (
-        "In the source, a negative weight decay draws rows to length one, which fills the space, and a "
-        "positive one shortens them. Exponents between neighbouring widths are not constant in either case, "
-        f"with n = {ds.attrs['n_features']} and {int(ds['steps'][-1])} steps."
-    )
-    columns = [
-        "alpha",
-        "decay",
-        *(f"m {x} to {y}" for x, y in itertools.pairwise(ms)),
-        "long rows",
-    ]
-    caption = (
-        "Tied models. Long rows: the share of features whose encoding is longer than 1/2, over the widths."
-    )
-    return Shown(text, (), [Table("Local exponents with weight decay", columns, rows, caption)])
-
-
 LAW = "the width law"
 
 
@@ -288,7 +254,6 @@ def trained(name: str, what: str, settings: Mapping[str, Any] | None = None, **m
 
 _MANY = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8}
 _OFTEN = {"alpha": [0, 0.25, 0.5], "on": 64}
-DECAY = {"tied": [1], "weight_decay": [-1, 1], "steps": [4000], "seeds": [0]}
 # Five seeds that nothing has used.
 _FRESH = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [6, 7, 8, 9, 10]}
 # What is gained in flat directions, and the gradient left, are rounding.
@@ -313,7 +278,6 @@ RUNS = {
         seconds=600.0,
         part=exact(3, steps=[2000], seeds=[0]),
     ),
-    "decay": trained("decay", f"{LAW}, weight decay", DECAY, part=exact(3, weight_decay=[-1])),
     # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
     "descended": Run.kept(
         "unequal_descended",
@@ -332,5 +296,4 @@ TOPICS = [
     Topic("width", ["width", "split", "descended"], _show_width, claims=["U1", "U2", "U4", "U5"]),
     Topic("many", ["many", "split_many"], _show_many),
     Topic("often", ["often", "split_often"], _show_often),
-    Topic("decay", ["decay", "width"], _show_decay, claims=["U3"]),
 ]
