@@ -338,9 +338,6 @@ def confirm(name: str) -> dict[str, Any]:
     entry = {key: value for key, value in index[name].items() if key not in ("confirmed", "not_repeated")}
     if passed:
         entry |= {"confirmed": result, "code": stamp(job.experiment)}
-        now = described(job)
-        if not difference(*({**one, **dict.fromkeys(_NAMES)} for one in ({**now, **entry}, {**entry, **now}))):
-            entry |= now  # the same settings, of a function that has moved to another room
     else:
         off = f"{result['difference']:.2g} of {result['variable']}"
         entry["not_repeated"] = f"code of {result['commit']} gives another part, off by {off}"
@@ -348,8 +345,6 @@ def confirm(name: str) -> dict[str, Any]:
     return {**result, "passed": passed}
 
 
-# What a stored file is called by: of the facts of `described` those that change when a function moves.
-_NAMES = ("command", "experiment", "settings_sha256")
 _MODELS = ("p", "ratio", "n_hidden", "seed")  # what tells models of one file apart
 
 
