@@ -87,7 +87,7 @@ def _show(lab: Lab, place: str, room: str, topic_name: str) -> Part:
     if kept and all(files.digest(lab.folder / file) == sum for file, sum in kept["files"].items()):
         return Part(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
-    shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
+    shown = Shown(NEEDS_TORCH) if missing else topic.of(*(lab[need] for need in needs))
     with files.recorded(lab.folder):
         part = write_topic(lab.folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))

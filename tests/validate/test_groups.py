@@ -8,13 +8,8 @@ from superposition.theory.unequal import independent_copies
 from superposition.validate import studies, unequal
 from superposition.validate.studies.prieto import circular_law, constructive, show_tables
 from superposition.validate.training.data import sampler
-from superposition.validate.unequal.correlated import (
-    against_code,
-    extrapolated,
-    off_line,
-    shared,
-    show_groups,
-)
+from superposition.validate.unequal.compared import against_code, extrapolated, off_line, shared
+from superposition.validate.unequal.correlated import show_groups
 from superposition.validate.unequal.groups import geometry, pair_law
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]

@@ -167,25 +167,6 @@ TASKS = {
     "x + relu": ("relu", True, True, False),
     "abs": ("abs", True, False, False),
 }
-# Fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and |x|):
-# (1) no network of a few features is below its floor by more than its error;
-# (2) for ReLU with output bias nothing is gained: at most 1e-6 of the naive loss;
-# (3) without bias the share saved is at most 3p/8; at two features a neuron and p of 0.01 or less it is at
-#     least nine tenths of 0.150 p;
-# (4) for |x|, a neuron a feature, at least 0.45 of the naive loss is saved at p = 0.001, and less than 0.1
-#     at p = 0.3;
-# (5) for x + ReLU(x) less than 0.05 is saved at two features a neuron;
-# (6) for ReLU of features on in pairs at least 0.01 is saved at two features a neuron and p of 0.1 or less.
-CRITERIA = {
-    "tie": 1e-6,
-    "sharing": 0.9 * 0.150,
-    "fans": 0.45,
-    "dense fans": 0.1,
-    "mixed": 0.05,
-    "pairs": 0.01,
-}
-
-
 _MOST_SHARED = 3  # features of a neuron: so many, with their targets, are exact integrals
 
 
@@ -421,12 +402,6 @@ PLACES = (
     ("relu", False, 2, 1, 1.0),
     ("abs", True, 3, 3, 0.01),
 )
-# Fixed before any network was trained:
-# (1) no seed ends below the floor by more than its error;
-# (2) at the first place at least half of the seeds end within NEAR of the naive loss;
-# (3) at the second and third places at least half of the seeds end below the naive loss;
-# (4) at the fourth place at least one seed ends below the naive loss.
-NEAR = 1e-3
 
 
 def _trained(place: tuple[str, bool, int, int, float], seed: int, steps: int) -> dict[str, float]:

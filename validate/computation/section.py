@@ -7,9 +7,8 @@ from matplotlib.axes import Axes
 from ...theory.computation import rare_losses, shared_loss
 from ..drawing import draws, finished
 from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
+from .criteria import BELOW, NEAR, judge_map, judge_trained, shares
 from .runs import (
-    CRITERIA,
-    NEAR,
     run_fans,
     run_map,
     run_powers,
@@ -255,20 +254,15 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
-        below = int((at < 1 - 1e-9).sum())
-        near = int((np.abs(at - 1) <= NEAR).sum())
+        below, near = (int(one.sum()) for one in (BELOW.kept(at - 1), NEAR.kept(np.abs(at - 1))))
         floor = float(ds["floor"][i] / ds["naive"][i])
         losses = [f"{one:.3f}" for one in (at.min(), np.median(at), floor)]
         rows.append([i + 1, str(name), at.size, near, below, *losses])
-    under = int((ds["loss"] < ds["floor"] - ds["error"]).sum())
     text = (
         "All weights and biases, trained by the exact gradient with L-BFGS from random weights. Places and "
-        "criteria were fixed before: none below the floor; half of the seeds at the naive loss at the "
-        "first place "
-        "and below it at the second and third; one below it at the fourth. Found: "
-        f"{under} below the floor; {rows[0][3]} of {rows[0][2]} at the naive loss at the first place; "
-        "below it "
-        f"{', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs with a neuron that no "
+        f"criteria were fixed before. {rows[0][3]} of {rows[0][2]} seeds end at the naive loss at the first "
+        f"place, and below it {', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs "
+        "with a neuron that no "
         f"input turns on: {', '.join(str(int(one)) for one in (ds['dead'] > 0).sum('seed'))}. Gradients "
         "at the ends are at most "
         f"{span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
@@ -282,28 +276,21 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     )
 
 
-def verdict(holds: bool) -> str:
-    """Return whether a criterion holds, as a word."""
-    return "holds" if holds else "fails"
-
-
 def _show_map(ds: xr.Dataset) -> Shown:
-    # With a neuron for each feature the naive network may lose nothing: there is no share of it then.
-    naive = ds["naive"].where(ds["naive"] > 1e-9)
-    saved, allowed = 1 - ds["best"] / naive, 1 - ds["floor"] / naive
+    saved, allowed = shares(ds)
     rows = []
     for task in ds["task"].values:
         for ratio in ds["per_neuron"].values:
-            shares = (
+            cells_of = (
                 [float(100 * one.sel(task=task, p=p, per_neuron=ratio)) for one in (saved, allowed)]
                 for p in ds["p"].values
             )
             cells = [
                 "-" if np.isnan(one) else f"{round(one, 9) + 0.0:.3g} ({round(two, 9) + 0.0:.3g})"
-                for one, two in shares
+                for one, two in cells_of
             ]
             rows.append([str(task), f"{float(ratio):.3g}", *cells])
-    error = float((ds["error"] / naive).max())
+    error = float((ds["error"] / ds["naive"].where(saved.notnull())).max())
     columns = ("task", "features a neuron", *(f"p = {p:g}" for p in ds["p"].values))
     table = Table(
         "Share of the naive loss saved by the best known networks, in per cent, and allowed by the floor",
@@ -326,45 +313,12 @@ def _show_map(ds: xr.Dataset) -> Shown:
         "each, at their best readout; without output bias it answers 0 where it computes nothing, as in "
         "public code. "
     )
-    text += " ".join(_map_criteria(ds, saved))
+    text += (
+        f"The grid has parts of {ds.attrs['largest']} features at most, and for |x| fans of more features "
+        "save more."
+    )
     caption = "Two features a neuron. Solid: the best network known; dotted: what the floor allows."
     return Shown(text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table])
-
-
-def _map_criteria(ds: xr.Dataset, saved: xr.DataArray) -> list[str]:
-    """Return what became of what was fixed before the map was computed, where the grid has its places.
-
-    A share that is nan, as nothing is lost there of which it could be one, is no place.
-    """
-    p, two = ds["p"], saved.sel(per_neuron=2.0, method="nearest")
-    relu, unbiased = saved.sel(task="relu"), saved.sel(task="relu without bias")
-    abs_alone = saved.sel(task="abs").sel(per_neuron=1.0, method="nearest")
-    low, high = CRITERIA["fans"], CRITERIA["dense fans"]
-    # What is said, where it is to hold, and whether it does.
-    checks = [
-        ("no network of few features below its floor", ds["excess"].notnull(), ds["excess"] >= -1e-12),
-        ("nothing gained for ReLU with output bias", relu.notnull(), abs(relu) <= CRITERIA["tie"]),
-        ("without bias at most 3p/8", unbiased.notnull(), unbiased <= 3 * p / 8 + 1e-9),
-        (
-            "and nine tenths of 0.150 p where p <= 0.01",
-            p <= 0.01,
-            two.sel(task="relu without bias") >= CRITERIA["sharing"] * p,
-        ),
-        (f"|x| at a neuron a feature: {low:g} at p = 0.001", p <= 1e-3, abs_alone >= low),
-        (f"|x| at a neuron a feature: below {high:g} at p = 0.3", np.isclose(p, 0.3), abs_alone < high),
-        ("x + ReLU(x): less than 0.05", p > 0.0, two.sel(task="x + relu") < CRITERIA["mixed"]),
-        (
-            "on in pairs: 0.01 or more where p <= 0.1",
-            p <= 0.1,
-            two.sel(task="relu, on in pairs") >= CRITERIA["pairs"],
-        ),
-    ]
-    found = [
-        f"{name} ({verdict(bool(holds.where(there, True).all()))})" if np.any(there) else f"{name} (no place)"
-        for name, there, holds in checks
-    ]
-    parts = f"parts of {ds.attrs['largest']} features at most, and for |x| fans of more features save more"
-    return [f"Fixed before, and judged on this grid: {'; '.join(found)}. The grid has {parts}."]
 
 
 SECTION = Section(
@@ -398,8 +352,8 @@ SECTION = Section(
         Topic("fans", ["fans"], _show_fans, claims=["K4"]),
         Topic("unbiased", ["unbiased"], _show_unbiased, claims=["K1"]),
         Topic("search", ["search"], _show_search),
-        Topic("map", ["map"], _show_map),
-        Topic("trained", ["trained"], _show_trained),
+        Topic("map", ["map"], _show_map, judge=judge_map),
+        Topic("trained", ["trained"], _show_trained, judge=judge_trained),
         Topic("powers", ["powers"], _show_powers, claims=["K3"]),
     ],
 )

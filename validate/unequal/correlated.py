@@ -3,14 +3,24 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, size_axis
 from ..experiment import SUMS, Figure, Part, Run, Shown, Table, Topic, span
-from ..statistics import LEVEL, Estimate, mean, mean_within, student
+from ..statistics import LEVEL, student
+from .compared import (
+    AT_CODE,
+    EXACT,
+    WITHIN,
+    against_code,
+    beaten,
+    extrapolated,
+    merged,
+    off_line,
+    reached,
+    shared,
+)
 from .groups import run_blocks, run_groups, run_polished
 
 TEXT = """
@@ -21,10 +31,6 @@ other share a direction at opposite ends. Features that are on together share on
 such pairs are at opposite ends. Where few features are on, priority planes, in which the longest encoding
 that is on turns the outputs of the others off, lose less; training does not find them.
 """
-
-WITHIN = 3  # standard errors
-TINY = 1e-12  # a code of this loss is exact
-AT_CODE = 1e-3  # a model whose loss differs from the code's by less has found it
 
 
 def _label(ds: xr.Dataset, i: int) -> str:
@@ -46,86 +52,6 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     size_axis(ax, ds["n_features"], ylabel="loss / best code of blocks, in the limit")
     ax.legend(loc="center", bbox_to_anchor=(0.5, 0.34))  # between the dotted lines, which span all sizes
     return ax
-
-
-def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
-    """Return datasets with the cases that all of them have, in the order of the first.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
-    keys = [
-        [*zip(*(ds[name].values.tolist() for name in ("kind", "strength", "p", "ratio")), strict=True)]
-        for ds in datasets
-    ]
-    common = [key for key in keys[0] if all(key in others for others in keys)]
-    if not common:
-        raise ValueError(f"`datasets` must have a case in common; got {keys}.")
-    return [ds.isel(case=[own.index(key) for key in common]) for ds, own in zip(datasets, keys, strict=True)]
-
-
-def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return the trained losses with those of the codes beside, matrices along a dimension of their own."""
-    made = solved["constructed"].rename(seed="matrix")
-    return trained.assign(predicted=solved["predicted"], constructed=made, priority=solved["priority"])
-
-
-def extrapolated(ds: xr.Dataset) -> xr.DataArray:
-    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features."""
-    last = ds["trained"].isel(steps=-1)
-    fit = last.assign_coords(n_features=1.0 / ds["n_features"]).polyfit("n_features", 1)
-    return fit["polyfit_coefficients"].sel(degree=0, drop=True)
-
-
-def _seeds(values: npt.NDArray[np.float64]) -> Estimate:
-    """Return the mean over seeds, with `WITHIN` standard errors to either side."""
-    return mean_within(values, WITHIN)
-
-
-def off_line(trained: xr.Dataset) -> list[Estimate]:
-    """Return for each case how far losses at the largest size lie from a line in 1/n through the others.
-
-    Relative to the line, over the seeds. An interval without 0 refutes the line.
-    """
-    last = trained["trained"].isel(steps=-1).sortby("n_features")
-    at = 1.0 / last["n_features"]
-    fit = last.isel(n_features=slice(None, -1)).assign_coords(n_features=at[:-1]).polyfit("n_features", 1)
-    line = xr.polyval(at[-1].drop_vars("n_features"), fit["polyfit_coefficients"])
-    off = (last.isel(n_features=-1, drop=True) / line - 1).transpose("case", "seed").values
-    return [_seeds(one) for one in off]
-
-
-def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
-    """Return for each case the trained limit over the code's loss, and how it compares with 1.
-
-    The limit is `extrapolated`, the code the best of blocks of one or two pairs; where its loss is 0, the
-    limit itself is returned. "agrees": the code is within `WITHIN` standard errors over the seeds; with four
-    seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom). Otherwise trained
-    models are "below" the code, which is not the best then, or "above" it. "no limit": there is a third size,
-    and its losses refute the line in some case, so that nothing is read off a line.
-    """
-    found = []
-    straight = trained.sizes["n_features"] < 3 or all(one.low <= 0 <= one.high for one in off_line(trained))
-    limit = extrapolated(trained).transpose("case", "seed").values
-    for own, code in zip(limit, solved["predicted"].min("pairs").values, strict=True):
-        over, target = (_seeds(own / code), 1) if code > TINY else (_seeds(own), 0)
-        side = "below" if over.high < target else "above" if over.low > target else "agrees"
-        found.append((over, side if straight else "no limit"))
-    return found
-
-
-def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
-    """Return for each case how many models end at the code, and over it the best end, and the mean.
-
-    Of `run_groups` at one size, at places where the code's matrices have its loss at any size. A model is at
-    the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row P5 of the
-    ledger has what was predicted before the models were trained. (First planned by exact descents from
-    there, which take hours; one model had been seen.)
-    """
-    over = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
-    return [(int(np.sum(np.abs(one - 1) <= AT_CODE)), float(one.min()), mean(one)) for one in over]
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
@@ -216,7 +142,7 @@ def show_places(*found: xr.Dataset) -> Shown:
         best = solved.isel(pairs=solved["predicted"].argmin("pairs"))
         for i, (over, verdict) in enumerate(against_code(trained, solved)):
             ds, code, own = trained.isel(case=i), float(best["predicted"][i]), best["coefficients"][i]
-            lossless = code <= TINY
+            lossless = bool(EXACT.kept(code))
             limit = over if lossless else over.over(1 / code)
             rows.append(
                 [
@@ -233,7 +159,7 @@ def show_places(*found: xr.Dataset) -> Shown:
                 ]
             )
             count += verdict == "agrees"
-        lower += int((solved["priority"].min("n_features") < best["predicted"] * (1 - 1e-9) - TINY).sum())
+        lower += beaten(solved)
         place = f"p = {span(trained['p'], 'g')}, ratio {span(trained['ratio'], 'g')}"
         said.append(f"{count} of {trained.sizes['case']} cases at {place}")
     text = (
