@@ -33,7 +33,8 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     _, shown = sections.show("unequal", TINY, tmp_path)
     for name in ("width", "many", "often", "decay", "public", "bracket", "codes", "places"):
         assert "nan" not in shown[name].text
-    table, ends = shown["width"].tables
+    table, ends, asked = shown["width"].tables
+    assert [row[-1] for row in asked.rows] == ["holds", "fails"]
     assert len(table.rows) == 2
     assert len(ends.rows) == 2 * 5
 
