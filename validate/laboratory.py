@@ -346,9 +346,7 @@ def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
         with TemporaryDirectory() as place:
             yield Path(place)
         return
-    folder = files.output_folder(data, "data")
-    with files.locked(folder, "data"):
-        files.claim(folder, (DATA, PARTS), "data")
+    with files.held(data, (DATA, PARTS), "data") as folder:
         yield folder
 
 
