@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...solvers.relu import PHASES
 from ...theory.relu import onset_importance
-from ..experiment import SINGLE, SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
+from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
 from ..findings import Criterion, after, rounding
 from ..statistics import LEVEL, share
 from . import plots
@@ -296,12 +296,6 @@ FULL: dict[str, dict[str, Any]] = {
     "trained": {"cases": CASES, "seeds": 400, "steps": 4000, "batch": 512},
 }
 APART: dict[str, Any] = {"apart": "cases", "along": "case", "torch": True}
-SOLVED: dict[str, Any] = {"size": 60, "transitions": 40}
-TRAINED: dict[str, Any] = {"cases": [[2, 1, 0.1], [2, 1, 0.4], [3, 2, 0.5], [5, 2, 0.3]]}
-TRAINED |= {"optimisers": ["adam", "sgd"], "seeds": 128, "steps": 2000}
-SETTLED = Part(
-    {"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, ["trained", "settled", "least"], 1e-6, SINGLE
-)
 SECTION = Section(
     "relu",
     "The ReLU output model",
@@ -312,16 +306,6 @@ SECTION = Section(
         "truncation": Run(run_truncation, QUICK["truncation"], FULL["truncation"], seconds=6),
         "thomson": Run(run_thomson, QUICK["thomson"], FULL["thomson"], seconds=10),
         "trained": Run(run_trained, QUICK["trained"], FULL["trained"], seconds=8, **APART),
-        "phases_stored": Run.kept(
-            "relu_phases",
-            "phases of two features",
-            run_phases,
-            SOLVED,
-            part=Part({"transitions": 2}, ["loss", "phase", "share"], 1e-6, SUMS),
-        ),
-        "trained_stored": Run.kept(
-            "relu_trained", "small models", run_trained, TRAINED, torch=True, part=SETTLED
-        ),
     },
     [
         Topic("two features in one dimension", ["phases"], _show_phases, claims=["E7"]),
