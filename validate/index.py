@@ -58,8 +58,8 @@ def full_settings(job: Run) -> dict[str, Any]:
 
     Examples
     --------
-    >>> {name: value for name, value in full_settings(stored_runs()["codes_lines"]).items() if name != "codes"}
-    {'lowest': 1e-06, 'tol': 1e-06}
+    >>> list(full_settings(stored_runs()["codes_lines"]))
+    ['codes', 'lowest', 'tol']
     """
     parameters = inspect.signature(job.function).parameters
     known = {name: one.default for name, one in parameters.items() if name not in HOW}

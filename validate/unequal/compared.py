@@ -1,11 +1,10 @@
 """How trained pairs of features compare with the best codes of blocks: the criteria, and what they find."""
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from ..findings import Criterion, before, rounding
-from ..statistics import Estimate, mean, mean_within
+from ..statistics import Estimate, line, mean, mean_within
 
 WITHIN = 3  # standard errors
 EXACT = Criterion("loss of a code", "<=", rounding(1e-12))
@@ -40,14 +39,8 @@ def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
 
 def extrapolated(ds: xr.Dataset) -> xr.DataArray:
     """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features."""
-    last = ds["trained"].isel(steps=-1)
-    fit = last.assign_coords(n_features=1.0 / ds["n_features"]).polyfit("n_features", 1)
-    return fit["polyfit_coefficients"].sel(degree=0, drop=True)
-
-
-def _seeds(values: npt.NDArray[np.float64]) -> Estimate:
-    """Return the mean over seeds, with `WITHIN` standard errors to either side."""
-    return mean_within(values, WITHIN)
+    last = ds["trained"].isel(steps=-1).transpose("n_features", "case", "seed")
+    return last.isel(n_features=0, drop=True).copy(data=line(1.0 / ds["n_features"], last)[0])
 
 
 def off_line(trained: xr.Dataset) -> list[Estimate]:
@@ -55,12 +48,10 @@ def off_line(trained: xr.Dataset) -> list[Estimate]:
 
     Relative to the line, over the seeds. An interval without 0 refutes the line.
     """
-    last = trained["trained"].isel(steps=-1).sortby("n_features")
-    at = 1.0 / last["n_features"]
-    fit = last.isel(n_features=slice(None, -1)).assign_coords(n_features=at[:-1]).polyfit("n_features", 1)
-    line = xr.polyval(at[-1].drop_vars("n_features"), fit["polyfit_coefficients"])
-    off = (last.isel(n_features=-1, drop=True) / line - 1).transpose("case", "seed").values
-    return [_seeds(one) for one in off]
+    last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
+    at = 1.0 / last["n_features"].values
+    limit, slope = line(at[:-1], last.values[:-1])
+    return [mean_within(one, WITHIN) for one in last.values[-1] / (limit + slope * at[-1]) - 1]
 
 
 def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
@@ -76,7 +67,8 @@ def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate
     straight = trained.sizes["n_features"] < 3 or all(one.low <= 0 <= one.high for one in off_line(trained))
     limit = extrapolated(trained).transpose("case", "seed").values
     for own, code in zip(limit, solved["predicted"].min("pairs").values, strict=True):
-        over, target = (_seeds(own / code), 1) if not EXACT.kept(code) else (_seeds(own), 0)
+        target = int(not EXACT.kept(code))
+        over = mean_within(own / code if target else own, WITHIN)
         side = "below" if over.high < target else "above" if over.low > target else "agrees"
         found.append((over, side if straight else "no limit"))
     return found

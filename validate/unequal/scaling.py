@@ -13,7 +13,7 @@ from ..drawing import draws, plot_theory_vs_experiment
 from ..experiment import STOPPED, Figure, Part, Run, Shown, Table, Topic, span
 from ..findings import Criterion, Finding, after, before, derived
 from ..statistics import LEVEL as CONFIDENCE
-from ..statistics import student
+from ..statistics import line, student
 from .descended import run_descended
 from .width import run_split, run_width, source_law
 
@@ -45,8 +45,7 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
     >>> exponents(np.array([[1.0, 2.0], [0.1, 0.02]]), np.array([1, 10])).round(12)
     array([1., 2.])
     """
-    x = np.log(n_hidden) - np.mean(np.log(n_hidden))
-    return np.asarray(-np.tensordot(x, np.log(loss), (0, 0)) / (x @ x))
+    return -line(np.log(n_hidden), np.log(loss))[1]
 
 
 @draws
