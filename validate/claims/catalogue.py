@@ -15,8 +15,8 @@ from ..laboratory import Lab, experiment, schedule, shelf
 from ..tasks import Task, perform
 from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
 
-# All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the project
-# began with come first, others by their letter.
+# All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
+# project began with come first, others by their letter.
 _BEGAN = "LCB"
 _HELD = [
     vars(importlib.import_module(f"{__package__}.{module.name}"))
