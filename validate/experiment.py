@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,9 @@ from matplotlib.axes import Axes
 
 from ..theory.arguments import choice, integer, shown
 from .annotations import as_annotated
-from .findings import Finding
+
+if TYPE_CHECKING:  # what runs alone needs no statistics
+    from .findings import Finding
 
 __all__ = [
     "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "Part", "Run",
@@ -278,7 +280,7 @@ class Topic:
     needs: Sequence[str]
     show: Callable[..., Shown]
     claims: Sequence[str] = ()
-    judge: Callable[..., Sequence[Finding]] | None = None
+    judge: "Callable[..., Sequence[Finding]] | None" = None
 
     def of(self, *datasets: xr.Dataset) -> Shown:
         """Return what is shown of datasets, and of the criteria whether they hold."""
