@@ -15,13 +15,11 @@ import numpy.typing as npt
 import xarray as xr
 
 from ..theory.arguments import choice
+from ..theory.arguments import shown as told
 from ..theory.derivation import sp
 from .statistics import Estimate
 
-__all__ = [
-    "Criterion", "Finding", "Limit", "after", "allowed", "before", "between", "bound", "derived",
-    "experiment", "numeric", "rounding", "runs", "shown", "symbolic",
-]  # fmt: skip
+__all__ = ["Criterion", "Finding", "Limit"]
 
 ABOUT = ("printed", "corrected", "order", "answer", "runs")
 # Kinds of findings, and where the number of each comes from if nothing else is said.
@@ -223,18 +221,30 @@ class Criterion:
 
     def kept(self, values: Any) -> Any:
         """Return where the numbers keep the limit; a nan does not. Of a labelled array, a labelled one."""
+        found = _numbers(values)
         keeps: Any = RELATIONS[self.relation]
-        return keeps(values if isinstance(values, xr.DataArray) else np.asarray(values), float(self.limit))
+        return keeps(values if isinstance(values, xr.DataArray) else found, float(self.limit))
 
     def finding(
         self, values: npt.ArrayLike, about: str = "answer", *, kind: str = "experiment", origin: Origin = ""
     ) -> Finding:
         """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
-        seen = np.asarray(values, float).ravel()
+        seen = _numbers(values).ravel()
         worst = np.nan if not seen.size else seen.min() if self.relation[0] == ">" else seen.max()
         places = f"{int(np.sum(self.kept(seen)))} of {seen.size}" if seen.size else "no place"
         where = _origin(origin) or ORIGINS[kind]
         return Finding(about, kind, self.text, float(worst), self.relation, self.limit, where, places=places)
+
+
+def _numbers(values: Any) -> npt.NDArray[Any]:
+    """Return numbers, or truth values, as an array."""
+    try:
+        found = np.asarray(values)
+        if found.dtype.kind in "biuf":
+            return found
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise ValueError(f"`values` must be numbers; got {told(values)}.")
 
 
 def symbolic(about: str, text: str, residual: Any) -> Finding:

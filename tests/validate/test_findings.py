@@ -34,6 +34,12 @@ def test_a_sentence_has_the_limit_in_its_own_format():
     assert f"{NEAR:.0%} and {Criterion('share', '>', after(2)):g}" == "10% and 2"
 
 
+@pytest.mark.parametrize("ask", [NEAR.kept, NEAR.finding])
+def test_what_is_judged_is_numbers(ask):
+    with pytest.raises(ValueError, match=r"`values` must be numbers; got 'near'"):
+        ask("near")
+
+
 @pytest.mark.parametrize(
     ("relation", "limit", "said"),
     [
