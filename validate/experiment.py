@@ -3,15 +3,15 @@
 A phenomenon's package has one `Section`. It lists its runs with their settings for each profile, and
 its topics: what the report shows of them. A topic gets datasets and returns text, figures and tables. It runs
 nothing and decides nothing: verdicts come from findings, which the rows of the ledger that the topic names
-compute from the same datasets.
+compute from the same datasets, and so does its `judge` where what was asked has no row.
 """
 
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from matplotlib.axes import Axes
 
 from ..theory.arguments import choice, integer, shown
 from .annotations import as_annotated
+
+if TYPE_CHECKING:  # what runs alone needs no statistics
+    from .findings import Finding
 
 __all__ = [
     "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "Part", "Run",
@@ -141,8 +144,12 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Its function, as room.name: what the index of stored files and their stamps name."""
+        """Its function, as room.name: what the index of stored files and their stamps name.
+
+        That of a study has the name of the phenomenon whose section it is part of.
+        """
         room = self.function.__module__.partition("validate.")[2].partition(".")[0]
+        room = self.name.partition(".")[0] if room == "studies" else room
         return f"{room}.{self.function.__name__.removeprefix('run_')}"
 
     @property
@@ -256,12 +263,43 @@ class Topic:
         Takes their datasets, in this order, and returns `Shown`.
     claims : sequence of str, optional
         Rows of the ledger that decide what the topic is about; the page shows their verdicts there.
+    judge : callable, optional
+        Takes the same datasets and returns findings by the criteria of the topic; a table shows them.
+
+    Examples
+    --------
+    >>> from superposition.validate.findings import Criterion, before
+    >>> low = Criterion("loss", "<=", before(0.5))
+    >>> said = lambda ds: Shown("Two losses.")
+    >>> topic = Topic("losses", ["room.losses"], said, judge=lambda ds: [low.finding(ds["loss"])])
+    >>> topic.of(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows
+    [['loss', '<= 0.5', 'chosen before the data', '0.75', '1 of 2', 'fails']]
     """
 
     name: str
     needs: Sequence[str]
     show: Callable[..., Shown]
     claims: Sequence[str] = ()
+    judge: "Callable[..., Sequence[Finding]] | None" = None
+
+    def of(self, *datasets: xr.Dataset) -> Shown:
+        """Return what is shown of datasets, and of the criteria whether they hold."""
+        made = self.show(*datasets)
+        if self.judge is None:
+            return made
+        rows = [
+            [
+                one.text,
+                f"{one.relation} {one.limit:.4g}",
+                one.limit_set.removeprefix("limit "),
+                "-" if np.isnan(one.value) else f"{one.value:.3g}",
+                one.places,
+                "no place" if one.places == "no place" else "holds" if one.passed else "fails",
+            ]
+            for one in self.judge(*datasets)
+        ]
+        columns = ("what", "limit", "how the limit was set", "worst", "kept at", "criterion")
+        return replace(made, tables=[*made.tables, Table("What was asked", columns, rows)])
 
 
 @dataclass(frozen=True)

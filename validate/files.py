@@ -22,7 +22,7 @@ from ..theory.arguments import shown
 from .annotations import as_annotated
 
 __all__ = [
-    "MANIFEST", "another_file", "claim", "difference", "digest", "locked", "named", "output_file",
+    "MANIFEST", "another_file", "claim", "difference", "digest", "held", "locked", "named", "output_file",
     "output_folder", "page_file", "read_arrays", "read_dataset", "recorded", "remove", "replacing",
     "write_arrays",
     "write_dataset", "write_tables", "write_text",
@@ -332,6 +332,48 @@ def locked(folder: Path, name: str = "out", *, by_file: bool = True) -> Iterator
         yield
     finally:
         os.close(held)
+
+
+@contextmanager
+@as_annotated
+def held(path: str | Path, names: Iterable[str] = (), option: str = "out") -> Iterator[Path]:
+    """Give a folder that a command fills: made, kept from other processes, and claimed for these names.
+
+    The one way into such a folder; what it raises is what `output_folder`, `locked` and `claim` do.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as place, held(place, ["data"]) as folder:
+    ...     (folder / MANIFEST).is_file()
+    True
+    """
+    folder = output_folder(path, option)
+    with locked(folder, option):
+        claim(folder, names, option)
+        yield folder
+
+
+@as_annotated
+def agreed(option: str, where: str, before: Mapping[str, Any], now: Mapping[str, Any], rule: str) -> None:
+    """Refuse to go on with what was begun with other settings: a ValueError that names the first of them.
+
+    Parameters
+    ----------
+    option, where : str
+        What the caller calls the place of what was begun, and its name.
+    before, now : mapping from str to object
+        The settings.
+    rule : str
+        What the place must be.
+
+    Examples
+    --------
+    >>> agreed("out", "'runs'", {"seed": 0}, {"seed": 1}, "empty or hold a run of the same settings")
+    Traceback (most recent call last):
+    ValueError: `out` must be empty or hold a run of the same settings; got 'runs' with seed 0, not 1.
+    """
+    if said := difference(before, now):
+        raise ValueError(f"`{option}` must be {rule}; got {where} with {said}.")
 
 
 @as_annotated

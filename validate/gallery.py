@@ -61,7 +61,7 @@ def write_gallery(
                 if not all(map(lab.available, needs)):
                     continue
                 progress(f"gallery: {room}, {topic.name}")
-                shown = topic.show(*(lab[need] for need in needs))
+                shown = topic.of(*(lab[need] for need in needs))
                 if shown.headline and shown.figures:
                     path = folder / f"{room}-{topic.name}.svg" if first in written else first
                     with files.recorded(folder):

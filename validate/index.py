@@ -46,8 +46,8 @@ def stored_runs() -> dict[str, Run]:
 
     Examples
     --------
-    >>> stored_runs()["relu_phases"].name
-    'relu.phases_stored'
+    >>> stored_runs()["codes_lines"].name
+    'codes.lines'
     """
     return {run.stored: run for run in runs().values() if run.stored}
 
@@ -58,8 +58,8 @@ def full_settings(job: Run) -> dict[str, Any]:
 
     Examples
     --------
-    >>> full_settings(stored_runs()["relu_phases"])
-    {'gap': 0.01, 'reach': 20.0, 'size': 60, 'transitions': 40}
+    >>> list(full_settings(stored_runs()["codes_lines"]))
+    ['codes', 'lowest', 'tol']
     """
     parameters = inspect.signature(job.function).parameters
     known = {name: one.default for name, one in parameters.items() if name not in HOW}
@@ -240,7 +240,7 @@ def check(
 
     Examples
     --------
-    >>> [said for said in check(["relu_phases"])["relu_phases"] if "code" not in said]
+    >>> [said for said in check(["codes_lines"])["codes_lines"] if "code" not in said]
     []
     """
     index, planned = stored.read_index(), stored_runs() if jobs is None else jobs

@@ -39,6 +39,7 @@ _FIRST = (
 )  # fmt: skip
 _FOLDERS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/section.py"))
 PHENOMENA = (*_FIRST, *(name for name in _FOLDERS if name not in _FIRST))
+STUDIES = sorted(path.stem for path in (Path(__file__).parent / "studies").glob("[!_]*.py"))
 TRAINING = "training"  # the room of the trainer, which has runs and no part of the page
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 
@@ -49,9 +50,13 @@ DATA = "data"  # the pieces of runs
 
 @as_annotated
 def section(name: str) -> Section:
-    """Return a phenomenon's part of the report."""
+    """Return a phenomenon's part of the report, with the runs and topics of the studies that name it."""
     module = importlib.import_module(f".{choice('name', name, PHENOMENA)}.section", __package__)
     found: Section = module.SECTION
+    for study in STUDIES:
+        more: Section = importlib.import_module(f".studies.{study}", __package__).STUDY
+        if more.name == name:
+            found = replace(found, runs={**found.runs, **more.runs}, topics=[*found.topics, *more.topics])
     return found
 
 
@@ -341,9 +346,7 @@ def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
         with TemporaryDirectory() as place:
             yield Path(place)
         return
-    folder = files.output_folder(data, "data")
-    with files.locked(folder, "data"):
-        files.claim(folder, (DATA, PARTS), "data")
+    with files.held(data, (DATA, PARTS), "data") as folder:
         yield folder
 
 

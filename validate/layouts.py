@@ -35,6 +35,28 @@ class Weights:
         return bool(np.allclose(self.W_out, self.W_in.T, rtol=1e-6, atol=1e-7))
 
 
+def sizes_of(
+    axes: Mapping[str, str], optional: Mapping[str, str], arrays: Mapping[str, Any], known: Mapping[str, int]
+) -> dict[str, int] | None:
+    """Return the size of each axis, a letter, of arrays by name; None if they are others, or sizes disagree.
+
+    Examples
+    --------
+    >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
+    {'f': 3, 'h': 2}
+    """
+    letters, sizes = {**optional, **axes}, dict(known)
+    if not axes.keys() <= arrays.keys() <= letters.keys():
+        return None
+    for name, array in arrays.items():
+        if array.ndim != len(letters[name]):
+            return None
+        for axis, size in zip(letters[name], array.shape, strict=True):
+            if sizes.setdefault(axis, size) != size:
+                return None
+    return sizes
+
+
 @dataclass(frozen=True)
 class Layout:
     """The names and axes of the arrays of one kind of file."""
@@ -66,18 +88,9 @@ class Layout:
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Whether the arrays are these, and their shapes agree."""
-        known = {**self.optional, **self.axes}
-        if not self.axes.keys() <= arrays.keys() <= known.keys():
-            return False
-        sizes = {"o": 1}
-        for name, array in arrays.items():
-            if array.ndim != len(known[name]):
-                return False
-            for axis, size in zip(known[name], array.shape, strict=True):
-                if sizes.setdefault(axis, size) != size:
-                    return False
+        sizes = sizes_of(self.axes, self.optional, arrays, {"o": 1})
         # One matrix alone could be either way round; those whose files have no bias are of many features.
-        return self.b_saved or sizes["f"] > sizes["h"]
+        return sizes is not None and (self.b_saved or sizes["f"] > sizes["h"])
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
         """Yield the instances."""

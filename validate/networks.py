@@ -8,6 +8,7 @@ import numpy as np
 
 from ..theory.arguments import FloatArray, shown
 from ..theory.models import Model
+from .layouts import sizes_of
 
 __all__ = ["NETWORKS", "NETWORK_NAMES", "Network"]
 
@@ -32,17 +33,7 @@ class Network:
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Whether the arrays are these, and their shapes agree."""
-        known = {**self.optional, **self.axes}
-        if not self.axes.keys() <= arrays.keys() <= known.keys():
-            return False
-        sizes: dict[str, int] = {}
-        for name, array in arrays.items():
-            if array.ndim != len(known[name]):
-                return False
-            for axis, size in zip(known[name], array.shape, strict=True):
-                if sizes.setdefault(axis, size) != size:
-                    return False
-        return True
+        return sizes_of(self.axes, self.optional, arrays, {}) is not None
 
     def models(self, arrays: Arrays) -> list[Model]:
         """Return the instances."""

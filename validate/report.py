@@ -87,7 +87,7 @@ def _show(lab: Lab, place: str, room: str, topic_name: str) -> Part:
     if kept and all(files.digest(lab.folder / file) == sum for file, sum in kept["files"].items()):
         return Part(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
-    shown = Shown(NEEDS_TORCH) if missing else topic.show(*(lab[need] for need in needs))
+    shown = Shown(NEEDS_TORCH) if missing else topic.of(*(lab[need] for need in needs))
     with files.recorded(lab.folder):
         part = write_topic(lab.folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))
@@ -147,9 +147,8 @@ def write_report(
     topics = [(room, topic) for room in rooms for topic in section(room).topics]
     named = {id for _, topic in topics for id in topic.claims}
     ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or one.id in named]
-    with files.locked(folder):
-        target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
-        files.claim(folder, (target.name, "data", PARTS, *((place,) if place else PHENOMENA)))
+    target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
+    with files.held(folder, (target.name, "data", PARTS, *((place,) if place else PHENOMENA))):
         for below in (Path("data"), Path(PARTS), *(Path(place, room) for room in rooms)):
             files.output_folder(folder / below)
         _clear(folder, fresh)

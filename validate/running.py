@@ -15,8 +15,7 @@ from .annotations import as_annotated
 from .experiment import Run
 from .files import (
     another_file,
-    claim,
-    locked,
+    held,
     named,
     output_file,
     output_folder,
@@ -171,8 +170,7 @@ def make(
     folder = output_folder(out)
     lab = Lab(folder, profile, seed, asked, how)
     paths = {run.name: _place(folder, run, lab) for run in chosen}
-    with locked(folder):
-        claim(folder)
+    with held(folder):
         works = []
         for run in chosen:
             path, said = paths[run.name]

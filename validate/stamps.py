@@ -136,7 +136,9 @@ def reached(experiment: str, *, root: Path = ROOT) -> dict[str, str]:
         raise ValueError(f"`root` must be the folder of a package; got {shown(str(root))}.")
     room, _, name = experiment.partition(".")
     package = _Package(root)
-    todo: list[_Place] = [(("validate", room), f"run_{name}")]
+    own = package.module(("validate", room))
+    begins = own is not None and f"run_{name}" in {*own.bound, *own.imports}
+    todo: list[_Place] = [(("validate", room if begins else "studies"), f"run_{name}")]
     seen: set[_Place] = set()
     found: dict[str, str] = {}
     while todo:

@@ -17,8 +17,8 @@ from ..theory.arguments import FloatArray, integer, number, real, vector
 from .annotations import as_annotated
 
 __all__ = [
-    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "lower_pairs",
-    "mean", "mean_within", "measured", "more_often", "share", "student",
+    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "line",
+    "lower_pairs", "mean", "mean_within", "measured", "more_often", "share", "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -233,10 +233,35 @@ def lower_pairs(some: npt.ArrayLike, others: npt.ArrayLike) -> float:
 
 
 @as_annotated
+def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return intercepts and slopes of least-squares lines; `x` runs along the first axis of `values`.
+
+    Raises
+    ------
+    ValueError
+        If `x` has no two different numbers, or `values` another length.
+
+    Examples
+    --------
+    >>> low, slope = line([0, 1, 2], [[1.0, 5.0], [3.0, 5.0], [5.0, 5.0]])
+    >>> low.round(12), slope.round(12)
+    (array([1., 5.]), array([2., 0.]))
+    """
+    place, found = vector("x", x), np.asarray(values, np.float64)
+    off = place - place.mean()
+    if not off.any():
+        raise ValueError(f"`x` must have two different numbers or more; got {place.tolist()!r:.80}.")
+    if found.shape[:1] != place.shape:
+        raise ValueError(f"`values` must have the length of `x`, {place.size}; got the shape {found.shape}.")
+    slope = np.asarray(np.tensordot(off, found, (0, 0)) / (off @ off))
+    return np.asarray(found.mean(axis=0) - slope * place.mean()), slope
+
+
+@as_annotated
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
     logarithm = np.log(real("x", vector("x", x), 0, brackets="(]"))
-    return lambda some: float(np.polyfit(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)), 1)[0])
+    return lambda some: float(line(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)))[1])
 
 
 @as_annotated

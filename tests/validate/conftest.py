@@ -36,7 +36,7 @@ def _show(room, tiny, folder):
     shown = {}
     for topic in section.topics:
         assert set(topic.claims) <= known
-        made = shown[topic.name] = topic.show(*(lab[name] for name in full_names(room, topic)))
+        made = shown[topic.name] = topic.of(*(lab[name] for name in full_names(room, topic)))
         assert isinstance(made, experiment.Shown)
         assert made.text or made.figures or made.tables
         for table in made.tables:

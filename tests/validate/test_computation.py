@@ -6,7 +6,7 @@ import pytest
 from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.computation import loss_floor
 from superposition.theory.features import Features, synchronous
-from superposition.validate import computation
+from superposition.validate import computation, studies
 
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
@@ -70,7 +70,7 @@ def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
 
 def test_neurons_alike_that_receive_all_features_are_a_network():
     """The whole network at its best readout, by the evaluator: four features on two neurons, p = 1."""
-    ds = computation.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
+    ds = studies.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
     W_in = np.full((2, 4), float(ds["others"][0]))
     W_in[:, 2:] = float(ds["dropped"][0])
     np.fill_diagonal(W_in, 1.0)
@@ -97,7 +97,7 @@ def test_losses_without_bias_are_those_of_the_published_script():
 
 
 def test_the_floor_falls_with_mixing_and_more_if_it_is_symmetric():
-    ds = computation.run_mixing([0.0, 0.02, 0.04], seeds=range(2))
+    ds = studies.run_mixing([0.0, 0.02, 0.04], seeds=range(2))
     floor = ds["floor"].mean("seed")
     assert (floor.diff("sigma") < 0).all()
     assert (floor.sel(symmetric=1) < floor.sel(symmetric=0))[1:].all()
@@ -110,9 +110,9 @@ def test_the_naive_readout_for_mixed_targets_is_the_best_one():
     """The same network by the exact solver, three features on two neurons."""
     from superposition.solvers.computation import best_readout, network_loss
     from superposition.theory.features import Features
-    from superposition.validate.computation.runs import _mixing
+    from superposition.validate.studies.cistoy import _mixing
 
-    ds = computation.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
+    ds = studies.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
     law = Features(3, 0.2, "symmetric")
     for k, symmetric in enumerate((False, True)):
         M = 0.3 * _mixing(3, symmetric, np.random.default_rng([5, 3]))
@@ -123,4 +123,4 @@ def test_the_naive_readout_for_mixed_targets_is_the_best_one():
 
 def test_a_negative_size_is_refused():
     with pytest.raises(ValueError, match=r"`sigma` must .*; got -1"):
-        computation.run_mixing([-1.0])
+        studies.run_mixing([-1.0])

@@ -5,18 +5,12 @@ import pytest
 
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.unequal import independent_copies
-from superposition.validate import unequal
+from superposition.validate import studies, unequal
+from superposition.validate.studies.prieto import circular_law, constructive, show_tables
 from superposition.validate.training.data import sampler
-from superposition.validate.unequal.correlated import (
-    against_code,
-    extrapolated,
-    off_line,
-    shared,
-    show_groups,
-    show_tables,
-)
+from superposition.validate.unequal.compared import against_code, extrapolated, off_line, shared
+from superposition.validate.unequal.correlated import show_groups
 from superposition.validate.unequal.groups import geometry, pair_law
-from superposition.validate.unequal.tables import circular_law, constructive
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]
 
@@ -40,7 +34,7 @@ def test_what_is_shown_of_pairs():
 @pytest.mark.slow
 def test_what_is_shown_of_tables():
     pytest.importorskip("torch", reason="training needs PyTorch")
-    ds = unequal.run_tables([1, 2], [0.0], [0, 1], n_features=6, steps=50, starts=1)
+    ds = studies.run_tables([1, 2], [0.0], [0, 1], n_features=6, steps=50, starts=1)
     assert np.all(ds["best"] <= ds["linear"] + 1e-12)
     assert np.all(ds["best"] <= ds["trained"].min(("decay", "seed")) + 1e-9)
     assert "nan" not in show_tables(ds).text
@@ -160,7 +154,7 @@ def test_independent_words_have_no_constructive_interference():
         (lambda: circular_law(4, -1.0), "`sharpness`.*-1"),
         (lambda: unequal.run_groups([("other", 1.0, 0.1, 0.25)]), "`cases`.*'other'"),
         (lambda: unequal.run_groups(sizes=[31]), "`sizes`"),
-        (lambda: unequal.run_tables([20]), "`n_hidden`.*20"),
+        (lambda: studies.run_tables([20]), "`n_hidden`.*20"),
     ],
 )
 def test_rejections(call, message):

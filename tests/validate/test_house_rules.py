@@ -15,6 +15,12 @@ from superposition.validate import atlas, certificates, index, running, sweep
 
 ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
+SHOWING = sorted(
+    path.relative_to(ROOM).as_posix()
+    for path in ROOM.rglob("*.py")
+    if path.parent != ROOM and "Topic(" in path.read_text(encoding="utf-8")
+)
+ORDERS = {ast.Lt, ast.LtE, ast.Gt, ast.GtE}
 # A measured number is one with a decimal point or in per cent; that of an equation or a section is none.
 TYPED = re.compile(r"(?<!Eq\. )(?<!sec\. )(?<!Fig\. )(?<![\w.])\d+\.\d|\d ?%")
 
@@ -60,6 +66,57 @@ def imports_of_statistics(source):
             names = [f"{node.module}.{name}" for name in names]
         found += [node.lineno for name in names if f"{name}.".startswith("scipy.stats.")]
     return found
+
+
+def limits_of_shows(source):
+    """Return where functions that show a topic compare with a limit that no criterion declares."""
+    tree = ast.parse(source)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    # A plot may leave out what an axis cannot show; what shows is the third argument of a topic.
+    todo = [
+        word.id
+        for call in calls(tree, "Topic")
+        for shown in call.args[2:3]
+        for word in ast.walk(shown)
+        if isinstance(word, ast.Name)
+    ]
+    found, seen = [], set()
+    while todo:
+        name = todo.pop()
+        if name in seen or name.startswith("plot_") or name not in functions:
+            continue
+        seen.add(name)
+        todo += [word.id for word in ast.walk(functions[name]) if isinstance(word, ast.Name)]
+        for node in ast.walk(functions[name]):
+            if isinstance(node, ast.Compare) and any(type(op) in ORDERS for op in node.ops):
+                sides = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+                if any(
+                    (isinstance(part, ast.Constant) and isinstance(part.value, float))
+                    or (isinstance(part, ast.Name) and part.id.isupper() and len(part.id) > 1)
+                    for part in sides
+                ):
+                    found.append(f"{name}, line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_what_shows_decides_nothing(name):
+    """A limit belongs to a criterion, declared once with how it was set, or to a row of the ledger."""
+    assert limits_of_shows((ROOM / name).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["gap <= 0.1", "gap < NEAR", "(gap > 1 - 1e-9).sum()", "0.9 * bound <= gap < bound", "_more(gap)"]
+)
+def test_canary_limits_of_shows_are_found(line):
+    source = f"def _more(x):\n    return x > SMALL\n\ndef _show(gap):\n    return {line}\n"
+    assert len(limits_of_shows(f"{source}\nTOPICS = [Topic('a', ['b'], _show)]")) == 1
+
+
+@pytest.mark.parametrize("line", ["NEAR.kept(gap)", "found < bound", "count > 1", "plot_it(gap)"])
+def test_counts_and_criteria_are_no_limits_of_shows(line):
+    source = f"def plot_it(x):\n    return x > 1e-7\n\ndef _show(gap):\n    return {line}\n"
+    assert limits_of_shows(f"{source}\nTOPICS = [Topic('a', ['b'], _show)]") == []
 
 
 @pytest.mark.parametrize("name", CLAIMS)

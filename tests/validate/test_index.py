@@ -207,16 +207,16 @@ def test_no_change_of_data_settings_or_code_is_accepted(count, copy, code):
 
 
 def test_a_file_that_was_changed_is_not_read(copy):
-    before = (copy / "relu_phases.nc").read_bytes()
-    assert stored.read_reference("relu_phases.nc").attrs["stored_file"] == "relu_phases.nc"
-    (copy / "relu_phases.nc").write_bytes(before[:-1] + b"?")
+    before = (copy / "codes_lines.nc").read_bytes()
+    assert stored.read_reference("codes_lines.nc").attrs["stored_file"] == "codes_lines.nc"
+    (copy / "codes_lines.nc").write_bytes(before[:-1] + b"?")
     with pytest.raises(
-        ValueError, match=r"`relu_phases.nc` must be the file that index.json names, unchanged"
+        ValueError, match=r"`codes_lines.nc` must be the file that index.json names, unchanged"
     ):
-        stored.read_reference("relu_phases.nc")
-    (copy / "relu_phases.nc").unlink()
-    with pytest.raises(ValueError, match=r"`relu_phases.nc` must be .*; got none"):
-        stored.read_reference("relu_phases.nc")
+        stored.read_reference("codes_lines.nc")
+    (copy / "codes_lines.nc").unlink()
+    with pytest.raises(ValueError, match=r"`codes_lines.nc` must be .*; got none"):
+        stored.read_reference("codes_lines.nc")
     (copy / stored.INDEX).write_text("{}")
     with pytest.raises(ValueError, match=r"`index.json` must be the index"):
         stored.read_reference("codes_known.nc")
@@ -312,10 +312,10 @@ def test_parts_are_compared_where_their_labels_are():
 
 
 def test_the_command_checks_stores_and_confirms(toy, copy, capsys):
-    assert cli.main(["reference", "relu_phases", "--check", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [{"name": "relu_phases", "found": "accepted"}]
-    (copy / "relu_phases.nc").write_bytes(b"")
-    assert cli.main(["reference", "relu_phases", "--check"]) == 1
+    assert cli.main(["reference", "codes_lines", "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "codes_lines", "found": "accepted"}]
+    (copy / "codes_lines.nc").write_bytes(b"")
+    assert cli.main(["reference", "codes_lines", "--check"]) == 1
     assert "the file was changed" in capsys.readouterr().out
     assert cli.main(["reference", "--store", str(copy / "nothing.nc")]) == 2
     assert "got" in capsys.readouterr().err

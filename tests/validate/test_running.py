@@ -126,8 +126,8 @@ def test_cost_is_operations_over_the_rate():
     assert running.cost(both, 1e12) > running.cost(job, 1e12)
     unknown = {name for name, one in laboratory.runs().items() if not np.isfinite(running.cost(one, 1e12))}
     assert unknown == {"training.grid"}, "its sizes are given by hand"
-    (solved,) = running.select(["relu_phases"])
-    took = read_dataset(REFERENCE / "relu_phases.nc").attrs["wall_seconds"]
+    (solved,) = running.select(["codes_lines"])
+    took = read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
     assert running.cost(solved, 1e12) == pytest.approx(took, abs=0.1)
     assert running.cost(dataclasses.replace(solved, stored="new", seconds=7.0), 1e12) == 7.0
     with pytest.raises(ValueError, match=r"`rate` must .*got 0"):

@@ -47,7 +47,7 @@ def test_what_is_shown(pairs):
     }
     said = {}
     for topic in SECTION.topics:
-        shown = topic.show(*(made[name] for name in topic.needs))
+        shown = topic.of(*(made[name] for name in topic.needs))
         said[topic.name] = shown.text
         for figure in shown.figures:
             ax = figure.draw(figure.dataset, Canvas().subplots())
@@ -57,7 +57,7 @@ def test_what_is_shown(pairs):
     assert "matching pursuit has up to" in said["reached"]
     # Bounds that do not hold are said to.
     broken = pairs.assign(bound=pairs["value"] + 1.0)
-    assert "NOT between" in SECTION.topics[1].show(broken).text
+    assert not all(found.passed for found in SECTION.topics[1].judge(broken))
 
 
 @pytest.mark.parametrize(

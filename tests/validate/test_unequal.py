@@ -8,8 +8,8 @@ from superposition.solvers.unequal import allocate
 from superposition.theory.codes import antipodal_loss
 from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
+from superposition.validate.studies import liu
 from superposition.validate.unequal import (
-    published,
     run_bracket,
     run_codes,
     run_descended,
@@ -33,7 +33,8 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     _, shown = sections.show("unequal", TINY, tmp_path)
     for name in ("width", "many", "often", "decay", "public", "bracket", "codes", "places"):
         assert "nan" not in shown[name].text
-    table, ends = shown["width"].tables
+    table, ends, asked = shown["width"].tables
+    assert [row[-1] for row in asked.rows] == ["holds", "fails"]
     assert len(table.rows) == 2
     assert len(ends.rows) == 2 * 5
 
@@ -140,9 +141,9 @@ def test_what_rows_that_shrink_lose_by_the_source():
     attrs = {"n_features": 4, "on": 1.0}
     ds = xr.Dataset({"long": ("n_hidden", [0.0, 0.25, 1.0])}, {"n_hidden": [1, 2, 3], "alpha": 1.0}, attrs)
     p = law.p  # 12, 6, 4 and 3 of 25; the mean square of a value is 4/3
-    np.testing.assert_allclose(published.printed_sum(ds), np.array([1.0, p[1:].sum(), 0.0]) / 3, atol=1e-15)
+    np.testing.assert_allclose(liu.printed_sum(ds), np.array([1.0, p[1:].sum(), 0.0]) / 3, atol=1e-15)
     one = xr.Dataset({"loss": (("alpha", "n_hidden"), [[8.0]])}, {"n_hidden": [2], "alpha": [1.0]})
-    assert published.last_exponent(one, one.assign_coords(n_hidden=[4]) / 8) == pytest.approx(3.0)
+    assert liu.last_exponent(one, one.assign_coords(n_hidden=[4]) / 8) == pytest.approx(3.0)
 
 
 def test_a_model_of_the_source_begins_where_it_is_said_to():

@@ -13,11 +13,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
 from ..files import (
-    claim,
-    difference,
-    locked,
+    agreed,
+    held,
     named,
-    output_folder,
     read_arrays,
     recorded,
     write_arrays,
@@ -177,11 +175,9 @@ def make(
         "problems": [one.name for one in problems],
     }
     pool = None if scheduler is None else cluster(scheduler)
-    place = output_folder(folder, "folder")
-    with locked(place, "folder"):
-        claim(place, ("settings.json", "atlas.json", "atlas.safetensors"), "folder")
-        with recorded(place):
-            return _made(place, problems, settings, jobs, pool, tell)
+    names = ("settings.json", "atlas.json", "atlas.safetensors")
+    with held(folder, names, "folder") as place, recorded(place):
+        return _made(place, problems, settings, jobs, pool, tell)
 
 
 def _made(
@@ -205,9 +201,7 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
             before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ValueError(f"`folder` must hold a run's settings; got {named(path)} ({error}).") from error
-        if said := difference(before, settings):
-            rule = "`folder` must be empty or hold a run of the same settings"
-            raise ValueError(f"{rule}; got {named(path.parent)} with {said}.")
+        agreed("folder", named(path.parent), before, settings, "empty or hold a run of the same settings")
     write_text(path, json.dumps(settings) + "\n")
 
 

@@ -15,8 +15,9 @@ from ..laboratory import Lab, experiment, schedule, shelf
 from ..tasks import Task, perform
 from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
 
-# All modules of this room hold rows, each in a name of its own or some in `ROWS`; a further source adds its
-# letter below.
+# All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
+# project began with come first, others by their letter.
+_BEGAN = "LCB"
 _HELD = [
     vars(importlib.import_module(f"{__package__}.{module.name}"))
     for module in pkgutil.iter_modules([str(Path(__file__).parent)])
@@ -26,7 +27,7 @@ _ROWS = {
     row.id: row for held in _HELD for row in (*held.values(), *held.get("ROWS", ())) if isinstance(row, Claim)
 }
 CLAIMS: tuple[Claim, ...] = tuple(
-    sorted(_ROWS.values(), key=lambda claim: ("LCBEKOPSU".index(claim.id[0]), int(claim.id[1:])))
+    sorted(_ROWS.values(), key=lambda claim: (_BEGAN.find(claim.id[0]) % 26, claim.id[0], int(claim.id[1:])))
 )
 
 

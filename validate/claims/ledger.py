@@ -11,93 +11,39 @@ findings, and one that fails always shows.
 
 import inspect
 import math
-import numbers
-import operator
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
-import xarray as xr
-
-from ...theory.arguments import choice, integer
-from ...theory.derivation import sp
+from ...theory.arguments import integer
 from ..annotations import as_annotated
-from ..statistics import Estimate
+from ..findings import (
+    ABOUT,
+    Criterion,
+    Finding,
+    Limit,
+    after,
+    allowed,
+    before,
+    between,
+    bound,
+    derived,
+    experiment,
+    numeric,
+    rounding,
+    runs,
+    shown,
+    symbolic,
+)
 
-ABOUT = ("printed", "corrected", "order", "answer", "runs")
-# Kinds of findings, and where the number of each comes from if nothing else is said.
-ORIGINS = {
-    "symbolic": "derived",
-    "bound searched": "computed now",
-    "numeric": "computed now",
-    "experiment": "run now",
-}
-# How the limit of a finding was set.
-BASES = {
-    "derived": "derived",
-    "rounding": "error of the computation",
-    "before": "chosen before the data",
-    "after": "chosen after a look at the data",
-}
-UNSTATED = "not stated"
-RUNS = 5  # that a trained number rests on before it decides
-RELATIONS: dict[str, Callable[[float, float], bool]] = {
-    "==": operator.eq,
-    "<=": operator.le,
-    "<": operator.lt,
-    ">=": operator.ge,
-    ">": operator.gt,
-}
-
-Found = Estimate | Sequence[Estimate]
-Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
-
-
-class Limit(float):
-    """A number that knows how it was set as the limit of a finding; so does its negative.
-
-    Examples
-    --------
-    >>> -after(0.2), (-after(0.2)).basis
-    (-0.2, 'after')
-    """
-
-    basis: str
-
-    def __new__(cls, limit: float, basis: str) -> "Limit":
-        """Return the number with its basis, a key of `BASES`."""
-        made = super().__new__(cls, limit)
-        made.basis = choice("basis", basis, tuple(BASES))
-        return made
-
-    def __neg__(self) -> "Limit":
-        return Limit(-float(self), self.basis)
-
-
-def derived(limit: float = 0.0) -> Limit:
-    """Return a limit that follows from the statement or from a proof, such as a sign."""
-    return Limit(limit, "derived")
-
-
-def rounding(limit: float) -> Limit:
-    """Return a limit that is the error of the computation, such as that of two routes to one number."""
-    return Limit(limit, "rounding")
-
-
-def before(limit: float) -> Limit:
-    """Return a limit that was chosen before the data existed that decide."""
-    return Limit(limit, "before")
-
-
-def after(limit: float) -> Limit:
-    """Return a limit that was chosen when the value, or a like one, was known, or nobody can tell.
-
-    Also one of an estimate to which runs were added after a look.
-    """
-    return Limit(limit, "after")
+__all__ = [
+    "UNDECIDED", "WRONG", "Checked", "Claim", "Criterion", "Evidence", "Finding", "Limit", "Statement",
+    "Verdict", "after", "allowed", "as_record", "before", "between", "bound", "claim", "derived", "evidence",
+    "experiment", "from_record", "numeric", "rounding", "runs", "says", "shown", "symbolic", "text",
+    "verdict",
+]  # fmt: skip
 
 
 class Verdict(StrEnum):
@@ -117,94 +63,6 @@ class Verdict(StrEnum):
 # What `claims --wrong` lists, and what is not known to be right or wrong.
 WRONG = (Verdict.CORRECTED, Verdict.FAILS)
 UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One computed number and the limit that it must keep for the statement to stand.
-
-    Parameters
-    ----------
-    about : {"printed", "corrected", "order", "answer", "runs"}
-        Which statement it tests, or whether there are runs enough for a verdict.
-    kind : {"symbolic", "bound searched", "numeric", "experiment"}
-        How the number was found.
-    text : str
-        What the number is.
-    value, limit : float
-        The number and its limit, which may be infinite.
-    relation : {"==", "<=", "<", ">=", ">"}
-        How `value` must stand to `limit`. A nan keeps no limit.
-    origin : str, optional
-        "derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not given.
-    alarm : float or None, optional
-        Where chance has a part: the rate at which the family of tests that this one belongs to rejects what
-        is true.
-    resolution : float or None, optional
-        How far the truth would have to be from the limit to be told from it: half the interval's width.
-    basis : str, optional
-        How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only of
-        what was fixed before the data: with "after" there is none.
-
-    Examples
-    --------
-    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
-    >>> found.passed, found.origin, found.basis
-    (True, 'computed now', 'rounding')
-    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", after(0.01), alarm=0.01).alarm
-    """
-
-    about: str
-    kind: str
-    text: str
-    value: float
-    relation: str
-    limit: float
-    origin: str = ""
-    alarm: float | None = None
-    resolution: float | None = None
-    basis: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.origin, str):
-            raise ValueError(f"`origin` must be text; got {self.origin!r:.80}.")
-        choice("about", self.about, ABOUT)
-        choice("kind", self.kind, tuple(ORIGINS))
-        choice("relation", self.relation, tuple(RELATIONS))
-        object.__setattr__(self, "basis", self.basis or getattr(self.limit, "basis", UNSTATED))
-        choice("basis", self.basis, (*BASES, UNSTATED))
-        for name in ("value", "limit"):
-            given = getattr(self, name)
-            if isinstance(given, bool | np.bool_ | np.timedelta64) or not isinstance(given, numbers.Real):
-                raise ValueError(f"`{name}` must be a number; got {given!r}.")
-        if math.isnan(self.limit):
-            raise ValueError(f"`limit` must be a number; got {self.limit}.")
-        if not self.origin:
-            object.__setattr__(self, "origin", ORIGINS[self.kind])
-        object.__setattr__(self, "limit", float(self.limit))
-        if self.basis == "after":
-            object.__setattr__(self, "alarm", None)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the number keeps its limit."""
-        return bool(RELATIONS[self.relation](self.value, self.limit))
-
-    @property
-    def label(self) -> str:
-        """How the finding is shown: a number that breaks the print is a counterexample to it."""
-        return "counterexample" if self.about == "printed" and not self.passed else self.kind
-
-    @property
-    def limit_set(self) -> str:
-        """How the limit was set, in words."""
-        return f"limit {BASES.get(self.basis, self.basis)}"
-
-    @property
-    def chance(self) -> str:
-        """What is known of chance: the alarm rate and the resolution, or nothing."""
-        parts = [] if self.alarm is None else [f"alarm rate {self.alarm:.1g}"]
-        return ", ".join([*parts, *([] if self.resolution is None else [f"resolves {self.resolution:.2g}"])])
 
 
 @dataclass(frozen=True)
@@ -380,143 +238,6 @@ def evidence(text: str, *parts: Finding | Statement, numbers: Mapping[str, float
 def says(text: str, *findings: Finding) -> Statement:
     """Return a sentence of a correction and what it rests on; numbers in it are formatted from values."""
     return Statement(text, findings)
-
-
-def symbolic(about: str, text: str, residual: Any) -> Finding:
-    """Return the finding that a SymPy expression is identically zero.
-
-    The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. An
-    expression that stays is shown, with its largest size at a fixed rational point as the value.
-
-    Examples
-    --------
-    >>> import sympy
-    >>> x = sympy.Symbol("x")
-    >>> symbolic("printed", "square", (x + 1) ** 2 - x**2 - 2 * x - 1).value
-    0.0
-    >>> symbolic("printed", "square", (x + 1) ** 2 - x**2 - 2 * x).text
-    'square; residual 1'
-    """
-    entries = list(residual) if isinstance(residual, sp.MatrixBase) else [sp.sympify(residual)]
-    # Most residuals are polynomials: expanding them is faster than all that `simplify` tries.
-    entries = [entry for entry in entries if sp.expand(entry) != 0]
-    left = [entry for entry in map(sp.simplify, entries) if entry != 0]
-    if not left:
-        return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", derived())
-    names = sorted({s for entry in left for s in entry.free_symbols}, key=str)
-    # Distinct primes in the denominators: no accidental zero, and inside (0, 1) where probabilities live.
-    point = {s: sp.Rational(1, sp.prime(k + 2)) for k, s in enumerate(names)}
-    sizes = [abs(complex(entry.subs(point))) for entry in left]
-    return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", derived())
-
-
-def bound(about: str, text: str, value: float, relation: str, limit: Limit) -> Finding:
-    """Return the finding of a search for a violation: the worst case met and its limit."""
-    return Finding(about, "bound searched", text, float(value), relation, limit)
-
-
-def numeric(about: str, text: str, value: float, relation: str, limit: Limit) -> Finding:
-    """Return the finding of a computation; where two routes are compared, the limit is their error."""
-    return Finding(about, "numeric", text, float(value), relation, limit)
-
-
-def experiment(
-    about: str, text: str, value: float, relation: str, limit: Limit, *, origin: Origin = ""
-) -> Finding:
-    """Return the finding of an experiment in which chance has no part, such as a count.
-
-    `origin` may be the dataset that it was read off, or several, here and below.
-    """
-    return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
-
-
-def runs(text: str, count: int, *, origin: Origin = "") -> Finding:
-    """Return the finding that a trained number rests on five runs or more: with fewer nothing is settled.
-
-    Examples
-    --------
-    >>> kept = experiment("printed", "power", 1, ">=", before(0))
-    >>> str(verdict(evidence("two seeds", runs("seeds", 2), kept)))
-    'unsettled: too few runs'
-    """
-    return Finding("runs", "experiment", text, float(count), ">=", after(RUNS), _origin(origin))
-
-
-def shown(
-    about: str, text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = ""
-) -> Finding:
-    """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
-
-    Of several estimates, each at the level of its family, the worst decides.
-
-    Examples
-    --------
-    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [shown("corrected", "growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
-    [True, False]
-    """
-    return _limited(about, text, found, relation, limit, origin, near=True)
-
-
-def allowed(
-    about: str, text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = ""
-) -> Finding:
-    """Return the finding that an estimate does not refute a limit: its farther end decides.
-
-    Examples
-    --------
-    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [allowed("printed", "growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
-    [True, False]
-    """
-    return _limited(about, text, found, relation, limit, origin, near=False)
-
-
-def between(
-    judge: Callable[..., Finding],
-    about: str,
-    text: str,
-    found: Found,
-    low: Limit,
-    high: Limit,
-    **origin: Origin,
-) -> list[Finding]:
-    """Return two findings by `shown` or `allowed`, for a limit on either side.
-
-    Examples
-    --------
-    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [found.passed for found in between(allowed, "printed", "growth", rise, derived(0), before(0.3))]
-    [True, False]
-    """
-    return [judge(about, text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
-
-
-def _limited(
-    about: str, text: str, found: Found, relation: str, limit: Limit, origin: Origin, *, near: bool
-) -> Finding:
-    estimates = [found] if isinstance(found, Estimate) else list(found)
-    choice("relation", relation, ("<=", "<", ">=", ">"))
-    low = (relation[0] == ">") == near
-    ends = [one.low if low else one.high for one in estimates]
-    # The worst of several breaks the limit first; a nan breaks it at once.
-    worst = math.nan if any(map(math.isnan, ends)) else (min if relation[0] == ">" else max)(ends)
-    name = f"{text}: {'worst ' if len(ends) > 1 else ''}{'lower' if low else 'upper'} limit"
-    alarm = max((one.alarm for one in estimates if one.alarm is not None), default=None)
-    half = max((one.high - one.low) / 2 for one in estimates)
-    where = _origin(origin)
-    return Finding(about, "experiment", name, float(worst), relation, limit, where, alarm, half)
-
-
-def _origin(origin: Origin) -> str:
-    """Say where a dataset comes from: stored with the project, or run now."""
-    if isinstance(origin, str):
-        return origin
-    if isinstance(origin, tuple):
-        return "; ".join(dict.fromkeys(map(_origin, origin)))
-    facts = (str(origin.attrs.get(name, "")) for name in ("stored_date", "stored_device"))
-    file = origin.attrs.get("stored_file")
-    return "run now" if file is None else f"stored: {', '.join(filter(None, (str(file), *facts)))}"
 
 
 @as_annotated

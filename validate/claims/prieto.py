@@ -15,9 +15,9 @@ from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
 from ..experiment import span
 from ..statistics import Family, mean
+from ..studies.prieto import around, constructive
 from ..training import DROPPED
-from ..unequal.correlated import AT_CODE, TINY, WITHIN, against_code, off_line, reached, shared
-from ..unequal.tables import around, constructive
+from ..unequal.compared import AT_CODE, EXACT, WITHIN, against_code, off_line, reached, shared
 from .ledger import (
     Evidence,
     after,
@@ -222,7 +222,7 @@ def p4(quick: bool, *found: xr.Dataset) -> Evidence:
         for i, (over, said) in enumerate(against_code(trained, solved)):
             agree += said == "agrees"
             if said in ("below", "above"):
-                exact = float(solved["predicted"].isel(case=i).min()) <= TINY
+                exact = bool(EXACT.kept(float(solved["predicted"].isel(case=i).min())))
                 misses.append(f"{_case(trained, i)} are {said}" + ("" if exact else f" ({over:.3f} of it)"))
     cases = sum(ds.sizes["case"] for ds in found[::2])
     return evidence(
@@ -274,7 +274,12 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
         "(correlations) has the numbers.",
         runs("seeds of each case", seeds, origin=origin),
         experiment(
-            "printed", "least loss of a model / code", min(ends), ">=", before(1 - AT_CODE), origin=origin
+            "printed",
+            "least loss of a model / code",
+            min(ends),
+            ">=",
+            before(1 - AT_CODE.limit),
+            origin=origin,
         ),
         says(
             f"some are at the code in {len(counts) - len(none)} of {len(counts)} cases, and none below it in "

@@ -15,11 +15,12 @@ from ...theory.derivation import sp
 from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..statistics import Family, mean
-from ..unequal.published import (
+from ..studies.liu import (
     FLATTER,
     LOWER,
     NEAR_ONE,
     NEAR_SUM,
+    NEAR_SUM_UNBIASED,
     UNHEARD,
     UNHEARD_UNBIASED,
     last_exponent,
@@ -32,7 +33,6 @@ from .ledger import (
     Finding,
     Limit,
     after,
-    before,
     bound,
     claim,
     derived,
@@ -181,26 +181,13 @@ def u3(quick: bool, ds: xr.Dataset, weak: xr.Dataset, even: xr.Dataset) -> Evide
         f"and alpha = {alpha:g} it is {found:.2f}. There is one trained model of each kind and size, which "
         "settles nothing.",
         _seeds(ds, weak, even),
-        experiment(
-            "printed",
-            "largest |loss / sum - 1| at the source's settings, m = 10 and 32",
-            abs(over - 1).max(),
-            "<=",
-            before(NEAR_SUM),
-            origin=weak,
-        ),
+        NEAR_SUM.finding(abs(over - 1), "printed", origin=weak),
         says(
             "lost are the features whose rows are short, and these are the less frequent ones if biases "
             "begin at 0; the local exponent of the sum is (alpha - 1)/(1 - (m/n)^(alpha - 1))",
             _run("largest |left out / loss - 1|", off, "<=", after(0.1), ds),
             _run("the same at the source's settings", short, "<=", after(0.1), weak),
-            _run(
-                "largest |loss / printed sum - 1| if biases begin at 0",
-                abs(also - 1).max(),
-                "<=",
-                before(NEAR_SUM),
-                even,
-            ),
+            NEAR_SUM_UNBIASED.finding(abs(also - 1), "corrected", origin=even),
             symbolic("corrected", "local exponent of the integral of x^-alpha from m to n", rest),
             numeric(
                 "corrected", "|exponent by it - that of the sum|", abs(predicted - found), "<=", after(0.05)
@@ -243,14 +230,7 @@ def u4(
         f"{float(left.max()):.1%} at most (alpha = 1, m = 32 and 100). From m = {HIGH} to "
         f"{int(wide['n_hidden'][0])}, alpha = 1, the exponent is {flat:.2f}.",
         _seeds(aligned, published, wide, unbiased),
-        experiment(
-            "printed",
-            "largest |exponent of models trained as published - 1|",
-            abs(drawn - 1).max(),
-            "<=",
-            before(NEAR_ONE),
-            origin=published,
-        ),
+        NEAR_ONE.finding(abs(drawn - 1), "printed", origin=published),
         says(
             "of models with a free decoder the least loss of alike features falls as 1/m while m << n, "
             f"within a factor that is proved; at alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with "
@@ -267,16 +247,10 @@ def u4(
         says(
             "most of what models lose that are trained as published is lost at outputs that low first biases "
             "silence, and their loss falls more slowly beyond m = 100",
-            _run(
-                "least share of pairs with the silent output's first bias lower",
-                lower.min(),
-                ">=",
-                before(LOWER),
-                run,
-            ),
-            _run("least share of silent outputs in the loss", share.min(), ">=", before(UNHEARD), run),
-            _run("the same, largest, if biases begin at 0", left.max(), "<=", before(UNHEARD_UNBIASED), even),
-            _run(f"exponent from m = {HIGH} on, alpha = 1", flat, "<=", before(FLATTER), wide),
+            LOWER.finding(lower, "corrected", origin=run),
+            UNHEARD.finding(share, "corrected", origin=run),
+            UNHEARD_UNBIASED.finding(left, "corrected", origin=even),
+            FLATTER.finding(flat, "corrected", origin=wide),
         ),
     )
 
@@ -319,7 +293,7 @@ def u5(quick: bool, published: xr.Dataset) -> Evidence:
             "|exponent of the model trained as published - 2(alpha - 1)|, alpha = 3/2",
             abs(trained - 1),
             "<=",
-            after(NEAR_ONE),
+            after(NEAR_ONE.limit),
             origin=published,
         ),
         says(

@@ -10,6 +10,7 @@ import xarray as xr
 
 from ...theory import collisions as theory
 from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic
+from ..findings import Criterion, after
 from ..statistics import Estimate, crossing, first_level, mean, share
 from . import plots
 from .counts import SHIFTED, ZERO
@@ -19,7 +20,8 @@ from .splitting import OUTCOMES
 from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_untied
 
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
-SMALL = 0.05  # perturbations for which the prediction is meant
+# Perturbations for which the prediction is meant.
+SMALL = Criterion("perturbation", "<", after(0.05))
 BARS = "Bars and brackets are 95 % intervals, Student's over runs, or exact ones of shares."
 
 TEXT = """
@@ -226,7 +228,7 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> Shown:
     draw = [partial(plots.plot_remedy, i=i) for i in range(ds.sizes["lam"])]
     figure = Figure("remedy", "Polysemantic neurons that are split", caption, ds, draw)
     end = ds.isel(time=-1)
-    small = end.isel(eps=np.flatnonzero(ds["eps"].values < SMALL))
+    small = end.isel(eps=np.flatnonzero(SMALL.kept(ds["eps"])))
     apart, pairs = int(small["apart"].sum()), int(small["pairs"].sum()) * small.sizes["eps"]
     parted = share(apart, pairs)
     rows = []

@@ -3,29 +3,23 @@
 from .runs import (
     run_fans,
     run_map,
-    run_mixed,
-    run_mixing,
     run_powers,
     run_search,
-    run_spread,
     run_trained,
     run_unbiased,
 )
 from .section import (
     plot_fans,
     plot_map,
-    plot_mixed,
-    plot_mixing,
     plot_powers,
     plot_search,
-    plot_spread,
     plot_trained,
     plot_unbiased,
 )
 
 __all__ = [
-    "plot_fans", "plot_map", "plot_mixed", "plot_mixing", "plot_powers", "plot_search", "plot_spread",
+    "plot_fans", "plot_map", "plot_powers", "plot_search",
     "plot_trained", "plot_unbiased",
-    "run_fans", "run_map", "run_mixed", "run_mixing", "run_powers", "run_search", "run_spread",
+    "run_fans", "run_map", "run_powers", "run_search",
     "run_trained", "run_unbiased",
 ]  # fmt: skip

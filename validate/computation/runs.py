@@ -1,4 +1,4 @@
-"""Losses of networks beside the floor: closed forms, fans, searches, random mixing, and fourth powers."""
+"""Losses of networks beside the floor: closed forms, fans, searches, and fourth powers."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import minimize
 
-from ...solvers.computation import best_mixed_network, best_network, best_power, best_readout, network_loss
+from ...solvers.computation import best_network, best_power, best_readout, network_loss
 from ...solvers.loss.hidden.network import hidden_means
 from ...solvers.loss.methods.outputs import Law
 from ...theory import arguments
@@ -167,25 +167,6 @@ TASKS = {
     "x + relu": ("relu", True, True, False),
     "abs": ("abs", True, False, False),
 }
-# Fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and |x|):
-# (1) no network of a few features is below its floor by more than its error;
-# (2) for ReLU with output bias nothing is gained: at most 1e-6 of the naive loss;
-# (3) without bias the share saved is at most 3p/8; at two features a neuron and p of 0.01 or less it is at
-#     least nine tenths of 0.150 p;
-# (4) for |x|, a neuron a feature, at least 0.45 of the naive loss is saved at p = 0.001, and less than 0.1
-#     at p = 0.3;
-# (5) for x + ReLU(x) less than 0.05 is saved at two features a neuron;
-# (6) for ReLU of features on in pairs at least 0.01 is saved at two features a neuron and p of 0.1 or less.
-CRITERIA = {
-    "tie": 1e-6,
-    "sharing": 0.9 * 0.150,
-    "fans": 0.45,
-    "dense fans": 0.1,
-    "mixed": 0.05,
-    "pairs": 0.01,
-}
-
-
 _MOST_SHARED = 3  # features of a neuron: so many, with their targets, are exact integrals
 
 
@@ -249,7 +230,7 @@ def _explained(n: int, own: float, other: float, b: FloatArray) -> FloatArray:
     return np.asarray(np.sum(b * np.linalg.lstsq(A, b)[0], axis=0))
 
 
-def _spread(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
+def spread(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
     """Return the least loss over p of n neurons alike that receive all features, and two of their weights.
 
     Without biases. Neuron i has the weight 1 of feature i, one weight of the features of other neurons, and
@@ -358,7 +339,7 @@ def run_map(
             found["naive"] = np.array([float(alike_loss("unbiased", q, k, n)) / q for k in F])
             closed = [[float(alike_loss(name, q, k, n)) / q for k in F] for name in ("readout", "constant")]
             if tries:
-                closed.append([_spread(int(k), n, q, tries)[0] if k > n else np.inf for k in F])
+                closed.append([spread(int(k), n, q, tries)[0] if k > n else np.inf for k in F])
             found["best"] = np.minimum(found["best"], np.min(closed, axis=0))
         found["floor"] = np.interp(at, [0.0, 0.5, 1.0], own)
         found["error"] = np.full(at.shape, max(one["error"] for one in parts))
@@ -371,169 +352,6 @@ def run_map(
     return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(
         starts=starts, n_hidden=n, largest=largest
     )
-
-
-def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return a random matrix of unit variance with no diagonal, as the published code draws it."""
-    M = rng.normal(size=(n, n))
-    np.fill_diagonal(M, 0.0)
-    return np.triu(M) + np.triu(M).T if symmetric else M
-
-
-@as_annotated
-def run_mixing(
-    sigma: Sequence[float] = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08),
-    *,
-    p: float = 0.01,
-    n_features: int = 100,
-    n_hidden: int = 50,
-    seeds: Sequence[int] = range(5),
-) -> xr.Dataset:
-    """Compute the floor for targets ReLU(x) + M x with random M, and what the naive network loses on them.
-
-    Parameters
-    ----------
-    sigma : sequence of float
-        Standard deviation of the entries of M off its diagonal.
-    p : float
-        Probability that a feature is on.
-    n_features, n_hidden : int
-    seeds : sequence of int
-        Of the matrices.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``floor`` and ``naive`` (symmetric, sigma, seed), per feature over p. The naive network has n_hidden
-        neurons ReLU(x_i), and the best readout with bias for these targets.
-
-    Examples
-    --------
-    >>> ds = run_mixing([0.0, 0.02], n_features=20, n_hidden=10, seeds=[0])
-    >>> (ds["floor"] < ds["naive"]).values[:, :, 0].tolist()
-    [[False, True], [False, True]]
-    """
-    n = arguments.integer("n_hidden", n_hidden, 1)
-    F = arguments.integer("n_features", n_features, n)
-    law, kept = Features(F, p, "symmetric"), np.arange(n)
-    own = target_moments(law).covariance[0, 0]
-    rows = []
-    for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
-        M = arguments.number("sigma", size, 0.0) * _mixing(F, symmetric, np.random.default_rng([seed, F]))
-        floor = loss_floor(law, n, mixing=M)
-        shared = M[:, kept] * (p / 6)  # Cov(ReLU(x_i), M_ki x_i)
-        shared[kept, kept] += own
-        rest = target_moments(law, mixing=M).covariance.diagonal() - (shared**2).sum(axis=1) / own
-        # The same number twice where nothing is mixed.
-        naive = max(float(rest.mean()), floor) if size else floor
-        rows.append({"floor": floor / p, "naive": naive / p})
-    ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
-    return ds.assign_attrs(p=p, n_features=F, n_hidden=n)
-
-
-# What FranciscoHS/cis-toy-models trained: 100 features on 50 neurons, one feature on at a time, loss over
-# p = 0.01; from data/exp3_loss_vs_sigma.npz at commit aaf2246, single runs, each evaluated on 1e5 samples.
-PRINTED = {
-    "sigma": (0.0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08),
-    "independent": (
-        0.08355, 0.07857, 0.07532, 0.07292, 0.07116, 0.07002, 0.06959, 0.06933, 0.07469, 0.07974, 0.09276,
-    ),
-    "symmetric": (
-        0.08364, 0.07724, 0.07121, 0.06657, 0.06178, 0.05963, 0.05864, 0.05861, 0.06066, 0.06548, 0.08233,
-    ),
-}  # fmt: skip
-# Fixed before any network was searched at a size of M above 0:
-# (1) nothing found is below the floor;
-# (2) at every size above 0 what is found is below the naive network at its best readout;
-# (3) the mean of what is found is at most 1.03 of what was trained and printed, at each size.
-NEAR_PRINTED = 1.03
-
-
-@as_annotated
-def run_mixed(
-    sigma: Sequence[float] = PRINTED["sigma"],
-    *,
-    n_features: int = 100,
-    n_hidden: int = 50,
-    seeds: Sequence[int] = range(3),
-    starts: int = 3,
-    steps: int = 500,
-) -> xr.Dataset:
-    """Search for the best networks for ReLU(x) + M x with random M, where one feature is on at a time.
-
-    Matrices are drawn as FranciscoHS/cis-toy-models does, with a diagonal: independent normal entries, or the
-    sum of such a matrix and its transpose over the root of 2.
-
-    Parameters
-    ----------
-    sigma : sequence of float
-        Standard deviation of the entries off the diagonal.
-    n_features, n_hidden : int
-    seeds : sequence of int
-        Of the matrices.
-    starts, steps : int
-        As in `best_mixed_network`.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``found``, ``floor`` and ``naive`` (symmetric, sigma, seed), per feature over p, as p -> 0.
-
-    Examples
-    --------
-    >>> ds = run_mixed([0.05], n_features=12, n_hidden=6, seeds=[0], starts=2)
-    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["naive"]).all())
-    True
-    """
-    rows = []
-    for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
-        M = np.random.default_rng([seed, n_features]).normal(size=(n_features, n_features))
-        M = arguments.number("sigma", size, 0.0) * ((M + M.T) / np.sqrt(2) if symmetric else M)
-        one = best_mixed_network(M, n_hidden, starts=starts, steps=steps, rng=seed)
-        rows.append({"found": one.loss, "floor": one.floor, "naive": one.naive})
-    ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
-    return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, starts=starts)
-
-
-# No mixing, 100 features on 50 neurons; data/exp2_M_type_comparison.npz of the same repository and commit.
-PLAIN = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.06836, 0.05254)}
-
-
-@as_annotated
-def run_spread(
-    p: Sequence[float] = PLAIN["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
-) -> xr.Dataset:
-    """Search for the best neurons alike for ReLU(x) without biases, that receive all features.
-
-    Parameters
-    ----------
-    p : sequence of float
-        Probabilities that a feature is on, in (0, 1].
-    n_features, n_hidden : int
-    tries : int
-        Losses that a search takes at most, of a tenth of a second each.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``found``, ``floor``, ``readout`` and ``unbiased`` (p), per feature over p; ``others`` is a neuron's
-        weight of the features of other neurons, and ``dropped`` that of features without one.
-
-    Examples
-    --------
-    >>> ds = run_spread([1.0], n_features=10, n_hidden=5, tries=30)
-    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["readout"]).all())
-    True
-    """
-    n = arguments.integer("n_hidden", n_hidden, 2)
-    F = arguments.integer("n_features", n_features, n + 1)
-    rows = []
-    for q in map(float, arguments.probability("p", p)):
-        found, weights = _spread(F, n, q, arguments.integer("tries", tries, 3))
-        row = {"found": found, "others": weights[0], "dropped": weights[1]}
-        names = ("floor", "readout", "unbiased")
-        rows.append(row | {name: float(alike_loss(name, q, F, n)) / q for name in names})
-    return from_rows(rows, p=list(p)).assign_attrs(n_features=F, n_hidden=n)
 
 
 @as_annotated
@@ -584,12 +402,6 @@ PLACES = (
     ("relu", False, 2, 1, 1.0),
     ("abs", True, 3, 3, 0.01),
 )
-# Fixed before any network was trained:
-# (1) no seed ends below the floor by more than its error;
-# (2) at the first place at least half of the seeds end within NEAR of the naive loss;
-# (3) at the second and third places at least half of the seeds end below the naive loss;
-# (4) at the fourth place at least one seed ends below the naive loss.
-NEAR = 1e-3
 
 
 def _trained(place: tuple[str, bool, int, int, float], seed: int, steps: int) -> dict[str, float]:

@@ -5,21 +5,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...theory.computation import rare_losses, shared_loss
-from ..drawing import draw_means, draws, finished
+from ..drawing import draws, finished
 from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
+from .criteria import BELOW, NEAR, judge_map, judge_trained, shares
 from .runs import (
-    CRITERIA,
-    NEAR,
-    NEAR_PRINTED,
-    PLAIN,
-    PRINTED,
     run_fans,
     run_map,
-    run_mixed,
-    run_mixing,
     run_powers,
     run_search,
-    run_spread,
     run_trained,
     run_unbiased,
 )
@@ -45,7 +38,7 @@ def _gain(ds: xr.Dataset) -> xr.DataArray:
     return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive(ds)
 
 
-def _label_floor(ax: Axes, x: float, y: float) -> None:
+def label_floor(ax: Axes, x: float, y: float) -> None:
     """Write what a line is above the point (x, y) on it."""
     ax.annotate("floor", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
 
@@ -72,7 +65,7 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
             ax.plot(ds["p"], at["best"] / at["naive"], "os^v"[i % 4] + "-", color=f"C{k}", ms=4, label=label)
             ax.plot(ds["p"], at["floor"] / at["naive"], "os^v"[i % 4] + ":", color=f"C{k}", ms=2)
     lowest = float((ds["floor"] / ds["naive"]).isel(p=0).min())
-    _label_floor(ax, float(ds["p"][0]), lowest)
+    label_floor(ax, float(ds["p"][0]), lowest)
     return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
@@ -86,22 +79,8 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["p"], at["floor"] / at["naive"], ":", color=f"C{i}")
     ax.axhline(1, color="0.5", linewidth=0.8)
     for low in np.unique((ds["floor"] / ds["naive"]).isel(p=0).round(2)):
-        _label_floor(ax, float(ds["p"][0]), float(low))
+        label_floor(ax, float(ds["p"][0]), float(low))
     return finished(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
-
-
-@draws
-def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw floor and naive network against the size of a random mixing matrix; of `run_mixing`."""
-    for k, name in enumerate(("independent entries", "symmetric")):
-        at = ds.isel(symmetric=k).transpose("sigma", "seed", ...)
-        draw_means(
-            ax, ds["sigma"].values, at["floor"].values, color=f"C{k}", fmt="o-", ms=3, label=f"floor, {name}"
-        )
-        draw_means(
-            ax, ds["sigma"].values, at["naive"].values, color=f"C{k}", fmt="s:", ms=3, label=f"naive, {name}"
-        )
-    return finished(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
 
 
 @draws
@@ -125,18 +104,6 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
             ax.plot(ds["p"], saved.where(saved > 1e-7), style, color=f"C{k}", markersize=4, label=label)
     ax.set(xscale="log", yscale="log", ylim=(1e-5, 1))
     return finished(ax, xlabel="p", ylabel="share of the naive loss saved")
-
-
-@draws
-def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of the networks found for mixed targets, printed ones, and the floor; of `run_mixed`."""
-    for k, name in enumerate(("independent", "symmetric")):
-        at = ds.isel(symmetric=k).mean("seed")
-        ax.plot(ds["sigma"], at["found"], "o-", color=f"C{k}", markersize=4, label=f"{name} M, found")
-        ax.plot(ds["sigma"], at["floor"], ":", color=f"C{k}", label="floor")
-        ax.plot(PRINTED["sigma"], PRINTED[name], "x", color=f"C{k}", label="printed, trained")
-    ax.axhline(1 / 12, color="0.5", linewidth=0.8)
-    return finished(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
 
 
 def _name(at: xr.Dataset | xr.DataArray) -> str:
@@ -253,31 +220,6 @@ def _show_fans(ds: xr.Dataset) -> Shown:
     )
 
 
-def _show_mixing(ds: xr.Dataset) -> Shown:
-    floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
-    best = floor.isel(sigma=floor.argmin("sigma"))
-    whole = floor.isel(sigma=0)
-    said = [
-        f"{span(naive.isel(symmetric=k), '.4f')} naive, floor down to {float(best[k]):.4f} at "
-        f"{float(best['sigma'][k]):g} ({name})"
-        for k, name in enumerate(("independent entries", "symmetric M"))
-    ]
-    text = (
-        "In compressed computation the targets are ReLU(x) + M x with a random M. The covariance of such "
-        "targets "
-        "is p/3 (M + 1/2)(M + 1/2)' and p/12 - p^2/16 on its diagonal: M spreads the singular values of "
-        f"M + 1/2 apart, and so lowers the smaller half. With {ds.attrs['n_features']} features on "
-        f"{ds.attrs['n_hidden']} neurons and p = {ds.attrs['p']:g}, losses over p: {float(whole[0]):.4f} "
-        "without "
-        f"mixing, floor and naive alike; {'; '.join(said)}. So with M networks may beat naive ones, and "
-        "without M none does. Published runs have 0.084 without mixing and a least loss at 0.03 to 0.04."
-    )
-    caption = (
-        f"Means over {ds.sizes['seed']} matrices; the naive network has the best readout for these targets."
-    )
-    return Shown(text, [Figure("mixing", "Mixing lowers the floor", caption, ds, plot_mixing)])
-
-
 def _show_powers(ds: xr.Dataset) -> Shown:
     ratio = ds["best"] / ds["naive"]
     said = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
@@ -304,7 +246,7 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot([i - 0.3, i + 0.3], [at["floor"] / at["naive"]] * 2, "k-", linewidth=1)
     ax.axhline(1, color="0.5", linewidth=0.8)
     ax.set_xticks(range(ds.sizes["place"]), [str(k + 1) for k in range(ds.sizes["place"])])
-    _label_floor(ax, -0.3, float((ds["floor"] / ds["naive"]).isel(place=0)))
+    label_floor(ax, -0.3, float((ds["floor"] / ds["naive"]).isel(place=0)))
     return finished(ax, None, xlabel="place", ylabel="loss / naive")
 
 
@@ -312,20 +254,15 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
-        below = int((at < 1 - 1e-9).sum())
-        near = int((np.abs(at - 1) <= NEAR).sum())
+        below, near = (int(one.sum()) for one in (BELOW.kept(at - 1), NEAR.kept(np.abs(at - 1))))
         floor = float(ds["floor"][i] / ds["naive"][i])
         losses = [f"{one:.3f}" for one in (at.min(), np.median(at), floor)]
         rows.append([i + 1, str(name), at.size, near, below, *losses])
-    under = int((ds["loss"] < ds["floor"] - ds["error"]).sum())
     text = (
         "All weights and biases, trained by the exact gradient with L-BFGS from random weights. Places and "
-        "criteria were fixed before: none below the floor; half of the seeds at the naive loss at the "
-        "first place "
-        "and below it at the second and third; one below it at the fourth. Found: "
-        f"{under} below the floor; {rows[0][3]} of {rows[0][2]} at the naive loss at the first place; "
-        "below it "
-        f"{', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs with a neuron that no "
+        f"criteria were fixed before. {rows[0][3]} of {rows[0][2]} seeds end at the naive loss at the first "
+        f"place, and below it {', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs "
+        "with a neuron that no "
         f"input turns on: {', '.join(str(int(one)) for one in (ds['dead'] > 0).sum('seed'))}. Gradients "
         "at the ends are at most "
         f"{span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
@@ -339,27 +276,21 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     )
 
 
-def _verdict(holds: bool) -> str:
-    return "holds" if holds else "fails"
-
-
 def _show_map(ds: xr.Dataset) -> Shown:
-    # With a neuron for each feature the naive network may lose nothing: there is no share of it then.
-    naive = ds["naive"].where(ds["naive"] > 1e-9)
-    saved, allowed = 1 - ds["best"] / naive, 1 - ds["floor"] / naive
+    saved, allowed = shares(ds)
     rows = []
     for task in ds["task"].values:
         for ratio in ds["per_neuron"].values:
-            shares = (
+            cells_of = (
                 [float(100 * one.sel(task=task, p=p, per_neuron=ratio)) for one in (saved, allowed)]
                 for p in ds["p"].values
             )
             cells = [
                 "-" if np.isnan(one) else f"{round(one, 9) + 0.0:.3g} ({round(two, 9) + 0.0:.3g})"
-                for one, two in shares
+                for one, two in cells_of
             ]
             rows.append([str(task), f"{float(ratio):.3g}", *cells])
-    error = float((ds["error"] / naive).max())
+    error = float((ds["error"] / ds["naive"].where(saved.notnull())).max())
     columns = ("task", "features a neuron", *(f"p = {p:g}" for p in ds["p"].values))
     table = Table(
         "Share of the naive loss saved by the best known networks, in per cent, and allowed by the floor",
@@ -382,134 +313,12 @@ def _show_map(ds: xr.Dataset) -> Shown:
         "each, at their best readout; without output bias it answers 0 where it computes nothing, as in "
         "public code. "
     )
-    text += " ".join(_map_criteria(ds, saved))
+    text += (
+        f"The grid has parts of {ds.attrs['largest']} features at most, and for |x| fans of more features "
+        "save more."
+    )
     caption = "Two features a neuron. Solid: the best network known; dotted: what the floor allows."
     return Shown(text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table])
-
-
-def _map_criteria(ds: xr.Dataset, saved: xr.DataArray) -> list[str]:
-    """Return what became of what was fixed before the map was computed, where the grid has its places.
-
-    A share that is nan, as nothing is lost there of which it could be one, is no place.
-    """
-    p, two = ds["p"], saved.sel(per_neuron=2.0, method="nearest")
-    relu, unbiased = saved.sel(task="relu"), saved.sel(task="relu without bias")
-    abs_alone = saved.sel(task="abs").sel(per_neuron=1.0, method="nearest")
-    low, high = CRITERIA["fans"], CRITERIA["dense fans"]
-    # What is said, where it is to hold, and whether it does.
-    checks = [
-        ("no network of few features below its floor", ds["excess"].notnull(), ds["excess"] >= -1e-12),
-        ("nothing gained for ReLU with output bias", relu.notnull(), abs(relu) <= CRITERIA["tie"]),
-        ("without bias at most 3p/8", unbiased.notnull(), unbiased <= 3 * p / 8 + 1e-9),
-        (
-            "and nine tenths of 0.150 p where p <= 0.01",
-            p <= 0.01,
-            two.sel(task="relu without bias") >= CRITERIA["sharing"] * p,
-        ),
-        (f"|x| at a neuron a feature: {low:g} at p = 0.001", p <= 1e-3, abs_alone >= low),
-        (f"|x| at a neuron a feature: below {high:g} at p = 0.3", np.isclose(p, 0.3), abs_alone < high),
-        ("x + ReLU(x): less than 0.05", p > 0.0, two.sel(task="x + relu") < CRITERIA["mixed"]),
-        (
-            "on in pairs: 0.01 or more where p <= 0.1",
-            p <= 0.1,
-            two.sel(task="relu, on in pairs") >= CRITERIA["pairs"],
-        ),
-    ]
-    found = [
-        f"{name} ({_verdict(bool(holds.where(there, True).all()))})"
-        if np.any(there)
-        else f"{name} (no place)"
-        for name, there, holds in checks
-    ]
-    parts = f"parts of {ds.attrs['largest']} features at most, and for |x| fans of more features save more"
-    return [f"Fixed before, and judged on this grid: {'; '.join(found)}. The grid has {parts}."]
-
-
-def _show_mixed(ds: xr.Dataset) -> Shown:
-    mean = ds.mean("seed")
-    rows, worst = [], 0.0
-    for k, name in enumerate(("independent", "symmetric")):
-        for sigma in ds["sigma"].values:
-            at = mean.isel(symmetric=k).sel(sigma=sigma)
-            where = np.isclose(PRINTED["sigma"], sigma)
-            printed = float(np.array(PRINTED[name])[where][0]) if where.any() else np.nan
-            worst = max(worst, float(at["found"]) / printed if where.any() else 0.0)
-            numbers = [f"{float(at[one]):.4f}" for one in ("floor", "found", "naive")]
-            rows.append([name, f"{float(sigma):g}", *numbers, f"{printed:.4f}" if where.any() else "-"])
-    under = int((ds["found"] < ds["floor"] - 1e-12).sum())
-    above = int((ds["found"] >= ds["naive"]).where(ds["sigma"] > 0, False).sum())
-    best = mean["found"].min("sigma")
-    text = (
-        "Targets ReLU(x) + M x with a random M, one feature on at a time, no biases: the setting of public "
-        f"runs on compressed computation, {ds.attrs['n_features']} features on {ds.attrs['n_hidden']} "
-        f"neurons. The loss is then a factorisation, and the best of {ds.attrs['starts']} descents is least "
-        f"at {float(best[0]):.4f} (independent entries) and {float(best[1]):.4f} (symmetric), where the "
-        "unmixed naive loss is 0.0833. So mixing gains, and most of what the floor allows is found. Fixed "
-        f"before the search: nothing below the floor ({_verdict(under == 0)}); all below the naive network "
-        f"at its best readout where M is not 0 ({_verdict(above == 0)}); at most {NEAR_PRINTED:g} of what "
-        f"was trained and printed at each size ({_verdict(worst <= NEAR_PRINTED)}; the largest ratio is "
-        f"{worst:.3f})."
-    )
-    columns = ("M", "size", "floor", "found", "naive at its best readout", "printed, trained")
-    caption = (
-        "Printed: FranciscoHS/cis-toy-models, data/exp3_loss_vs_sigma.npz at commit aaf2246, single runs, "
-        "other matrices of the same law, each loss from 1e5 samples. Where what is found is lower, "
-        "training had not reached the least loss."
-    )
-    return Shown(
-        text,
-        [Figure("mixed", "Networks for mixed targets", "Means over matrices.", ds, plot_mixed)],
-        [Table("Losses over p as p goes to 0", columns, rows, caption)],
-    )
-
-
-@draws
-def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what networks without biases lose against p, found and printed, over the naive loss."""
-    for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
-        ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
-    ax.plot(PLAIN["p"], 12 * np.array(PLAIN["loss"]), "x", color="C3", label="printed, trained")
-    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive")
-
-
-def _show_spread(ds: xr.Dataset) -> Shown:
-    rows = []
-    for p in ds["p"].values:
-        at, where = ds.sel(p=p), np.isclose(PLAIN["p"], p)
-        printed = f"{np.array(PLAIN['loss'])[where][0]:.5f}" if where.any() else "-"
-        losses = [f"{float(at[name]):.5f}" for name in ("floor", "found", "readout", "unbiased")]
-        weights = [f"{float(at[name]):.4f}" for name in ("others", "dropped")]
-        rows.append([f"{p:g}", *losses, printed, *weights])
-    known = {round(p, 9): loss for p, loss in zip(PLAIN["p"], PLAIN["loss"], strict=True)}
-    over = [known[round(p, 9)] / float(ds["found"].sel(p=p)) for p in ds["p"].values if round(p, 9) in known]
-    ratios = ", ".join(f"{one:.4f}" for one in over) or "not known"
-    text = (
-        "Public networks for ReLU(x) have no biases, and at larger p they lose less than the naive network "
-        "that answers 0 for what it drops, though nothing is mixed: the means of the targets are worth "
-        "something, and can be read from the neurons. Less still is lost if each neuron, beside the "
-        "feature of its own, receives those of the other neurons with a small negative weight and those "
-        f"without a neuron with a positive one: {float(ds['others'].isel(p=-1)):.4f} and "
-        f"{float(ds['dropped'].isel(p=-1)):.4f} at p = {float(ds['p'][-1]):g}, for {ds.attrs['n_features']} "
-        f"features on {ds.attrs['n_hidden']} neurons. Printed losses of trained networks are {ratios} of "
-        "what is found so, at the same p. With an output bias all this is gone, as nothing is below naive."
-    )
-    columns = (
-        "p",
-        "floor",
-        "found",
-        "readout",
-        "naive",
-        "printed, trained",
-        "weight of others",
-        "of dropped",
-    )
-    caption = (
-        "Over p. Two weights are searched; losses are good to 1e-6. Printed: FranciscoHS/cis-toy-models, "
-        "data/exp2_M_type_comparison.npz at commit aaf2246, no mixing, from 1e5 samples; its entries at p of "
-        "0.005 and 0.001 have one of the features on in each sample, and are divided by p all the same."
-    )
-    figure = Figure("spread", "Without biases the means are worth something", "", ds, plot_spread)
-    return Shown(text, [figure], [Table("Losses over p without biases", columns, rows, caption)])
 
 
 SECTION = Section(
@@ -535,27 +344,16 @@ SECTION = Section(
             },
             seconds=30.0,
         ),
-        "mixed": Run(
-            run_mixed,
-            quick={"sigma": (0.0, 0.01, 0.02, 0.03, 0.04, 0.06), "seeds": range(1), "starts": 2},
-            full={"seeds": range(5), "starts": 6},
-            seconds=10.0,
-        ),
-        "spread": Run(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
         "fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
-        "mixing": Run(run_mixing, full={"seeds": range(20)}),
         "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),
         "powers": Run(run_powers, quick={"starts": 0}, full={"starts": 8, "powers": (2, 4, 6)}, seconds=20.0),
     },
     [
         Topic("fans", ["fans"], _show_fans, claims=["K4"]),
         Topic("unbiased", ["unbiased"], _show_unbiased, claims=["K1"]),
-        Topic("spread", ["spread"], _show_spread),
         Topic("search", ["search"], _show_search),
-        Topic("map", ["map"], _show_map),
-        Topic("mixing", ["mixing"], _show_mixing, claims=["K2"]),
-        Topic("mixed", ["mixed"], _show_mixed),
-        Topic("trained", ["trained"], _show_trained),
+        Topic("map", ["map"], _show_map, judge=judge_map),
+        Topic("trained", ["trained"], _show_trained, judge=judge_trained),
         Topic("powers", ["powers"], _show_powers, claims=["K3"]),
     ],
 )

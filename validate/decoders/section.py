@@ -6,13 +6,17 @@ from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, finished, size_axis
 from ..experiment import Figure, Part, Run, Section, Shown, Table, Topic, span
+from ..findings import Criterion, after, rounding
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
 from .trained import run_trained
 
 NAMES = {"affine": "affine", "soft": "soft threshold", "hard": "hard threshold", "relu": "ReLU"}
 NAMES |= {"jumprelu": "JumpReLU", "topk": "TopK", "bayes": "Bayes", "iterated": "iterated"}
-EQUAL = 1e-6  # relative: losses that differ by less are those of one decoder
+# Losses that differ by less are those of one decoder.
+EQUAL = Criterion("ReLU over JumpReLU, less 1", "<", after(1e-6))
+LOST = Criterion("error of state evolution", ">", rounding(1e-12))
+FOLLOWED = Criterion("standard errors from state evolution", "<=", after(2))
 
 TEXT = """
 A feature that is stored in superposition is read through the interference of the others, which is Gaussian
@@ -87,7 +91,7 @@ def _show_map(ds: xr.Dataset) -> Shown:
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))
-    same = (gain - 1 < EQUAL).values
+    same = EQUAL.kept(gain - 1).values
     to_bayes = loss.sel(decoder="jumprelu") / loss.sel(decoder="bayes")
     recovered = (ds["iterated"] == 0).values
     text = (
@@ -129,8 +133,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     )
-    seen = deviation.where(passing["law"] > 1e-12)
-    inside = int((np.abs(seen) <= 2).sum())
+    seen = deviation.where(LOST.kept(passing["law"]))
+    inside = int(FOLLOWED.kept(abs(seen)).sum())
     cross = []
     for n in recovery["n_features"].values:
         shares = recovery["recovered"].sel(n_features=n).transpose("around", "run").values

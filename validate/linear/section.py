@@ -7,13 +7,15 @@ import numpy as np
 import xarray as xr
 
 from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
+from ..findings import Criterion, after
 from .descent import LABELS
 from .flows import NAMES, lags, plot_angles, plot_escape, plot_losses, plot_plateaus, run_flows, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
 
-ALIGNED = 1.0  # degrees: what counts as having found the leading subspace
-KEPT = 0.01  # share of a feature that counts as represented
+# What counts as having found the leading subspace, and as represented.
+ALIGNED = Criterion("angle from the leading subspace in degrees", "<", after(1.0))
+KEPT = Criterion("share of a feature", ">", after(0.01))
 
 TEXT = """
 A linear autoencoder x → ABx has a saddle of its loss for every set of eigenvectors of the inputs' second
@@ -84,7 +86,7 @@ def _table(title: str, columns: dict[str, xr.DataArray], names: dict[str, str], 
 def _show_flows(ds: xr.Dataset) -> Shown:
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
-    aligned = (angles < ALIGNED).sum("run")
+    aligned = ALIGNED.kept(angles).sum("run")
     counts = "; ".join(f"{name}: {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
     flow, trained = (ds["loss"].sel(route=route) / ds["loss"].max() for route in ("flow", "trained"))
     own = abs(trained - flow).max(["run", "time"])
@@ -175,7 +177,7 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
 
 def _show_representation(ds: xr.Dataset) -> Shown:
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
-    represented = (ds["share"].sel(importance="falling") > KEPT).sum("feature")
+    represented = KEPT.kept(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")
     gains, excess = 1 - ds["optimum"] / ds["dedicated"], ds["loss"] / ds["optimum"] - 1
     special = (ds["model"] == "tied") & (ds["bias"] == "no bias") & (ds["importance"] == "falling")

@@ -240,7 +240,6 @@ FULL: dict[str, dict[str, Any]] = {
 # Seeds that nothing has used: the runs of L31 had been raised after a look.
 FRESH: dict[str, Any] = {"runs": 100, "averaged_runs": 0, "lone_runs": 4000, "seed": 3102}
 FRESH |= {"excess_kurtosis": [-2.0, -1.0, -0.3, 0.3, 3.0]}
-STORED = {"runs": 40, "averaged_runs": 40, "lone_runs": 2000}
 LONE = Part(
     {"excess_kurtosis": [-2.0], "averaged_runs": 0},
     ["lone", "by_normal", "by_kurtosis", "by_rate"],
@@ -254,9 +253,6 @@ SECTION = Section(
     {
         "mechanism": Run(run_mechanism, QUICK["mechanism"], FULL["mechanism"], seconds=12),
         "fresh": Run.kept("noise_fresh", "new runs for L31", run_mechanism, FRESH, seconds=120, part=LONE),
-        "mechanism_stored": Run.kept(
-            "noise_mechanism", "what hidden noise does", run_mechanism, STORED, part=LONE
-        ),
         "fig4": Run(run_fig4, QUICK["fig4"], FULL["fig4"], seconds=6),
         "fig5": Run(run_fig5, QUICK["fig5"], FULL["fig5"], seconds=9),
         "drop": Run(run_drop, QUICK["drop"], FULL["drop"], seconds=4),

@@ -10,7 +10,8 @@ import xarray as xr
 
 from ...solvers.relu import PHASES
 from ...theory.relu import onset_importance
-from ..experiment import SINGLE, SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
+from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
+from ..findings import Criterion, after, rounding
 from ..statistics import LEVEL, share
 from . import plots
 from .phases import MODELS, run_phases
@@ -18,6 +19,9 @@ from .polygons import run_polygons
 from .sphere import run_thomson
 from .trained import SAME, reached, run_trained
 from .truncation import run_truncation
+
+TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", after(SAME))
+CROWDED = Criterion("energy of an arrangement on the sphere", ">", rounding(1e-9))
 
 TEXT = """
 The loss of the ReLU output model is a mixture over how many features are on, and each class has a closed
@@ -193,7 +197,7 @@ def _share_table(ds: xr.Dataset) -> Table:
 
 
 def _show_sphere(ds: xr.Dataset) -> Shown:
-    crowded = ds.isel(size=ds["energy"].values > 1e-9)
+    crowded = ds.isel(size=CROWDED.kept(ds["energy"].values))
     alike = [
         int(((crowded["sphere"] == crowded[name]) & (crowded[kept] == crowded["n_features"])).sum())
         for name, kept in (("without_bias", "unbiased_kept"), ("with_bias", "biased_kept"))
@@ -230,7 +234,7 @@ def _show_sphere(ds: xr.Dataset) -> Shown:
 def _show_trained(ds: xr.Dataset) -> Shown:
     runs = ds.sizes["run"]
     settled, flow = reached(ds, "settled"), reached(ds, "flow")
-    same = abs(ds["settled"] / ds["flow"] - 1.0) <= SAME
+    same = TOGETHER.kept(abs(ds["settled"] / ds["flow"] - 1.0))
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):
         one, at = ds.sel(case=case, optimiser=name), {"case": case, "optimiser": name}
@@ -292,12 +296,6 @@ FULL: dict[str, dict[str, Any]] = {
     "trained": {"cases": CASES, "seeds": 400, "steps": 4000, "batch": 512},
 }
 APART: dict[str, Any] = {"apart": "cases", "along": "case", "torch": True}
-SOLVED: dict[str, Any] = {"size": 60, "transitions": 40}
-TRAINED: dict[str, Any] = {"cases": [[2, 1, 0.1], [2, 1, 0.4], [3, 2, 0.5], [5, 2, 0.3]]}
-TRAINED |= {"optimisers": ["adam", "sgd"], "seeds": 128, "steps": 2000}
-SETTLED = Part(
-    {"cases": [[2, 1, 0.1]], "optimisers": ["adam"]}, ["trained", "settled", "least"], 1e-6, SINGLE
-)
 SECTION = Section(
     "relu",
     "The ReLU output model",
@@ -308,16 +306,6 @@ SECTION = Section(
         "truncation": Run(run_truncation, QUICK["truncation"], FULL["truncation"], seconds=6),
         "thomson": Run(run_thomson, QUICK["thomson"], FULL["thomson"], seconds=10),
         "trained": Run(run_trained, QUICK["trained"], FULL["trained"], seconds=8, **APART),
-        "phases_stored": Run.kept(
-            "relu_phases",
-            "phases of two features",
-            run_phases,
-            SOLVED,
-            part=Part({"transitions": 2}, ["loss", "phase", "share"], 1e-6, SUMS),
-        ),
-        "trained_stored": Run.kept(
-            "relu_trained", "small models", run_trained, TRAINED, torch=True, part=SETTLED
-        ),
     },
     [
         Topic("two features in one dimension", ["phases"], _show_phases, claims=["E7"]),

@@ -6,10 +6,12 @@ import numpy as np
 import xarray as xr
 
 from ..experiment import Figure, Run, Section, Shown, Table, Topic
+from ..findings import Criterion, after
 from ..statistics import LEVEL, student
 from . import plots, runs
 
-MANY = 100  # with fewer left, the mean of the runs itself scatters by more than a few per cent
+# With fewer left, the mean of the runs itself scatters by more than a few per cent.
+MANY = Criterion("weights left by the law", ">=", after(100))
 NAMES = {"nonzeros": "m'", "l1_norm": "|W|_1"}
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam
 
@@ -50,10 +52,10 @@ def _show_curves(ds: xr.Dataset) -> Shown:
         Figure("fig2-ratio", "Fig. 2 beside the limit law", f"{_setting(ds)}. {band}", ds, ratios),
     ]
     ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
-    off = float(abs(ratio - 1).where(ds["law_nonzeros"] >= MANY).max())
+    off = float(abs(ratio - 1).where(MANY.kept(ds["law_nonzeros"])).max())
     headline = (
         "Sparsification under l1 has a limit law without a fitted constant: it is within "
-        f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY} weights or more are left."
+        f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more are left."
     )
     return Shown(" ".join(sentences), figures, [_law_table(ds)], headline)
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory.arguments import shown
-from ..files import difference, locked, named, output_folder
+from ..files import agreed, locked, named, output_folder
 from ..laboratory import PACKAGES, version
 from .points import ERROR, RUNS, STATE, SUM, Arrays, Found, Index, Plan
 from .whole import (
@@ -100,8 +100,7 @@ def _agreed(url: str, told: Mapping[str, Any]) -> Any:
         write_group(group, "", {"sweep": json.loads(json.dumps(told)), "arrays": {}, "labels": {}})
         group = _group(url, "a")
     before = _told(url, group, f"empty, or hold what is called {FORMAT!r}")["sweep"]
-    if said := difference(before, told):
-        raise _refused(url, "empty, or hold a sweep of the same settings", f" with {said}")
+    agreed("store", shown(url), before, told, "empty, or hold a sweep of the same settings")
     return group
 
 

@@ -15,9 +15,11 @@ from ...theory.unequal import loss_bound, power_law, priority_loss
 from ..annotations import as_annotated
 from ..drawing import draws, finished
 from ..experiment import SUMS, Figure, Part, Run, Shown, Topic, from_rows, span
+from ..findings import Criterion, after
 
-NARROW = 2.0  # a bracket that is at most so wide says what the loss is
-NEAR_ONE = 0.1  # an exponent this close to 1 counts as the law 1/m
+# A bracket that is at most so wide says what the loss is; an exponent this close to 1 counts as the law 1/m.
+NARROW = Criterion("code / bound", "<=", after(2.0))
+NEAR_ONE = Criterion("|exponent - 1|", "<=", after(0.1))
 STEEP = 5.0  # where the colours end
 KNOWN = 2.0  # the exponents alpha up to which a region is stated
 
@@ -101,8 +103,10 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     )
     ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
     wide = (at["code"] / at["bound"]).values
-    if wide.min() <= NARROW < wide.max():
-        ax.contour(at["n_hidden"] / n, at["alpha"], wide, levels=[NARROW], colors="k", linewidths=1.0)
+    if NARROW.kept(wide).any() and not NARROW.kept(wide).all():
+        ax.contour(
+            at["n_hidden"] / n, at["alpha"], wide, levels=[float(NARROW.limit)], colors="k", linewidths=1.0
+        )
     ax.grid(False)
     labels = {"xlabel": "ratio n_hidden / n_features", "ylabel": "alpha, of p ~ i^-alpha"}
     return finished(ax, None, xscale="log", title=f"{number_on:g} on at a time", **labels)
@@ -111,15 +115,15 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 def _show(ds: xr.Dataset) -> Shown:
     factor = ds["code"] / ds["bound"]
     apart: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
-    window: xr.DataArray = abs(ds["code_exponent"] - 1) <= NEAR_ONE
+    window: xr.DataArray = NEAR_ONE.kept(abs(ds["code_exponent"] - 1))
     said = []
     for on in ds["number_on"].values:
         inside = window.sel(number_on=on).any("between")
         some = ds["alpha"].values[inside.values]
         where = f"at some width for alpha = {span(some, 'g')}" if some.size else "at no width"
         said.append(f"{where} with {on:g} on")
-    tame = factor.sel(alpha=ds["alpha"] <= KNOWN)
-    wide = np.flatnonzero((tame > NARROW).any(["alpha", "number_on"]))
+    tame = factor.sel(alpha=slice(None, KNOWN))
+    wide = np.flatnonzero((~NARROW.kept(tame)).any(["alpha", "number_on"]))
     beyond = ds["n_hidden"].values[wide[-1] + 1 :] if wide.size else ds["n_hidden"].values
     region = (
         f"at most {NARROW:g} from m = {beyond[0]} on"

@@ -3,16 +3,25 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, size_axis
-from ..experiment import SUMS, WHOLE, Figure, Part, Run, Shown, Table, Topic, span
-from ..statistics import LEVEL, Estimate, mean, mean_within, student
+from ..experiment import SUMS, Figure, Part, Run, Shown, Table, Topic, span
+from ..statistics import LEVEL, student
+from .compared import (
+    AT_CODE,
+    EXACT,
+    WITHIN,
+    against_code,
+    beaten,
+    extrapolated,
+    merged,
+    off_line,
+    reached,
+    shared,
+)
 from .groups import run_blocks, run_groups, run_polished
-from .tables import run_tables
 
 TEXT = """
 Take blocks of features that depend on each other and on no other block. Each block has a capacity matrix, its
@@ -22,10 +31,6 @@ other share a direction at opposite ends. Features that are on together share on
 such pairs are at opposite ends. Where few features are on, priority planes, in which the longest encoding
 that is on turns the outputs of the others off, lose less; training does not find them.
 """
-
-WITHIN = 3  # standard errors
-TINY = 1e-12  # a code of this loss is exact
-AT_CODE = 1e-3  # a model whose loss differs from the code's by less has found it
 
 
 def _label(ds: xr.Dataset, i: int) -> str:
@@ -47,110 +52,6 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     size_axis(ax, ds["n_features"], ylabel="loss / best code of blocks, in the limit")
     ax.legend(loc="center", bbox_to_anchor=(0.5, 0.34))  # between the dotted lines, which span all sizes
     return ax
-
-
-@draws
-def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
-    gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
-    most = np.abs(gram).max()
-    ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
-    ax.set(xlabel="word", ylabel="output")
-    return ax
-
-
-@draws
-def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
-    at, m = ds.sel(strength=1.0), ds["n_hidden"].values
-    ax.plot(m, at["linear"], "k--", label="principal components")
-    for k, decay in enumerate(ds["decay"].values):
-        values = at["trained"].sel(decay=decay).transpose("n_hidden", "seed").values
-        draw_means(ax, m, values, color=f"C{k}", fmt="o", ms=4, label=f"trained, decay {decay:g}")
-    ax.plot(m, at["best"], "k.-", label="best")
-    ax.set(xlabel="n_hidden", ylabel="loss per feature")
-    ax.legend()
-    return ax
-
-
-def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
-    """Return datasets with the cases that all of them have, in the order of the first.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
-    keys = [
-        [*zip(*(ds[name].values.tolist() for name in ("kind", "strength", "p", "ratio")), strict=True)]
-        for ds in datasets
-    ]
-    common = [key for key in keys[0] if all(key in others for others in keys)]
-    if not common:
-        raise ValueError(f"`datasets` must have a case in common; got {keys}.")
-    return [ds.isel(case=[own.index(key) for key in common]) for ds, own in zip(datasets, keys, strict=True)]
-
-
-def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return the trained losses with those of the codes beside, matrices along a dimension of their own."""
-    made = solved["constructed"].rename(seed="matrix")
-    return trained.assign(predicted=solved["predicted"], constructed=made, priority=solved["priority"])
-
-
-def extrapolated(ds: xr.Dataset) -> xr.DataArray:
-    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features."""
-    last = ds["trained"].isel(steps=-1)
-    fit = last.assign_coords(n_features=1.0 / ds["n_features"]).polyfit("n_features", 1)
-    return fit["polyfit_coefficients"].sel(degree=0, drop=True)
-
-
-def _seeds(values: npt.NDArray[np.float64]) -> Estimate:
-    """Return the mean over seeds, with `WITHIN` standard errors to either side."""
-    return mean_within(values, WITHIN)
-
-
-def off_line(trained: xr.Dataset) -> list[Estimate]:
-    """Return for each case how far losses at the largest size lie from a line in 1/n through the others.
-
-    Relative to the line, over the seeds. An interval without 0 refutes the line.
-    """
-    last = trained["trained"].isel(steps=-1).sortby("n_features")
-    at = 1.0 / last["n_features"]
-    fit = last.isel(n_features=slice(None, -1)).assign_coords(n_features=at[:-1]).polyfit("n_features", 1)
-    line = xr.polyval(at[-1].drop_vars("n_features"), fit["polyfit_coefficients"])
-    off = (last.isel(n_features=-1, drop=True) / line - 1).transpose("case", "seed").values
-    return [_seeds(one) for one in off]
-
-
-def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
-    """Return for each case the trained limit over the code's loss, and how it compares with 1.
-
-    The limit is `extrapolated`, the code the best of blocks of one or two pairs; where its loss is 0, the
-    limit itself is returned. "agrees": the code is within `WITHIN` standard errors over the seeds; with four
-    seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom). Otherwise trained
-    models are "below" the code, which is not the best then, or "above" it. "no limit": there is a third size,
-    and its losses refute the line in some case, so that nothing is read off a line.
-    """
-    found = []
-    straight = trained.sizes["n_features"] < 3 or all(one.low <= 0 <= one.high for one in off_line(trained))
-    limit = extrapolated(trained).transpose("case", "seed").values
-    for own, code in zip(limit, solved["predicted"].min("pairs").values, strict=True):
-        over, target = (_seeds(own / code), 1) if code > TINY else (_seeds(own), 0)
-        side = "below" if over.high < target else "above" if over.low > target else "agrees"
-        found.append((over, side if straight else "no limit"))
-    return found
-
-
-def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
-    """Return for each case how many models end at the code, and over it the best end, and the mean.
-
-    Of `run_groups` at one size, at places where the code's matrices have its loss at any size. A model is at
-    the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row P5 of the
-    ledger has what was predicted before the models were trained. (First planned by exact descents from
-    there, which take hours; one model had been seen.)
-    """
-    over = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
-    return [(int(np.sum(np.abs(one - 1) <= AT_CODE)), float(one.min()), mean(one)) for one in over]
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
@@ -241,7 +142,7 @@ def show_places(*found: xr.Dataset) -> Shown:
         best = solved.isel(pairs=solved["predicted"].argmin("pairs"))
         for i, (over, verdict) in enumerate(against_code(trained, solved)):
             ds, code, own = trained.isel(case=i), float(best["predicted"][i]), best["coefficients"][i]
-            lossless = code <= TINY
+            lossless = bool(EXACT.kept(code))
             limit = over if lossless else over.over(1 / code)
             rows.append(
                 [
@@ -258,7 +159,7 @@ def show_places(*found: xr.Dataset) -> Shown:
                 ]
             )
             count += verdict == "agrees"
-        lower += int((solved["priority"].min("n_features") < best["predicted"] * (1 - 1e-9) - TINY).sum())
+        lower += beaten(solved)
         place = f"p = {span(trained['p'], 'g')}, ratio {span(trained['ratio'], 'g')}"
         said.append(f"{count} of {trained.sizes['case']} cases at {place}")
     text = (
@@ -306,27 +207,6 @@ def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> S
     columns = ["p", "ratio", "pairs", "strength", "n", "code", "best over code", "mean over code", "at it"]
     caption = f"Losses per feature over the best code of one or two pairs; means with {LEVEL:.0%} intervals."
     return Shown(text, (), [Table("Small models where many features are on", columns, rows, caption)])
-
-
-def show_tables(ds: xr.Dataset) -> Shown:
-    """Say and show what is best for cyclic features."""
-    at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
-    first = ds["decay"].values[0]
-    reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")
-    text = (
-        f"Words around a circle ({ds.attrs['n_features']} of them, as in the code of Prieto et al. 2026): "
-        f"the best tied model with {', '.join(map(str, ds['n_hidden'].values))} neurons has "
-        f"{span(at['best'] / at['linear'], '.3f')} times the loss of the principal components, with "
-        f"independent words {span(free['best'] / free['linear'], '.3f')} times. Of the covariance of words "
-        f"and outputs the other words add {span(at['best_constructive'], '.0%')}. The best of the models "
-        f"trained with decay {first:g} has {span(reached, '.3f')} times the least loss."
-    )
-    caption = (
-        f"Left: M = W W' of the best model with {int(ds['n_hidden'][0])} neurons; neighbours share "
-        f"directions. Right: losses, trained ones with {LEVEL:.0%} intervals."
-    )
-    figure = Figure("tables", "Words around a circle", caption, ds, (plot_gram, plot_tables))
-    return Shown(text, [figure])
 
 
 _PAIRS = (
@@ -389,8 +269,6 @@ def _reached(n: int, seeds: range) -> Run:
 
 _GROUPS = dict(_places())
 _LONG = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
-# Seeds 0 and 1 were seen when the limits of P3 were chosen.
-_WORDS = {"n_hidden": [2], "decays": [0], "seeds": [2, 3, 4, 5, 6], "steps": 1500, "starts": 0}
 RUNS = {
     **_GROUPS,
     "groups_long": _groups(
@@ -411,8 +289,6 @@ RUNS = {
     ),
     "reached_16": _reached(16, range(16, 24)),
     "reached_32": _reached(32, range(24, 32)),
-    # Seeds are trained on the same samples.
-    "tables": Run.kept("unequal_tables", "words around a circle", run_tables, _WORDS, torch=True, part=WHOLE),
 }
 TOPICS = [
     Topic("groups", ["groups", "blocks", "polished"], show_groups, claims=["C32", "P2"]),
@@ -422,5 +298,4 @@ TOPICS = [
     Topic(
         "reached", ["reached_16", "reached_32", "blocks_often", "blocks_dense"], show_reached, claims=["P5"]
     ),
-    Topic("tables", ["tables"], show_tables, claims=["P1", "P3"]),
 ]
