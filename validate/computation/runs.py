@@ -274,6 +274,7 @@ def run_map(
     steps: int = 60,
     n_hidden: int = 60,
     tries: int = 0,
+    tasks: Sequence[str] = tuple(TASKS),
     seed: int = 0,
 ) -> xr.Dataset:
     r"""Compute what the best known networks lose over (p, features for each neuron), by task.
@@ -297,6 +298,8 @@ def run_map(
         Number of neurons in the closed forms, and of those that are alike.
     tries : int
         Losses, of a tenth of a second, that a search for neurons of all features takes; 0 for none.
+    tasks : sequence of str
+        Names in `TASKS`.
     seed : int
         Of the starts.
 
@@ -317,7 +320,8 @@ def run_map(
     on = arguments.probability("p", p)
     n = arguments.integer("n_hidden", n_hidden, 1)
     at, rows, excess = 1 / ratio, [], []
-    for task, q in itertools.product(TASKS, map(float, on)):
+    names = arguments.choices("tasks", tasks, tuple(TASKS))
+    for task, q in itertools.product(names, map(float, on)):
         target, bias, mixed, pairs = TASKS[task]
         fits = [(F, m) for F, m in sizes if not (pairs and F % 2)]
         parts = [_places(F, m, q, task, starts, steps, seed) for F, m in fits]
@@ -346,7 +350,7 @@ def run_map(
         rows.append({name: ("per_neuron", one) for name, one in found.items()})
         over = min(one["best"] - one["floor"] + one["error"] for one in parts)
         excess.append({"excess": over})
-    along = {"task": list(TASKS), "p": list(p)}
+    along = {"task": list(names), "p": list(p)}
     ds = from_rows(rows, **along).merge(from_rows(excess, **along))
     largest = max(F for F, _ in sizes)
     return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(

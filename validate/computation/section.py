@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from ...theory.computation import rare_losses, shared_loss
 from ..drawing import draws, finished
-from ..experiment import Figure, Run, Section, Shown, Table, Topic, span
+from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
 from .criteria import BELOW, NEAR, judge_map, judge_trained, shares
 from .runs import (
     run_fans,
@@ -333,16 +333,20 @@ SECTION = Section(
             full={"sizes": ((2, 1), (3, 2), (4, 2), (4, 3)), "starts": 12, "steps": 200},
             seconds=20.0,
         ),
-        "map": Run(
+        "map": Run.kept(
+            "computation_map",
+            "what the best known networks gain",
             run_map,
-            quick={"p": (1e-3, 0.1), "sizes": ((1, 1), (2, 1), (3, 3)), "starts": 2, "steps": 30},
-            full={
+            {
                 "p": (1e-3, 0.01, 0.03, 0.1, 0.3, 1.0),
-                "sizes": ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2), (4, 3), (4, 4)),
-                "starts": 8,
-                "steps": 150,
+                "sizes": ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)),
+                "starts": 4,
+                "steps": 100,
             },
-            seconds=30.0,
+            seconds=1500.0,
+            apart="p",
+            along="p",
+            part=Part({"p": (0.1,), "tasks": ("relu without bias",)}, (), 1e-6, SUMS),
         ),
         "fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
         "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),
