@@ -22,11 +22,7 @@ class Networks(Evaluator):
     """The exact loss of models at one law, those with a hidden layer included; `evaluator` makes one."""
 
     def __call__(
-        self,
-        model: Any,
-        gradient: bool = False,
-        rows: npt.ArrayLike | None = None,
-        target: Any = "identity",
+        self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
         """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
         plain = isinstance(target, str) and target == "identity"

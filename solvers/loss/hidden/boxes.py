@@ -40,12 +40,7 @@ def _clipped(
 
 
 @shared
-def _flux(
-    table: Table,
-    v: float,
-    one: tuple[float, float, float],
-    two: tuple[float, float, float],
-) -> float:
+def _flux(table: Table, v: float, one: tuple[float, float, float], two: tuple[float, float, float]) -> float:
     """Return how fast the mean changes as the place v at which neuron `one` jumps moves."""
     return density_at(table, v) * one[2] * (two[0] + two[1] * v) / abs(one[1])
 

@@ -10,14 +10,7 @@ from pkgutil import iter_modules
 from .law import Definition, Values, known, named, register
 from .rectified_normal import rectified_normal
 
-__all__ = [
-    "VALUES",
-    "Definition",
-    "Values",
-    "named",
-    "rectified_normal",
-    "register",
-]
+__all__ = ["VALUES", "Definition", "Values", "named", "rectified_normal", "register"]
 
 for _found in iter_modules(__path__):
     import_module(f"{__name__}.{_found.name}")
