@@ -200,21 +200,9 @@ def _followed(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> 
 
 
 def _march(
-    force: Any,
-    w: FloatArray,
-    first: IntArray,
-    rows: IntArray,
-    lam: FloatArray,
-    work: FloatArray,
-    t: float,
-    until: float,
-    h: float,
-    curve: float,
-    tol: float,
-    longest: float,
-    most: int,
-    few: int,
-) -> tuple[float, float, float, int, int, int]:
+    force: Any, w: FloatArray, first: IntArray, rows: IntArray, lam: FloatArray, work: FloatArray, t: float,
+    until: float, h: float, curve: float, tol: float, longest: float, most: int, few: int,
+) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to the time `until`, for `most` steps, or until `few` weights need following.
 
     Returns t, h and curve there, the steps kept and rejected, and the place of the status in `ENDS`. Longest

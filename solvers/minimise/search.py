@@ -393,25 +393,12 @@ def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
 
 
 def minimise(
-    n_features: int,
-    n_hidden: int,
-    law: Any,
-    *,
-    tied: bool = True,
-    bias: bool | str = True,
-    penalty: Penalty = None,
-    classes: int | None = None,
-    largest: float | None = None,
-    starts: int = 20,
-    steps: int = 1000,
-    tol: float = 1e-6,
-    first: Sequence[Any] | None = None,
-    rng: np.random.Generator | int | None = 0,
-    seconds: float | None = None,
-    progress: Callable[[int, int, float], None] | bool | None = None,
-    workers: int | None = None,
-    importance: None = None,
-) -> Minimum:
+    n_features: int, n_hidden: int, law: Any, *, tied: bool = True, bias: bool | str = True, penalty: Penalty
+    = None, classes: int | None = None, largest: float | None = None, starts: int = 20, steps: int = 1000,
+    tol: float = 1e-6, first: Sequence[Any] | None = None, rng: np.random.Generator | int | None = 0, seconds:
+    float | None = None, progress: Callable[[int, int, float], None] | bool | None = None, workers: int | None
+    = None, importance: None = None,
+) -> Minimum:  # fmt: skip
     r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
     L-BFGS-B from each start, on the loss of `solvers.loss.evaluator`; the best end is finished by Newton's

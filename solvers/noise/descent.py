@@ -111,21 +111,11 @@ def _descent(
 
 
 def descend(
-    W0: npt.ArrayLike,
-    noise: str,
-    noise_std: npt.ArrayLike,
-    learning_rate: npt.ArrayLike,
-    steps: int,
-    rng: np.random.Generator | int | None = None,
-    *,
-    excess_kurtosis: npt.ArrayLike | None = None,
-    shared: bool = False,
-    lam: npt.ArrayLike = 0.0,
-    draws: int = 1,
-    record: npt.ArrayLike | None = None,
-    keep_weights: bool = False,
-    workers: int | None = None,
-) -> Descent:
+    W0: npt.ArrayLike, noise: str, noise_std: npt.ArrayLike, learning_rate: npt.ArrayLike, steps: int, rng:
+    np.random.Generator | int | None = None, *, excess_kurtosis: npt.ArrayLike | None = None, shared: bool =
+    False, lam: npt.ArrayLike = 0.0, draws: int = 1, record: npt.ArrayLike | None = None, keep_weights: bool =
+    False, workers: int | None = None,
+) -> Descent:  # fmt: skip
     r"""Gradient descent on a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
 
     Each step shows all n_features inputs e_i once and follows the gradient of the loss of Lecomte et al.

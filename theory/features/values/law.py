@@ -118,25 +118,14 @@ class Values:
     blurred: Callable[[float], tuple[float, float]] | None
 
     def __init__(
-        self,
-        name: str,
-        support: tuple[float, float],
-        moment: Callable[[int], float],
-        draw: Callable[[np.random.Generator, int], Any],
-        definition: Callable[[], Definition] | None = None,
-        atoms: Any = (),
-        density: Callable[[FloatArray], FloatArray] | None = None,
-        typical: tuple[float, float] | None = None,
-        pieces: Any = (),
-        transform: Callable[..., Three] | None = None,
-        shape: float | None = None,
-        pole: float = np.inf,
-        edge: float | None = None,
-        wedge: tuple[float, float] | None = None,
-        quantile: Callable[[Any, Any], Any] | None = None,
-        posterior: Callable[[FloatArray, float], Posterior] | None = None,
-        blurred: Callable[[float], tuple[float, float]] | None = None,
-    ) -> None:
+        self, name: str, support: tuple[float, float], moment: Callable[[int], float], draw:
+        Callable[[np.random.Generator, int], Any], definition: Callable[[], Definition] | None = None, atoms:
+        Any = (), density: Callable[[FloatArray], FloatArray] | None = None, typical: tuple[float, float] |
+        None = None, pieces: Any = (), transform: Callable[..., Three] | None = None, shape: float | None =
+        None, pole: float = np.inf, edge: float | None = None, wedge: tuple[float, float] | None = None,
+        quantile: Callable[[Any, Any], Any] | None = None, posterior: Callable[[FloatArray, float], Posterior]
+        | None = None, blurred: Callable[[float], tuple[float, float]] | None = None,
+    ) -> None:  # fmt: skip
         vars(self).update({one: given for one, given in locals().items() if one != "self"})
         low, high = self.support
         if not low <= high:
