@@ -1,8 +1,8 @@
 """Make the faults that `mutations.txt` lists, one at a time, and say whether the tests named there notice.
 
-``python tests/mutations.py [NUMBER ...]`` copies the package to a temporary folder, puts the fault into the copy
-and runs the named tests there. The tests must pass without the fault. Kernels are compiled anew wherever one of
-their files was changed: a fault in a kernel takes minutes, others seconds.
+``python tests/mutations.py [NUMBER ...]`` copies the package to a temporary folder, puts the fault into the
+copy and runs the named tests there. Without the fault they must pass. A fault in a kernel takes minutes, as
+all kernels are compiled anew; others take seconds.
 """
 
 import os
