@@ -238,39 +238,3 @@ def test_sharing_pays_for_the_fourth_power():
 
 
 # --- Bad input ----------------------------------------------------------------------------------------------
-
-LAW = Features(2, 0.1, "symmetric")
-ONE = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: network_loss(ONE, Features(3, 0.1, "symmetric")),
-            "`model` must have 3 features.*; got Model",
-        ),
-        (
-            lambda: network_loss(Model([[1.0, 0.0]], output="identity"), LAW),
-            "`model` must have nonlinear hidden neurons; got Model",
-        ),
-        (lambda: network_loss(ONE, LAW, "square"), "`target` must be one of .*; got 'square'"),
-        (
-            lambda: network_loss(ONE, LAW, mixing=np.eye(3)),
-            r"`mixing` must have shape \(2, 2\); got \(3, 3\)",
-        ),
-        (lambda: best_readout(np.eye(3), 0.0, LAW), r"`W_in` must have shape .*; got \(3, 3\)"),
-        (
-            lambda: best_network(Features(6, 0.1, "symmetric"), 1),
-            "`law` must be of at most 5 features; got 6",
-        ),
-        (lambda: best_network(LAW, 0), "`n_hidden` must be .*; got 0"),
-        (lambda: power_loss(ONE, 2.0), "`p` must .*; got 2"),
-        (lambda: power_loss(ONE, 0.1, power=3), "`power` must be even; got 3"),
-        (lambda: power_loss(Model(np.eye(2)), 0.1), "`model` must have two features, .*; got Model"),
-        (lambda: best_power(0.1, target="identity"), "`target` must be one of .*; got 'identity'"),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -313,13 +313,6 @@ def test_the_rarest_features(p):
     assert rarer.error_estimate < 1e-9 * rarer.loss
 
 
-def test_features_rarer_than_doubles_are_refused():
-    with pytest.raises(
-        ValueError, match=r"`law` must have probabilities of 0 or at least 1e-290; got 4\.94066e-324"
-    ):
-        row_loss([1.0, 0.5], 0, 0.0, 5e-324)
-
-
 @pytest.mark.parametrize("values", ["uniform", "symmetric"])
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 0.05])
 def test_outputs_whose_relu_never_bends_hear_what_they_hear_alone(values, size):

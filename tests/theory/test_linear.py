@@ -50,12 +50,6 @@ def jacobian(rule, sigma, X, hidden):
     return np.stack([velocity(rule, sigma, X + step, hidden).imag / h for step in steps], axis=1)
 
 
-@pytest.mark.parametrize("tied", [2, 1, 0, "no", None, 1.0])
-def test_a_flag_is_true_or_false(tied):
-    with pytest.raises(ValueError, match="`tied` must be True or False; got"):
-        critical_hessian([[2.0, 0.0], [0.0, 1.0]], [0], tied=tied)
-
-
 def test_a_law_stands_for_its_covariance():
     law = Features(
         4, [0.1, 0.2, 0.3, 0.9], scale=[1.0, 2.0, 1.0, 0.5], groups=[([0, 1], [[1, 0], [0, 1]], [0.3, 0.7])]
