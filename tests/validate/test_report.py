@@ -520,7 +520,7 @@ def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
     start = time.perf_counter()
     whole = write(tmp_path / "whole")
     longest = time.perf_counter() - start
-    for part in np.random.default_rng().uniform(0.0, 1.0, 5):
+    for part in np.random.default_rng(1).uniform(0.0, 1.0, 5):
         killed_after(part * longest, lambda: write(tmp_path / "killed"))
     assert results(write(tmp_path / "killed")) == results(whole)
     assert not list((tmp_path / "killed").rglob(f"*{files.PART}"))
@@ -550,7 +550,7 @@ if __name__ == "__main__":
 """
 
 
-def kill_at_random_moments(folder, times):
+def kill_at_random_moments(folder, times, seed):
     program = folder / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
 
@@ -564,7 +564,7 @@ def kill_at_random_moments(folder, times):
     start = time.perf_counter()
     assert begin(folder / "whole", 1).wait() == 0
     longest = time.perf_counter() - start
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(seed)
     for k, part in enumerate(rng.uniform(0.2, 1.0, times)):
         killed = begin(folder / "killed", 1 + k % 2)
         time.sleep(part * longest)
@@ -585,7 +585,7 @@ def kill_at_random_moments(folder, times):
 def test_so_does_one_of_several_processes(tmp_path):
     for k in range(7):
         (tmp_path / str(k)).mkdir()
-        kill_at_random_moments(tmp_path / str(k), 3)
+        kill_at_random_moments(tmp_path / str(k), 3, seed=k)
 
 
 def test_every_file_of_the_package_counts(tmp_path):
