@@ -235,6 +235,3 @@ def test_sharing_pays_for_the_fourth_power():
     without = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
     assert power_loss(without, 1e-8) / 1e-8 == pytest.approx(shared_loss(2, 1).loss, rel=1e-6)
     assert power_loss(without, 1e-8, power=2) / 1e-8 == pytest.approx(1 / 12, rel=1e-6)
-
-
-# --- Bad input ----------------------------------------------------------------------------------------------

@@ -438,6 +438,3 @@ def test_window_shares_are_integrals_of_nothing_else():
     off = integrate.quad(lambda z: (z - t) ** 2 * np.exp(-z * z / 2) / np.sqrt(2 * np.pi), t, 12)[0]
     g = p * (1 + t * t / 4) + (1 - p) * off
     assert rug.loss(1 + 1.5 * t * sigma, -t * sigma, sigma, p) / sigma**2 == pytest.approx(g, rel=2e-3)
-
-
-# --- Rejections ---------------------------------------------------------------------------------------------
