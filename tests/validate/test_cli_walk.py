@@ -209,7 +209,9 @@ def tries(command, parser):
             values = [*values, [], ["0.5", "0.5"], ["1", "x"]]
         if action.dest == "settings":
             settings = [
-                f"{name}={v}" for name in ("size", "seed", "seeds", "scale") for v in [*WORDS, *NUMBERS]
+                f"{name}={v}"
+                for name in ("size", "seed", "seeds", "scale")
+                for v in [*(WORDS if name == "size" else WORDS[:3]), *NUMBERS]
             ]
             values = [
                 *values,
