@@ -226,7 +226,7 @@ def test_the_command(pair, tmp_path, capsys):
     main(["check", str(path)])
     assert "accepted" in capsys.readouterr().out
     path.write_text("{}")
-    assert main(["check", str(path)]) == 1
+    assert main(["check", str(path)]) == main(["check", str(STORED[0]), str(path)]) == 1
     assert "rejected: it is no certificate" in capsys.readouterr().out
     assert main(["check", str(tmp_path / "none.json")]) == 2
     assert "`path` must be the file of a certificate" in capsys.readouterr().err
