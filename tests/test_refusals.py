@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PARTS = [part.splitlines() for part in Path(__file__).with_name("refusals.txt").read_text().split("\n\n")]
+TABLE = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
+PARTS = [part.splitlines() for part in TABLE.split("\n\n")]
 
 
 def said(call: str, names: dict) -> str:
