@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from superposition.validate import claims, page
+from superposition.validate import claims, judged, page
 from superposition.validate.claims import Verdict, judge, verdict
 from superposition.validate.laboratory import Lab
 
@@ -148,6 +148,12 @@ def test_verdict(row, lab):
     assert checked.evidence.text
     assert all(np.isfinite(f.value) for f in checked.evidence.findings)
     assert all(np.isfinite(v) for v in checked.evidence.numbers.values())
+    # Limits that were chosen are those that the stored evidence was judged by, however the data come out.
+    stored = {f["text"]: f for f in judged.recall([row.id], current=False)[row.id]["evidence"]["findings"]}
+    chosen = [f for f in checked.evidence.findings if f.basis in ("before", "after") and f.text in stored]
+    assert [f.text for f in chosen if f.relation != stored[f.text]["relation"]] == []
+    limits = [float(stored[f.text]["limit"]) for f in chosen]
+    assert [f.limit for f in chosen] == pytest.approx(limits, rel=1e-9)
     if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY):
         assert checked.correction
 
