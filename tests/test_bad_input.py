@@ -26,7 +26,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -348,8 +348,18 @@ def _made_elsewhere(case: Case) -> bool:
     return case.key.removeprefix("validate.") in LONG or any(empty)
 
 
-def cases(room_name: str) -> Iterator[Case]:
+def cases(room_name: str) -> Sequence[Case]:
     """All public functions of a room, the classes that its users make themselves, and their methods."""
+    return _lower_cases(room_name) if room_name in LOWER else tuple(_cases(room_name))
+
+
+@functools.cache
+def _lower_cases(room_name: str) -> Sequence[Case]:
+    """Return the cases of a room that sees no folder: examples before the first call may take seconds."""
+    return tuple(_cases(room_name))
+
+
+def _cases(room_name: str) -> Iterator[Case]:
     room = ROOMS[room_name]
     for name in getattr(room, "__all__", ()):
         public, key = getattr(room, name), f"{room_name}.{name}"

@@ -28,8 +28,3 @@ def test_pictures_are_small():
 
 def test_every_picture_is_shown_in_order():
     assert re.findall(r"figure:: made/(\w+)\.svg", SHOWN) == [name for name in PHENOMENA if name in PICTURES]
-
-
-def test_the_readme_is_read_in_three_minutes():
-    prose = [line for line in TEXT.splitlines() if not line.startswith("|")]  # one looks things up in tables
-    assert len(" ".join(prose).split()) <= 600

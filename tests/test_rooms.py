@@ -41,29 +41,23 @@ def test_importing_all_of_theory_and_solvers_loads_no_more_than_they_compute_wit
     assert not heavy.intersection(loaded)
 
 
-@pytest.mark.parametrize("floor", FLOORS)
-def test_a_floor_gives_its_rooms_when_asked(floor):
-    program = (
-        f"import json, sys, superposition.{floor} as floor\n"
-        "before = [name for name in sys.modules if name.endswith(('.rug', '.linear', '.noise'))]\n"
-        "print(json.dumps([before, floor.rug.__name__, dir(floor)]))"
-    )
-    before, name, listed = _told(program)
-    assert before == []
-    assert name == f"superposition.{floor}.rug"
-    assert {"rug", "linear", "noise", "collisions"} <= set(listed)
+PACKAGE = """
+import json, sys, superposition
+floors = [getattr(superposition, name) for name in ("theory", "solvers", "validate")]
+listed = [dir(one) for one in (superposition, *floors)]
+before = [name for name in sys.modules if name.endswith((".rug", ".linear", ".noise"))]
+rooms = [one.rug.__name__ for one in floors]
+print(json.dumps([superposition.__version__, listed, before, rooms]))
+"""
 
 
-def test_the_package_gives_its_floors_and_its_version():
-    program = (
-        "import json, superposition\n"
-        "floors = dir(superposition)\n"
-        "print(json.dumps([superposition.__version__, floors, superposition.theory.rug.__name__]))"
-    )
-    version, listed, name = _told(program)
+def test_the_package_gives_its_floors_and_they_their_rooms_when_asked():
+    version, (top, *floors), before, rooms = _told(PACKAGE)
     assert version.count(".") == 2
-    assert {"solvers", "theory", "validate", "best", "audit", "__version__"} <= set(listed)
-    assert name == "superposition.theory.rug"
+    assert {*FLOORS, "best", "audit", "__version__"} <= set(top)
+    assert all({"rug", "linear", "noise", "collisions"} <= set(listed) for listed in floors)
+    assert before == []
+    assert rooms == [f"superposition.{floor}.rug" for floor in FLOORS]
 
 
 @pytest.mark.parametrize("name", ["attic", "_private", "conftest", "tests"])

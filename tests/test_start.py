@@ -1,7 +1,6 @@
 """The nine tasks of the first page of the documentation: each block runs as printed, and answers."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -37,22 +36,14 @@ def test_a_task_is_at_most_three_statements(name):
 
 
 @pytest.fixture
-def done(tmp_path, monkeypatch, capsys, record_property):
+def done(tmp_path, monkeypatch, capsys):
     """Give a function that runs a block in an empty folder, and returns its names and what it printed."""
     monkeypatch.chdir(tmp_path)
 
     def run(name):
-        names, start, before = {"__name__": "__main__"}, time.perf_counter(), sum(os.times()[:4])
+        names = {"__name__": "__main__"}
         exec(compile(TASKS[name], name, "exec"), names)
-        seconds, busy = time.perf_counter() - start, sum(os.times()[:4]) - before
-        record_property("seconds", round(seconds, 1))
-        record_property(
-            "seconds of the processor", round(busy, 1)
-        )  # a busy machine does not change them much
-        printed = capsys.readouterr().out
-        with capsys.disabled():
-            print(f"\n{name}: {seconds:.1f} s, of the processor {busy:.1f} s")
-        return names, printed
+        return names, capsys.readouterr().out
 
     yield run
     plt.close("all")

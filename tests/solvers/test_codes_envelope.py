@@ -133,18 +133,3 @@ def test_search_finds_pairs_and_better():
     exact = rug.exact_loss(free.W_out @ free.W_in, free.b, 0.1)
     assert exact.loss == pytest.approx(free.loss, rel=1e-9)
     assert minimise(2, 1, 0.1, tied=False, starts=3).loss == free.loss
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: codes.blocks([0.0]), r"`p`.*got 0"),
-        (lambda: codes.blocks([0.1], ["sphere"]), r"`names`.*got \['sphere'\]"),
-        (lambda: codes.envelope(1.0, 0.5), r"`p`.*got 1"),
-        (lambda: codes.envelope(0.1, 0.0), r"`ratio`.*got 0"),
-        (lambda: codes.envelope(0.1, 0.5, models="big"), r"`models`.*got 'big'"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -43,12 +43,3 @@ def test_the_mean_is_that_of_chance():
     assert limit < 0.012 * counts.mean()
     assert abs(counts.mean() - theory.expected_polysemantic(n, m)) < limit
     assert abs(counts.mean() - theory.expected_polysemantic(n, m, exclusive=False)) > limit
-
-
-@pytest.mark.parametrize(
-    ("W", "message"),
-    [([1.0, 2.0], r"`W` must have shape .*; got \(2,\)"), ([[np.nan]], "`W` must be finite; got nan")],
-)
-def test_bad_input(W, message):
-    with pytest.raises(ValueError, match=message):
-        assign(W)

@@ -8,7 +8,7 @@ from superposition.solvers import decoders, rug
 from superposition.solvers.results import Status
 from superposition.theory import decoders as theory
 from superposition.theory import rug as macroscopic
-from superposition.theory.features import VALUES, Features, synchronous
+from superposition.theory.features import VALUES, Features
 
 KINDS = ("affine", "soft", "hard", "relu", "jumprelu", "bayes")
 
@@ -260,25 +260,3 @@ def test_attainable():
     assert str(found).count("\n") == 8
     assert np.all(found.error_estimate <= 1e-8 * found.loss + 1e-300)
     assert decoders.attainable(0.05, 0.25).loss[3] == pytest.approx(rug.optimum(0.05, 0.25).loss, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: decoders.optimum(0.1, 0.1, "topk"), "`decoder` must act on each output alone; got 'topk'"),
-        (lambda: decoders.topk_optimum(8, 0.1, 0.1, k=9), "`k` must"),
-        (lambda: decoders.topk_optimum(0, 0.1, 0.1), "`n_features` must"),
-        (lambda: decoders.state_evolution(0.1, 0.0), "`ratio` must"),
-        (lambda: decoders.state_evolution(0.1, 1e-9), "`ratio` must give an interference of 1000"),
-        (lambda: decoders.state_evolution(0.1, 0.1, projection="sparse"), "`projection` must be"),
-        (lambda: decoders.message_passing(np.ones((3, 2)), np.ones(3), 0.1), "`A` must have at most"),
-        (lambda: decoders.message_passing(np.ones((2, 3)), np.ones(3), 0.1), "`h` must"),
-        (lambda: decoders.attainable(Features(4, [0.1, 0.2, 0.1, 0.1]), 0.5), "`law` must have independent"),
-        (lambda: decoders.attainable(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 0.5), "`law` must"),
-        (lambda: decoders.attainable(0.1, 1.0), "`ratio` must"),
-        (lambda: decoders.attainable(0.1, 1e-8), "`ratio` must give"),
-    ],
-)
-def test_bad_input(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()

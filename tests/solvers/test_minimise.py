@@ -483,55 +483,6 @@ def test_extremes_are_finite_and_quiet(importance, p):
         assert np.isfinite(value)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: minimise(0, 1, 0.1), r"`n_features`.*got 0"),
-        (lambda: minimise(65, 1, 0.1), r"`n_features`.*got 65"),
-        (lambda: minimise(2, 0, 0.1), r"`n_hidden`.*got 0"),
-        (lambda: minimise(2, 1, 1.5), r"`law`.*got 1.5"),
-        (lambda: minimise(2, 1, Features(3, 0.1)), r"`law`.*2 features.*3"),
-        (lambda: minimise(2, 1, Features(2, 0.1, importance=0.0)), r"`importance`.*0"),
-        (lambda: minimise(2, 1, Features(2, 1e-305)), r"`law`.*got 3\.3"),
-        (lambda: minimise(2, 1, 0.1, tied="no"), r"`tied`.*got 'no'"),
-        (lambda: minimise(2, 1, 0.1, bias="each"), r"`bias`.*got 'each'"),
-        (lambda: minimise(2, 1, 0.1, bias=1), r"`bias`.*got 1"),
-        (lambda: minimise(2, 1, 0.1, penalty="l1"), r"`penalty`.*got 'l1'"),
-        (lambda: minimise(2, 1, 0.1, penalty=("l2", 1.0)), r"`penalty`.*got \('l2', 1.0\)"),
-        (lambda: minimise(2, 1, 0.1, penalty=("l1", -1.0)), r"`penalty`.*got -1"),
-        (lambda: minimise(2, 1, 0.1, penalty=len), r"`penalty` must take W_out, W_in and b; got .*len"),
-        (lambda: minimise(2, 1, 0.1, penalty=lambda *model: 0.5), r"`penalty` must return.*got 0.5"),
-        (lambda: minimise(2, 1, 0.1, classes=3), r"`classes`.*got 3"),
-        (lambda: minimise(2, 1, 0.1, largest=0.0), r"`largest`.*got 0"),
-        (lambda: minimise(40, 1, 0.1, classes=9), r"`classes`.*got 9"),
-        (lambda: minimise(2, 1, Features(2, 0.1, values="normal"), classes=1), r"`classes`.*got 1"),
-        (lambda: minimise(2, 1, 0.1, starts=-1), r"`starts`.*got -1"),
-        (lambda: minimise(2, 1, 0.1, steps=0), r"`steps`.*got 0"),
-        (lambda: minimise(2, 1, 0.1, tol=0.0), r"`tol`.*got 0"),
-        (lambda: minimise(2, 1, 0.1, first=[np.eye(2)]), r"`first`.*got \(2, 2\)"),
-        (lambda: minimise(2, 1, 0.1, first=[[[1e30], [0.0]]]), r"`first`.*got 1e\+30"),
-        (lambda: minimise(2, 1, 0.1, rng="a"), r"`rng`.*got 'a'"),
-        (lambda: minimise(2, 1, 0.1, seconds=0.0), r"`seconds`.*got 0"),
-        (lambda: minimise(2, 1, 0.1, progress=3), r"`progress`.*got 3"),
-        (lambda: minimise(2, 1, 0.1, workers=0), r"`workers`.*got 0"),
-        (
-            lambda: minimise(2, 1, 0.1, importance=[1.0, 0.5]),
-            r"`importance`.*part of the law.*got \[1\.0, 0\.5",
-        ),
-        (lambda: lower_bound(2, 0, 0.1), r"`n_hidden`.*got 0"),
-        (lambda: lower_bound(0, 1, 0.1), r"`n_features`.*got 0"),
-        (lambda: descend(np.eye(2), np.eye(3), np.zeros(2), 0.1), r"`W_in`.*got \(3, 3\)"),
-        (lambda: descend(np.eye(2), 2 * np.eye(2), np.zeros(2), 0.1, tied=True), r"`W_in`.*transpose"),
-        (lambda: descend(np.eye(2), np.eye(2), np.zeros(3), 0.1), r"`b`.*got \(3,\)"),
-        (lambda: descend(1e30 * np.eye(2), np.eye(2), np.zeros(2), 0.1), r"`W_out`.*got 1e\+30"),
-        (lambda: descend(np.eye(2), np.eye(2), np.zeros(2), 0.1, steps=0), r"`steps`.*got 0"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_a_thousand_features_are_an_objective_too():
     """Steps of a sum over 5^n patterns are no float from 441 features on."""
     assert Objective(1000, 3, 0.1).work > 1e60

@@ -102,34 +102,3 @@ def test_basins_are_reproducible():
     np.testing.assert_array_equal(one.W, two.W)
     assert np.all(one.loss >= phase_diagram([0.5], [0.6]).loss[0, 0] * (1 - 1e-12))
     assert np.sum(families(one.W, True) == 0) == one.antipodal
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: pair_transitions([2.0]), r"`p` must lie in \[0.0001, 1\]; got 2\."),
-        (lambda: pair_transitions([0.5], lowest=0.9), r"`lowest` must lie in \[0.0001, 0.5\]; got 0.9\."),
-        (lambda: pair_basins(0.0, 1.0, starts=10), r"`p` must lie in \[0.0001, 1\]; got 0\."),
-        (lambda: pair_basins(0.1, -1.0, starts=10), r"`importance` must lie .*; got -1\."),
-        (lambda: pair_basins(0.1, 1.0, starts=0), r"`starts` must .*; got 0\."),
-        (
-            lambda: pair_basins(0.1, 1.0, starts=10, init_std=0.0),
-            r"`init_std` must lie in \[0.01, 10\]; got 0\.",
-        ),
-        (
-            lambda: pair_basins(0.1, 1.0, starts=10, confidence=1.0),
-            r"`confidence` must lie in \(0, 1\); got 1\.",
-        ),
-        (
-            lambda: pair_basins(0.1, 1.0, starts=10**12),
-            r"`starts` must .* at most 1000000; got 1000000000000\.",
-        ),
-        (lambda: pair_basins(0.1, 1.0, starts=10, workers=0), r"`workers` must .*; got 0\."),
-        (lambda: pair_basins(0.1, 1.0, starts=10, rng=-1), r"`rng` must be .*; got -1\."),
-        (lambda: pair_basins(0.1, 1.0, starts=10, bias="no"), r"`bias` must be True or False; got 'no'\."),
-        (lambda: pair_transitions([0.5], bias=0), r"`bias` must be True or False; got 0\."),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -129,17 +129,3 @@ def test_both_descriptions_use_the_same_words(n):
     assert geometry(W).parts == tuple(sorted([name, "antipodal pair"]))
     features = "-".join(map(str, range(n)))
     assert named_groups(W) == f"{name} {features}, antipodal pair {n}-{n + 1}"
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: best_polygon(1, 0.1), r"`k` must be an integer of at least 2 and at most 32; got 1\."),
-        (lambda: best_polygon(3, 0.0), r"`p` must lie in \[0.0001, 1\]; got 0\."),
-        (lambda: named_groups([1.0, 2.0]), r"`W` must have shape \(any, any\); got \(2,\)\."),
-        (lambda: named_groups([[1.0]], tol=0.0), r"`tol` must lie in \(0, 0.5\]; got 0\."),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -332,37 +332,3 @@ def test_sphere_check(n, m, starts, same, with_bias):
 
 def test_gap_is_undefined_when_features_are_dropped():
     assert math.isnan(sphere_check(8, 2, starts=4).biased_gap)
-
-
-# --- Bad input ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: thomson(0, 2), "`n_features` must be an integer of at least 1; got 0"),
-        (lambda: thomson(2, 2.5), "`n_hidden` must be an integer of at least 1; got 2.5"),
-        (lambda: thomson(2, 2, 0.1), r"`bias` must lie in \[-1, 0\]; got 0.1"),
-        (lambda: thomson(2, 2, workers=0), "`workers` must be an integer of at least 1; got 0"),
-        (lambda: thomson(2, 2, starts=0), "`starts` must be an integer of at least 1; got 0"),
-        (lambda: thomson(2, 2, steps=-1), "`steps` must be an integer of at least 1 .*; got -1"),
-        (lambda: geometry([[np.inf]]), "`W` must be finite; got inf"),
-        (lambda: geometry([[0.0], [0.0]]), "`W` must have a row that is not zero; got 2 zero rows"),
-        (lambda: linear_programming_bound(2, 0), "`n_hidden` must be an integer of at least 1 .*; got 0"),
-        (lambda: linear_programming_bound(2, 2, -2), r"`bias` must lie in \[-1, 0\]; got -2"),
-        (lambda: linear_programming_bound(2, 2, degree=40), "`degree` must be .* at most 30; got 40"),
-        (
-            lambda: linear_programming_bound(10**18, 2),
-            "`n_features`.* at most 1000000000; got 10{18}",
-        ),
-        (lambda: thomson(10**6, 2), "`n_features` must be smaller: .* got 1000000 with 2 hidden neurons"),
-        (lambda: thomson(5, 2, rng="abc"), "`rng` must be .*; got 'abc'"),
-        (lambda: geometry(np.ones((10**5, 1))), r"`W` must be smaller: .*; got 'shape \(100000, 1\)'"),
-        (lambda: represented([[1.0]], [0.0, 1.0]), r"`b` must have shape \(1\); got \(2,\)"),
-        (lambda: sphere_check(10**6, 2), "`n_features` must be .* at most 64; got 1000000"),
-        (lambda: sphere_check(1, 1), "`n_features` must be an integer of at least 2 .*; got 1"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

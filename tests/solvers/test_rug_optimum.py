@@ -122,23 +122,3 @@ def test_shapes():
     assert optimum(np.full((2, 1), 0.1), np.full(3, 0.5)).loss.shape == (2, 3)
     assert isinstance(optimum(0.1, 0.5).a, float)
     assert optimum(np.empty(0), 0.5).loss.shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("p", "ratio", "message"),
-    [
-        (0.0, 0.5, r"`p` must lie in \[1e-100, 1\]; got 0"),
-        (1.5, 0.5, r"`p` must lie in \[1e-100, 1\]; got 1\.5\. For sparsity S pass 1 - S"),
-        (np.nan, 0.5, r"`p` must lie in \[1e-100, 1\]; got nan"),
-        (0.5, 0.0, r"`ratio` must lie in \(0, 1\]; got 0"),
-        (0.5, [0.5, 2], r"`ratio` must lie in \(0, 1\]; got 2"),
-    ],
-)
-def test_bad_input_is_named(p, ratio, message):
-    with pytest.raises(ValueError, match=message):
-        optimum(p, ratio)
-
-
-def test_crossover_names_bad_input():
-    with pytest.raises(ValueError, match=r"`p` must lie in \[1e-100, 1\]; got -1"):
-        crossover_ratio(-1.0)

@@ -168,23 +168,6 @@ def test_rows_without_signal_or_interference():
     assert np.isnan(identity.lyapunov_ratio)
 
 
-@pytest.mark.parametrize(
-    ("M", "p", "message"),
-    [
-        (np.ones((2, 3)), P, r"`M` must be square with at least 2 rows; got shape \(2, 3\)"),
-        (np.ones((1, 1)), P, r"`M` must be square with at least 2 rows; got shape \(1, 1\)"),
-        (np.ones(4), P, r"`M` must have shape \(any, any\); got \(4,\)"),
-        ([[1.0, np.nan], [0.0, 1.0]], P, r"`M` must be finite; got nan at index \(0, 1\)"),
-        (np.eye(2), 0.0, r"`p` must lie in \(0, 1\]; got 0\. For sparsity S pass 1 - S"),
-        (RugMatrix(4, [1]), 1.5, r"`p` must lie in \(0, 1\]; got 1\.5"),
-        (RugMatrix(4, [1]), np.nan, r"`p` must lie in \(0, 1\]; got nan"),
-    ],
-)
-def test_row_statistics_rejects(M, p, message):
-    with pytest.raises(ValueError, match=message):
-        row_statistics(M, p)
-
-
 def test_signed_and_absolute_cubes_have_names_of_their_own():
     """The correction at finite size is odd in the signed sum; the absolute one must not pass for it."""
     rng = np.random.default_rng(0)

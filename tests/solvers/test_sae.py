@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from superposition.solvers.sae import Objective, best_autoencoder, best_pair, folded, measure, phase
+from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, phase
 from superposition.solvers.sae.circle import pair_costs
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
@@ -501,33 +501,3 @@ def test_names_of_phases():
     assert of(-eye) == "drops"
     with pytest.raises(ValueError, match=r"`child` must .*got 2"):
         phase(measure(Model(eye, hidden="relu", output="identity"), law), 0, 2)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Objective(0.1, np.eye(2), l1=-0.1), r"`l1` must .*got -0\.1"),
-        (lambda: Objective(0.1, np.eye(2), tol=1.0), r"`tol` must .*got 1"),
-        (lambda: Objective(0.1, np.eye(4), l0=-0.1), r"`l0` must .*got -0\.1"),
-        (
-            lambda: Objective(Features(6, 0.2, groups=[PAIR]), np.ones((1, 6)))(
-                Model([[1.0]], hidden="relu", output="identity")
-            ),
-            r"`law` must have at most 5 features on at once .*got 6",
-        ),
-        (lambda: Objective(0.1, np.eye(2))(Model(np.eye(2))), r"`sae` must be a Model with .*got Model"),
-        (lambda: folded(Model(np.eye(2))), r"`sae` must be a Model with hidden='relu' .*got Model"),
-        (lambda: phase("relu"), r"`found` must be an Autoencoder, from measure; got 'relu'"),
-        (lambda: best_autoencoder(0.1, 1), r"`objective` must be an Objective; got 0\.1"),
-        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 0), r"`n_latents` must .*got 0"),
-        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, starts=0), r"`starts` must .*got 0"),
-        (lambda: best_autoencoder(Objective(0.1, np.eye(2)), 1, hidden="abs"), r"`hidden` must .*got 'abs'"),
-        (lambda: best_pair(0.0, 0.0, 0.0, 0.1), r"`parent` must leave a sum in \(0, 1\]; got 0.0, 0.0, 0.0"),
-        (lambda: best_pair(0.1, 0.1, 0.1, 0.0), r"`l1` must .*got 0"),
-        (lambda: best_pair(0.1, 0.1, 0.1, 0.1, gap=0.0), r"`gap` must .*got 0"),
-        (lambda: best_pair(0.1, 0.1, 0.1, 1e-4, gap=1e-9), r"`gap` must be larger for .*got 1e-09"),
-    ],
-)
-def test_bad_input_of_objectives_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

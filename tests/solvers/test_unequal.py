@@ -341,39 +341,6 @@ def test_the_mean_field_is_near_the_exact_loss_of_random_directions(alpha, on, m
 
 # --- Rejections ---------------------------------------------------------------------------------------------
 
-GROUPED = Features(4, 0.1, groups=[([0, 1], [[0, 0], [1, 1]], [0.5, 0.5])])
-LAW = Features(4, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: unequal.allocate(GROUPED, 2), r"`law` must be a Features of independent"),
-        (lambda: unequal.allocate(LAW, 0), r"`n_hidden`.*got 0"),
-        (lambda: unequal.allocate(LAW, 2, ("rugs",)), r"`codes`.*'rugs'"),
-        (
-            lambda: unequal.allocate(Features(4, 0.1, "binary"), 2, ("pairs",)),
-            r"`codes` must be \['rug'\]",
-        ),
-        (lambda: unequal.allocate(LAW, 2, tol=0), r"`tol`.*got 0"),
-        (lambda: unequal.realise([0.5, 0.5, 0.5], LAW), r"`split` must have shape \(4\)"),
-        (lambda: unequal.realise([0.5, 0.5, 0.5, 0.2], LAW), r"`split`.*whole number.*1.7"),
-        (
-            lambda: unequal.realise(unequal.allocate(TWO, 5), LAW),
-            r"`split` must be for 4 features.*2000",
-        ),
-        (lambda: unequal.mean_field(LAW, 4), r"`n_hidden`.*got 4"),
-        (lambda: unequal.allocate_codes(LAW, 4), r"`n_hidden`.*got 4"),
-        (lambda: unequal.allocate_codes(LAW, 2, ["cube"]), r"`codes`.*'cube'"),
-        (lambda: unequal.allocate_codes(LAW, 2, models="all"), r"`models`.*'all'"),
-        (lambda: unequal.mean_field(Features(4, 0.1, "binary"), 2), r"`law` must have uniform.*'binary'"),
-        (lambda: unequal.mean_field(LAW, 2, tied="no"), r"`tied`.*'no'"),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
 
 def test_curves_know_their_ends():
     found = curve.curve("uniform", 0.1, ("rug",))

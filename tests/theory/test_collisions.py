@@ -256,34 +256,3 @@ def test_expected_collisions_counts_pairs():
     assert agrees(theory.expected_collisions(n, m), pairs)
     assert not agrees(2 * theory.expected_collisions(n, m), pairs)
     assert theory.expected_collisions([1, 2], 1).tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: theory.expected_polysemantic(9, 4),
-            r"`n_features` must be at most twice `n_hidden`.*got 9 with 4",
-        ),
-        (lambda: theory.expected_polysemantic(2.5, 4), r"`n_features` must be whole; got 2.5"),
-        (lambda: theory.expected_polysemantic(2, 0), r"`n_hidden` must lie in \[1, inf\); got 0"),
-        (lambda: theory.expected_collisions(0, 4), r"`n_features` must lie in \[1, inf\); got 0"),
-        (lambda: theory.quoted_polysemantic(4, 1.5), r"`n_hidden` must be whole; got 1.5"),
-        (lambda: theory.polysemantic_pmf(5, 2), r"`n_features` must be at most twice.*got 5 with 2"),
-        (lambda: theory.initial_forces(4, 4, -0.1), r"`std` must lie in \[0, inf\); got -0.1"),
-        (lambda: theory.initial_forces(4, 4, np.nan), r"`std` must lie in \[0, inf\); got nan"),
-        (lambda: theory.overlap_rate(-1, 1), r"`square1` must lie in \[0, inf\); got -1"),
-        (lambda: theory.overlap_rate(1, 1, 0.0), r"`cosine` must lie in \(0, 1\]; got 0"),
-        (lambda: theory.pair_flow(np.eye(3), 1), r"`W0` must have shape \(2, any\); got \(3, 3\)"),
-        (lambda: theory.pair_flow(np.eye(2), -1), r"`t` must lie in \[0, inf\); got -1"),
-        (lambda: theory.shared_drop_time(1.0), r"`ratio` must lie in \[0, 1\); got 1"),
-        (lambda: theory.critical_lam(0), r"`sharing` must be an integer of at least 1; got 0"),
-        (lambda: theory.resting_weights(0.4), r"`lam` must lie in \[0, 0.3849\]; got 0.4"),
-        (lambda: theory.resting_weights(-0.1), r"`lam` must lie in \[0, 0.3849\]; got -0.1"),
-        (lambda: theory.kept_after_conflict(1.0, 0.5), r"`x1` must lie in \[0, 1\); got 1"),
-        (lambda: theory.kept_after_conflict(0.1, 1.5), r"`x2` must lie in \[0, 1\); got 1.5"),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

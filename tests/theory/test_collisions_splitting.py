@@ -110,25 +110,6 @@ def test_in_the_end_half_part_and_shared_noise_parts_all():
     assert collisions.separated_share([1.0, 2.0], 0.01, 0.1)[0].shape == (2,)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: collisions.separated_share(-1.0, 0.1, 0.1), r"`t` must lie in .*; got -1"),
-        (lambda: collisions.separated_share(1.0, 0.0, 0.1), r"`lam` must lie in .*; got 0"),
-        (lambda: collisions.separated_share(1.0, 0.1, 0.0), r"`eps` must lie in .*; got 0"),
-        (
-            lambda: collisions.separated_share(1.0, 0.1, 0.1, correlation=1.5),
-            r"`correlation` must .*; got 1.5",
-        ),
-        (lambda: collisions.separated_share(1.0, 0.1, 0.1, left=0.8), r"`left` must lie in .*; got 0.8"),
-        (lambda: collisions.untied_length_ratio(-0.1), r"`lam_t` must lie in .*; got -0.1"),
-    ],
-)
-def test_bad_arguments(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 # Untied weights
 
 

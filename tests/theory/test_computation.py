@@ -266,35 +266,6 @@ def test_sharing_is_the_best_weight_of_one_neuron():
 
 # --- Bad input ----------------------------------------------------------------------------------------------
 
-LAW = Features(2, 0.1, "symmetric")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: target_moments(LAW, "square"), "`target` must be one of .*; got 'square'"),
-        (lambda: target_moments(LAW, mixing=np.eye(3)), r"`mixing` must have shape \(2, 2\); got \(3, 3\)"),
-        (lambda: loss_floor(LAW, -1), "`n_hidden` must be an integer of at least 0; got -1"),
-        (lambda: loss_floor(LAW, 1, bias=2), "`bias` must be True or False; got 2"),
-        (lambda: alike_loss("best", 0.1, 2, 1), "`network` must be one of .*; got 'best'"),
-        (
-            lambda: alike_loss("readout", 0.1, 2, 1, target="abs"),
-            "`network` must be one of .*; got 'readout'",
-        ),
-        (lambda: alike_loss("naive", 0.1, 2, 3), "`n_hidden` must be at most `n_features`; got 1 more"),
-        (lambda: alike_loss("constant", 0.1, 2, 0), "`n_hidden` must be at least 1 .*; got 0"),
-        (lambda: alike_loss("naive", 1.5, 2, 1), "`p` must .*; got 1.5"),
-        (lambda: rare_losses(2, 3), "`n_hidden` must be .*2; got 3"),
-        (lambda: fan_network(4, 2), "`n_hidden` must be .*3.*; got 2"),
-        (lambda: fan_network(4, 5), "`n_features` must be .*5.*; got 4"),
-        (lambda: fan_network(4, 3, eps=2), "`eps` must .*; got 2"),
-        (lambda: shared_loss(5, 2), "`n_features` must be a multiple of `n_hidden`, 2; got 5"),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
 
 def test_sizes_without_a_known_law_are_refused():
     def moment(k):

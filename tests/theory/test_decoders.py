@@ -225,20 +225,3 @@ def test_topk_of_many_is_a_threshold():
         k = round(n * decoders.active_fraction(theta, p, s))
         jump = decoders.jumprelu_loss(theta, 1.1, -0.02, s, p)
         assert decoders.topk_loss(k, n, 1.1, -0.02, s, p) == pytest.approx(jump, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: decoders.bayes_loss(0.1, 0.0), "`sigma` must lie in"),
-        (lambda: decoders.bayes_loss(0.0, 0.1), "`p` must lie in"),
-        (lambda: decoders.bayes_loss(0.1, 0.1, values="levy"), "`values` must be"),
-        (lambda: decoders.jumprelu_loss(np.inf, 1, 0, 0.1, 0.1), "`theta` must lie in"),
-        (lambda: decoders.topk_loss(0, 8, 1, 0, 0.1, 0.1), "`k` must lie in"),
-        (lambda: decoders.topk_loss(9, 8, 1, 0, 0.1, 0.1), "`k` must be at most n_features"),
-        (lambda: decoders.bayes_decoder(-9.0, 0.1, 0.1), "`y` must lie within 12 sigma"),
-    ],
-)
-def test_bad_input(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()

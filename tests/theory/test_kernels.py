@@ -143,6 +143,12 @@ except ValueError as error:
 """
 # A kernel file, a part of it, its edited form, and a program that uses it through another kernel file.
 EDITS = {
+    "rug.closed <- special.normal": (
+        "theory/special/normal.py",
+        "t1 = density - x * t0",
+        "t1 = density - 3.0 * x * t0",
+        "from superposition.theory.rug import off_loss; print(off_loss(1.0, -0.1, 0.2))",
+    ),
     "rug.optimum <- rug.closed": (
         "theory/rug/closed.py",
         "return a, (1.0 - p) * _off",
@@ -193,7 +199,7 @@ def run_in(folder, program):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name.startswith("rug") else pytest.param(name, marks=pytest.mark.slow) for name in EDITS],
+    [pytest.param(name, marks=pytest.mark.slow if k else ()) for k, name in enumerate(EDITS)],
 )
 def test_an_edit_of_a_kernel_changes_its_callers_in_other_files(tmp_path, name):
     path, before, after, program = EDITS[name]

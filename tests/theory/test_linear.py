@@ -20,7 +20,6 @@ from superposition.theory.linear import (
     spectrum,
     weighted_optimum,
 )
-from superposition.theory.linear.spectrum import checked_spectrum
 
 
 def rotated(eigenvalues, seed):
@@ -48,12 +47,6 @@ def jacobian(rule, sigma, X, hidden):
     h = 1e-30
     steps = 1j * h * np.eye(X.size)
     return np.stack([velocity(rule, sigma, X + step, hidden).imag / h for step in steps], axis=1)
-
-
-@pytest.mark.parametrize("tied", [2, 1, 0, "no", None, 1.0])
-def test_a_flag_is_true_or_false(tied):
-    with pytest.raises(ValueError, match="`tied` must be True or False; got"):
-        critical_hessian([[2.0, 0.0], [0.0, 1.0]], [0], tied=tied)
 
 
 def test_a_law_stands_for_its_covariance():
@@ -279,30 +272,3 @@ def test_index_sets_that_are_none(indices, message):
     for function in (critical_loss, critical_point, critical_hessian, growth_rates):
         with pytest.raises(ValueError, match=message):
             function(np.eye(3), indices)
-
-
-def test_other_bad_arguments():
-    singular = [[1.0, 1.0], [1.0, 1.0]]
-    for function in (critical_hessian, growth_rates):
-        with pytest.raises(
-            ValueError, match=r"`covariance` must be invertible; got smallest eigenvalue .* 2"
-        ):
-            function(singular, [0])
-        with pytest.raises(ValueError, match=r"`n_hidden` must .* at least 2 and at most 3; got 1"):
-            function(np.eye(3), [0, 1], 1)
-        with pytest.raises(ValueError, match=r"`n_hidden` must .* at most 3; got 4"):
-            function(np.eye(3), [0, 1], 4)
-        with pytest.raises(ValueError, match=r"`n_hidden` must .* at least 1 .*; got 0"):
-            function(np.eye(3), [])
-        with pytest.raises(ValueError, match=r"`rtol` must lie in \[0, 1\); got 1"):
-            function(np.eye(3), [0], rtol=1.0)
-    with pytest.raises(ValueError, match=r"`rule` must be one of 'pair', .*; got 'oja'"):
-        growth_rates(np.eye(3), [0], rule="oja")
-    with pytest.raises(ValueError, match="`n_hidden` must be an integer of at least 2; got 1"):
-        critical_point(np.eye(3), [0, 1], 1)
-    with pytest.raises(ValueError, match=r"`mixing` must have shape \(1, 2\); got \(1, 1\)"):
-        critical_point(np.eye(3), [0], 2, [[1.0]])
-    with pytest.raises(ValueError, match="`mixing` must have rank 2; got rank 1"):
-        critical_point(np.eye(3), [0, 1], mixing=[[1.0, 1.0], [1.0, 1.0]])
-    with pytest.raises(ValueError, match="`covariance` must be invertible"):
-        checked_spectrum(np.zeros((2, 2)))

@@ -163,31 +163,3 @@ def test_states_without_interference_keep_the_bound(noise, size):
     assert theory.interference_free_l1_norm(n, "normal", 0.1) == 0
     bound = theory.interference_free_l1_norm(3, "three-point", 0.1, excess_kurtosis=1.0)
     assert bound == pytest.approx(0.995 / 0.4)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: theory.derive_quartic_flow(None),
-            r"`n_weights` must be an integer of at least 2 and at most 20; got None",
-        ),
-        (lambda: theory.quartic_flow([0.0], 1.0), r"`w0` must not be 0.*got length 0"),
-        (lambda: theory.quartic_flow([1.0], -1.0), r"`reduced_time` must lie in \[0, inf\); got -1"),
-        (lambda: theory.quartic_time([1.0], 1.0), r"`fourth_norm` must lie in \(0, 1\); got 1"),
-        (lambda: theory.simplex_square(0, 0.1), r"`n_features` must be an integer of at least 1; got 0"),
-        (lambda: theory.simplex_rate(1, 0.1, -2.0), r"`n_features` must be an integer of at least 2; got 1"),
-        (
-            lambda: theory.sparsification_time(8, 6, 0.1, -2.0),
-            r"`n_hidden` must be an integer of at least 7; got 6",
-        ),
-        (lambda: theory.regulariser_rate(0.1, -0.1, -2.0), r"`learning_rate` must lie in.*got -0.1"),
-        (
-            lambda: theory.interference_free_l1_norm(2, "bipolar", 1.5),
-            r"`noise_std` must lie in \(0, 1.41421\); got 1.5",
-        ),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -125,34 +125,3 @@ def test_the_code_of_one_atom():
         code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2)
     )
     assert sae.hedging.code_cost(1.0, 0.05, 0.2) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: sae.hedging_angle([[1.0, 0.2], [0.1, 1.0]]),
-            r"`second_moment` must be symmetric; got .*0\.1",
-        ),
-        (lambda: sae.hedging_angle(np.eye(2)), r"`second_moment` must have two eigenvalues; got .*1"),
-        (lambda: sae.hedging_angle(np.eye(3)), r"`second_moment` must have shape \(2, 2\); got \(3, 3\)"),
-        (lambda: sae.hedging_angle_l1(0.0, 0.1, 0.1), r"`parent` must .*got 0"),
-        (
-            lambda: sae.hedging_angle_l1(0.7, 0.5, 0.1),
-            r"`parent` must leave a sum of at most 1; got 0.7, 0.5",
-        ),
-        (lambda: sae.hedging_angle_l1(0.2, 0.1, 2.0), r"`l1` must .*got 2"),
-        (lambda: sae.tilted_pair(0.2, 0.1, -1.0), r"`l1` must .*got -1"),
-        (lambda: sae.tilted_pair(0.2, 1.1, 0.1), r"`together` must .*got 1\.1"),
-        (lambda: sae.absorbing_pair(0.2, 1.5, 0.1, 0.1), r"`child` must .*got 1\.5"),
-        (
-            lambda: sae.true_pair_loss(0.9, 0.05, 0.1, 0.1),
-            r"`parent` must leave a sum of at most 1; got 0.9, 0.05",
-        ),
-        (lambda: sae.absorption_bracket("symmetric"), r"`values` must not be negative; got .*symmetric"),
-        (lambda: sae.absorption_bracket("uniform", 0.0), r"`scale` must .*got 0"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -72,16 +72,3 @@ def test_many_tails_do_not_lose_digits_at_the_switch():
     out = np.empty(21)
     all_tails(1.5556, out)
     assert_close(out[20] * math.factorial(20), exact(20, -1.5556), -1.5556, 3e-15)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ramp_moments(np.nan, 2), r"`x` must lie in \[-1e\+10, 1e\+10\]; got nan"),
-        (lambda: ramp_moments(0.0, 31), "`order` must be an integer of at least 0 and at most 30; got 31"),
-        (lambda: derive_ramp_moment(-1), "`order` must be an integer of at least 0 and at most 30; got -1"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

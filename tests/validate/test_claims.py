@@ -80,6 +80,7 @@ def broken(about):
         ([kept("answer")], "question, answered"),
         ([kept("printed"), kept("runs")], "holds"),
         ([broken("printed"), kept("corrected"), broken("runs")], "unsettled: too few runs"),
+        ([kept("printed"), kept("runs"), broken("runs")], "unsettled: too few runs"),
         ([broken("answer"), broken("runs")], "unsettled: a finding fails"),
         ([], "open"),
     ],

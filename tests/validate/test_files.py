@@ -214,3 +214,11 @@ def test_two_long_paths_are_compared_and_shortened(tmp_path):
         files.another_file(path, {"model": path.parent / "." / path.name})
     assert len(str(caught.value)) < 1000
     files.another_file("x/" * 10**6, {"model": "x/" * 10**6})  # no file has such a name
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_a_folder_is_locked_by_one_at_a_time(by_file, tmp_path):
+    rule = "`out` must be a folder that no other run is writing to now; got"
+    for _ in range(2):  # it is free again
+        with files.locked(tmp_path, by_file=by_file), pytest.raises(ValueError, match=rule):
+            files.locked(tmp_path, by_file=by_file).__enter__()

@@ -200,7 +200,7 @@ def changes(count, copy, code, seed):
         undo()
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_change_of_data_settings_or_code_is_accepted(count, copy, code):
     assert [what for what, accepted in changes(count, copy, code, count) if accepted] == []
     assert {name: said for name, said in index.check(root=code).items() if said} == {}, "all is put back"

@@ -1,6 +1,7 @@
 """The page of the report: self-contained, well formed, complete, and written whole or not at all."""
 
 import functools
+import inspect
 import json
 import os
 import re
@@ -498,32 +499,90 @@ def results(page):
     return found, content(page)
 
 
-def killed_after(seconds, work):
-    """Let a copy of this process work, and kill it after some seconds, finished or not."""
+def killed_at(last, folder):
+    """Kill this process at its `last` change of a folder, and return a list that counts them.
+
+    Changes are files that are opened to be written, renamed or removed: moments that depend on no clock.
+    """
+    made = [0]
+
+    def count(event, given):
+        writes = event == "open" and isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR)
+        changes = writes or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
+        if changes and str(given[0]).startswith(str(folder)):
+            made[0] += 1
+            if made[0] == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    return made
+
+
+def changes_in_a_copy(folder, work, last=0):
+    """Let a copy of this process work; return the number of changes, or 0 if it was killed."""
+    receive, send = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
         copy = os.fork()
     if copy == 0:
         try:
+            made = killed_at(last, folder)
             work()
+            os.write(send, str(made[0]).encode())
         finally:
             os._exit(0)
-    time.sleep(seconds)
-    os.kill(copy, signal.SIGKILL)
+    os.close(send)
+    told = os.read(receive, 20)
+    os.close(receive)
     os.waitpid(copy, 0)
+    return int(told or 0)
 
 
 # A kill between a file and the note beside it: the next run says that it makes that file anew.
 @pytest.mark.filterwarnings("ignore:.*made anew:RuntimeWarning")
 def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
-    write(tmp_path / "drawn")  # so that the time below is that of runs that draw nothing, as the copies do
-    start = time.perf_counter()
-    whole = write(tmp_path / "whole")
-    longest = time.perf_counter() - start
-    for part in np.random.default_rng().uniform(0.0, 1.0, 5):
-        killed_after(part * longest, lambda: write(tmp_path / "killed"))
-    assert results(write(tmp_path / "killed")) == results(whole)
-    assert not list((tmp_path / "killed").rglob(f"*{files.PART}"))
+    whole, killed = write(tmp_path / "whole"), tmp_path / "killed"
+    changes = changes_in_a_copy(tmp_path / "counted", lambda: write(tmp_path / "counted"))
+    for last in np.random.default_rng(1).integers(1, changes, 5):
+        changes_in_a_copy(killed, lambda: write(killed), last)
+    assert results(write(killed)) == results(whole)
+    assert not list(killed.rglob(f"*{files.PART}"))
+
+
+COMMAND = f"""
+import os, signal, sys
+{inspect.getsource(killed_at)}
+made = killed_at(int(sys.argv[1]), sys.argv[2])
+from superposition.validate.cli import main
+words = ["report", "--only", "sparsification", "--jobs", "1", "--out", sys.argv[2]]
+print(made[0] if main(words) == 0 else "failed")
+"""
+
+
+@pytest.mark.slow
+def test_twenty_kills_of_the_command_leave_its_results_as_they_are(tmp_path):
+    """Each run continues what was killed before it; what is whole is compared, and the next begins anew."""
+    pytest.importorskip("torch", reason="a topic trains")
+
+    def changes(folder, last=0):
+        command = [sys.executable, "-c", COMMAND, str(last), str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == (0 if done.stdout else -signal.SIGKILL), done.stderr
+        return int(done.stdout.split()[-1]) if done.stdout else 0
+
+    name = "report-sparsification.html"
+    most = changes(tmp_path / "whole")
+    whole = results(tmp_path / "whole" / name)
+    rng, kills, ends, place = np.random.default_rng(1), 0, 0, tmp_path / "0"
+    while kills < 20 or place.exists():
+        if not changes(place, rng.integers(1, most) if kills < 20 else 0):
+            kills += 1
+            continue
+        assert results(place / name) == whole
+        assert not list(place.rglob(f"*{files.PART}"))
+        ends += 1
+        place = tmp_path / str(ends)
+    print(f"{kills} kills in {most} changes, {ends} runs to the end")
 
 
 # A program of its own, so that it can be killed; its processes read the tiny sizes in its first lines too.
@@ -550,7 +609,7 @@ if __name__ == "__main__":
 """
 
 
-def kill_at_random_moments(folder, times):
+def kill_at_random_moments(folder, times, seed):
     program = folder / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
 
@@ -564,7 +623,7 @@ def kill_at_random_moments(folder, times):
     start = time.perf_counter()
     assert begin(folder / "whole", 1).wait() == 0
     longest = time.perf_counter() - start
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(seed)
     for k, part in enumerate(rng.uniform(0.2, 1.0, times)):
         killed = begin(folder / "killed", 1 + k % 2)
         time.sleep(part * longest)
@@ -585,7 +644,7 @@ def kill_at_random_moments(folder, times):
 def test_so_does_one_of_several_processes(tmp_path):
     for k in range(7):
         (tmp_path / str(k)).mkdir()
-        kill_at_random_moments(tmp_path / str(k), 3)
+        kill_at_random_moments(tmp_path / str(k), 3, seed=k)
 
 
 def test_every_file_of_the_package_counts(tmp_path):

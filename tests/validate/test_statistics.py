@@ -85,6 +85,13 @@ def test_a_crossing_is_where_the_means_fall_through_zero(rng):
     assert np.isnan(statistics.crossing(x, -samples).value)
 
 
+def test_each_limit_of_a_family_has_its_share_of_the_alarm_rate(rng):
+    values = rng.normal(size=6)
+    found = Family(alarm=0.05, limits=4).of(statistics.mean, values)
+    assert found.high - values.mean() == pytest.approx(stats.t.isf(0.05 / 4, 5) * stats.sem(values))
+    assert found.alarm == 0.05
+
+
 @pytest.mark.slow
 def test_a_family_is_wrong_as_seldom_as_it_says(rng):
     """Four limits of true means: any is wrong in at most 5 of 100 families, by Bonferroni's bound."""
