@@ -19,6 +19,7 @@ from ..annotations import as_annotated
 from ..experiment import from_rows
 
 Size = Sequence[int]  # n_features and n_hidden
+EPS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # weights of fans of which the best is taken
 
 
 @as_annotated
@@ -65,7 +66,7 @@ def run_unbiased(
 def run_fans(
     p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3),
     sizes: Sequence[Size] = ((3, 3), (4, 3), (4, 4)),
-    eps: Sequence[float] = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02),
+    eps: Sequence[float] = EPS,
 ) -> xr.Dataset:
     r"""Compute what fans lose for \|x\| at their best readout, exactly, beside naive networks and the floor.
 
@@ -91,19 +92,23 @@ def run_fans(
     """
     rows = []
     for (F, n), q in itertools.product(sizes, p):
-        law = Features(F, q, "symmetric")
-        found = []
-        for small in eps:
-            model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")
-            loss = network_loss(model, law, "abs")
-            found.append((loss.loss / q, loss.error_estimate / q, small))
-        best, error, small = min(found)
+        best, error, small = _fan(F, n, q, eps)
         naive = min(float(alike_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
         floor = alike_loss("floor", q, F, n, target="abs")
         rows.append({"floor": floor / q, "naive": naive / q, "fan": best, "error": error, "eps": small})
     ds = from_rows(rows, size=len(sizes), p=list(p))
     F, n = np.array(sizes).T
     return ds.assign_coords(n_features=("size", F), n_hidden=("size", n))
+
+
+def _fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
+    r"""Return the least loss over p of fans for \|x\|, its error, and the weight that has it."""
+    law, found = Features(F, p, "symmetric"), []
+    for small in eps:
+        model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")
+        loss = network_loss(model, law, "abs")
+        found.append((loss.loss / p, loss.error_estimate / p, small))
+    return min(found)
 
 
 @as_annotated
@@ -274,6 +279,7 @@ def run_map(
     steps: int = 60,
     n_hidden: int = 60,
     tries: int = 0,
+    fans: Sequence[Size] = (),
     tasks: Sequence[str] = tuple(TASKS),
     seed: int = 0,
 ) -> xr.Dataset:
@@ -298,6 +304,8 @@ def run_map(
         Number of neurons in the closed forms, and of those that are alike.
     tries : int
         Losses, of a tenth of a second, that a search for neurons of all features takes; 0 for none.
+    fans : sequence of (n_features, n_hidden)
+        Further parts, for \|x\|: fans (`run_fans`), which are not searched.
     tasks : sequence of str
         Names in `TASKS`.
     seed : int
@@ -331,13 +339,17 @@ def run_map(
         dropped = target_moments(few, target, mixing=mixing).second[0, 0] / q if not bias else own[0]
         neurons = np.r_[0.0, [m / F for F, m in fits]]
         best = np.r_[dropped, [one["best"] for one in parts]]
+        if target == "abs":
+            best = np.r_[best, [_fan(F, m, q)[0] for F, m in fans]]
+            neurons = np.r_[neurons, [m / F for F, m in fans]]
         if not bias:
             alike = [g for g in range(2, _MOST_SHARED + 1) if g <= ratio.max()]
             best = np.r_[best, [_shared(g, n, q) for g in alike]]
             neurons = np.r_[neurons, [1 / g for g in alike]]
         found = {"best": _envelope(neurons, best, at)}
         if bias:
-            found["naive"] = _envelope(neurons, np.r_[dropped, [one["naive"] for one in parts]], at)
+            alone = np.r_[dropped, [one["naive"] for one in parts]]
+            found["naive"] = _envelope(neurons[: alone.size], alone, at)
         else:
             F = np.rint(ratio * n)
             found["naive"] = np.array([float(alike_loss("unbiased", q, k, n)) / q for k in F])
@@ -352,7 +364,7 @@ def run_map(
         excess.append({"excess": over})
     along = {"task": list(names), "p": list(p)}
     ds = from_rows(rows, **along).merge(from_rows(excess, **along))
-    largest = max(F for F, _ in sizes)
+    largest = max(F for F, _ in [*sizes, *fans])
     return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(
         starts=starts, n_hidden=n, largest=largest
     )
