@@ -14,9 +14,9 @@ def test_each_fault_stands_once_in_its_file_and_names_tests():
     assert len(faults) >= 40
     for one in faults:
         content = (ROOT / one.file).read_text(encoding="utf-8")
-        assert content.count(one.old) == 1 and one.new != one.old, one
-        tests = [
-            word.partition("::")[0] for word in one.tests.split() if word.partition("::")[0].endswith(".py")
-        ]
+        assert content.count(one.old) == 1, one
+        assert one.new != one.old, one
+        words = [word.partition("::")[0] for word in one.tests.split()]
+        tests = [word for word in words if word.endswith(".py")]
         assert tests, one
         assert all((ROOT / "tests" / test).is_file() for test in tests), one
