@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
@@ -49,7 +50,10 @@ def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> Fl
     return np.asarray(np.where(apart & (h1 > 0.0) & (h2 > 0.0), np.minimum(both, alone), alone))
 
 
-def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float = 1e-4) -> PairFloor:
+def best_pair(
+    parent: float, child: float, both: float, l1: float, *, gap: float = 1e-4, kind: str = "all",
+    near: float = 0.0,
+) -> PairFloor:  # fmt: skip
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
     Directions are orthonormal, there is no decoder bias, and every pattern has its best activations: a floor
@@ -65,6 +69,12 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
         Strength, in (0, 2).
     gap : float, optional
         Between value and bound at which to stop, as a share of the error of rebuilding nothing.
+    kind : {"all", "turned", "along"}, optional
+        Which pairs are meant: those in which both atoms are more than `near` from both features' directions,
+        as where a pair hedges, or all others, as where it recovers or absorbs. So it is certified which is
+        better.
+    near : float, optional
+        Angle in radians, in [0, pi/4).
 
     Returns
     -------
@@ -89,6 +99,8 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
     l1 = arguments.number("l1", l1, 0.0, 2.0, brackets="()")
     gap = arguments.number("gap", gap, 0.0, 1.0, brackets="()")
+    kind = arguments.choice("kind", kind, ("all", "turned", "along"))
+    near = arguments.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
     patterns = list(zip(q, ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)), strict=True))
     nothing = q[0] + q[1] + 2.0 * q[2]
     # Both slopes at once: |x - D h|^2 + l1 (h_1 + h_2) <= |x|^2.
@@ -99,16 +111,24 @@ def best_pair(parent: float, child: float, both: float, l1: float, *, gap: float
             sum(share * pair_costs(x, first, second, l1) for share, x in patterns if share > 0.0)
         )
 
+    def within(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
+        """Return which pairs are meant, to an angle of `margin`."""
+        off = np.minimum(*(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, 0.5 * np.pi)))
+        if kind == "turned":
+            return np.asarray(np.all(off > near - margin, axis=1))
+        return np.asarray(np.any(off <= near + margin, axis=1) | (kind == "all"))
+
     # The whole circle: an atom that points away from both features may correct what the other one overshoots.
     side = math.pi / 64.0
     grid = side * (np.arange(-64, 64) + 0.5)
     at = np.array([(a, b) for a in grid for b in grid if a <= b])
     value, angles, boxes, dropped = math.inf, (0.0, 0.0), 0, math.inf
     while True:
+        at = at[within(at, 0.5 * side)]
         found = objective(at[:, 0], at[:, 1])
         boxes += len(at)
-        best = int(np.argmin(found))
-        if found[best] < value:
+        best = int(np.argmin(np.where(within(at, 0.0), found, math.inf)))
+        if found[best] < value and within(at[[best]], 0.0)[0]:
             value, angles = float(found[best]), (float(at[best, 0]), float(at[best, 1]))
         floors = found - steep * 0.5 * side
         bound = min(float(floors.min()), dropped)

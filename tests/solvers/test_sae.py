@@ -475,6 +475,37 @@ def test_one_latent_hedges_at_the_angle_in_closed_form(parent, both, l1):
     assert phase(measure(best.sae, law)) in ("hedges", "merges")
 
 
+@pytest.mark.parametrize("kind", ["turned", "along"])
+def test_pairs_of_a_kind_have_the_least_objective_of_a_grid(kind):
+    q, both, l1, near = 0.1, 0.085, 1.0, 0.15
+    found = best_pair(q, q, both, l1, gap=1e-3, kind=kind, near=near)
+    at = np.linspace(-np.pi, np.pi, 721)
+    off = np.minimum(np.abs(at), np.minimum(np.abs(at - np.pi / 2), 2 * np.pi - np.abs(at - np.pi / 2)))
+    first, second = at[:, None], at
+    costs = sum(
+        share * pair_costs(x, first, second, l1)
+        for share, x in ((q, (1.0, 0.0)), (q, (0.0, 1.0)), (both, (1.0, 1.0)))
+    )
+    turned = (off[:, None] > near) & (off > near)
+    least = costs[turned if kind == "turned" else ~turned].min()
+    assert found.bound <= least
+    assert found.value <= least + 1e-3 * (2 * q + 2 * both)
+    every = best_pair(q, q, both, l1, gap=1e-3)
+    assert every.bound <= found.value
+
+
+@pytest.mark.parametrize(("ratio", "better", "kind"), [(0.77, 0, "along"), (0.94, 1, "turned")])
+def test_which_pair_is_better_is_certified_beside_the_boundary(ratio, better, kind):
+    q, l1 = 0.1, 1.0
+    both = ratio * q
+    closed = theory.tilted_pair(q, both, l1)[1], theory.absorbing_pair(q, q, both, l1)[1]
+    assert closed[better] < closed[1 - better]
+    bounds = {
+        one: best_pair(q, q, both, l1, gap=2e-4, kind=one, near=0.1).bound for one in ("along", "turned")
+    }
+    assert bounds[kind] > closed[better] >= min(bounds.values())
+
+
 def test_a_decoder_bias_keeps_independent_features_apart():
     law = Features(2, [0.25, 0.2], "binary")
     f = Objective(law, np.eye(2), l1=1e-3)

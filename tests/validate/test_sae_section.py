@@ -37,6 +37,8 @@ def test_pairs_lie_above_the_floor_and_in_the_phase_of_the_closed_forms(pairs):
     kinds = theory.tilted_pair(0.1, 0.1 * r, 1.4)[1], theory.absorbing_pair(0.1, 0.1, 0.1 * r, 1.4)[1]
     assert kinds[0] == pytest.approx(kinds[1], abs=1e-6)
     assert np.isnan(sae.run_pairs([0.1], [0.5], 0.4, gap=1e-2, starts=1)["boundary"]).all()
+    beside = pairs["low"] / pairs["boundary"], pairs["high"] / pairs["boundary"]
+    assert [side.values.round(9).tolist() for side in beside] == [[round(1 / 1.1, 9)] * 2, [1.1] * 2]
 
 
 def test_what_is_shown(pairs):

@@ -20,6 +20,9 @@ __all__ = ["run_hedging", "run_pairs", "run_reached"]
 
 # Both features together, in units of one alone, between which the boundary is looked for.
 LEAST, MOST = 1e-3, 1e3
+# On both sides of it, as a factor, and by pairs whose atoms are at an angle from the features' directions,
+# certificates say which kind is better.
+BESIDE, NEAR = 1.1, 0.1
 
 
 def _law(parent: float, child: float, both: float) -> Features:
@@ -120,7 +123,9 @@ def run_pairs(
     xarray.Dataset
         Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``, ``bound``
         and ``value`` of the certified floor, ``found`` by the search; ``phase`` of what was found;
-        ``boundary`` (l1): the ratio from which absorbing is better, nan if none is.
+        ``boundary`` (l1): the ratio from which absorbing is better, nan if none is; ``low`` and ``high``: the
+        ratios beside it at which branch and bound certifies that the better pairs are turned, and that they
+        are not, nan where it does not.
 
     Examples
     --------
@@ -146,7 +151,12 @@ def run_pairs(
         told = {name: one / nothing for name, one in values.items()}
         rows.append({**told, "phase": phase(measure(best.sae, law))})
     ds = from_rows(rows, ratio=list(ratio), l1=list(l1))
-    ds["boundary"] = ("l1", [_boundary(float(alone), float(one)) for one in l1])
+    at = [_boundary(float(alone), float(one)) for one in l1]
+    ds["boundary"] = ("l1", at)
+    for name, factor in (("low", 1.0 / BESIDE), ("high", BESIDE)):
+        there = zip(l1, at, strict=True)
+        kept = [_certified(float(alone), factor * ratio, float(one)) for one, ratio in there]
+        ds[name] = ("l1", np.where(kept, factor * np.array(at), np.nan))
     return ds.assign_attrs(alone=float(alone), gap=float(gap), starts=int(starts))
 
 
@@ -158,6 +168,28 @@ def _boundary(alone: float, l1: float) -> float:
     if _absorbs(alone, low * alone, l1) > 0.0:
         return low
     return float(brentq(lambda ratio: _absorbs(alone, ratio * alone, l1), low, high))
+
+
+def _certified(alone: float, ratio: float, l1: float) -> bool:
+    """Return whether no pair of the kind that the closed forms say is worse comes below the better one.
+
+    The kinds are pairs in which both atoms are turned away from the features by more than `NEAR`, and all
+    others.
+    """
+    both = ratio * alone
+    if not 0.0 < both <= 1.0 - 2.0 * alone:
+        return False
+    tilted, absorbing = (
+        theory.tilted_pair(alone, both, l1)[1], theory.absorbing_pair(alone, alone, both, l1)[1]
+    )  # fmt: skip
+    gap = max(0.12 * abs(tilted - absorbing) / (2.0 * alone + 2.0 * both), 1e-9)
+    try:
+        worse = best_pair(
+            alone, alone, both, l1, gap=gap, kind="along" if tilted < absorbing else "turned", near=NEAR
+        )
+    except ValueError:  # too many boxes
+        return False
+    return worse.bound > min(tilted, absorbing)
 
 
 @as_annotated
