@@ -15,6 +15,8 @@ from superposition.solvers.sae import measure
 from superposition.theory.features import Features
 from superposition.theory.models import Model
 
+# PyTorch's compiler warns of its own parts.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch:DeprecationWarning")
 BATCH, BATCHES = 1024, 5
 
 
