@@ -1,5 +1,7 @@
 """What a sparse autoencoder does on known features, without samples."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,11 @@ class Autoencoder:
     """What a sparse autoencoder does at a law of features; latents are numbered as its neurons."""
 
     mse: float
-    """Expected squared error, summed over the coordinates of the activations."""
+    """Expected squared error, summed over the coordinates of the activations, or of the targets."""
     mse_error: float
     """What `mse` is off by."""
     explained_variance: float
-    """1 - `mse` over the variance of the activations."""
+    """1 - `mse` over the variance of these."""
     l0: FloatArray
     """(n_latents,): probability that each latent is on; the sum is the expected L0."""
     l1: FloatArray
@@ -63,6 +65,10 @@ class Autoencoder:
     """(n_features, n_features): probability that two are."""
     firing_error: float
     """What the probabilities are off by."""
+    prefix_mse: FloatArray
+    """(len(prefixes),): `mse` where the first latents alone are there, as many as asked for."""
+    prefix_errors: FloatArray
+    """What `prefix_mse` is off by."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.
@@ -90,7 +96,10 @@ class Autoencoder:
         return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
 
 
-def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: float = 1e-3) -> Autoencoder:
+def measure(
+    sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
+    prefixes: Sequence[int] | None = None, tol: float = 1e-3,
+) -> Autoencoder:  # fmt: skip
     r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
 
     Parameters
@@ -103,6 +112,11 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
         Of the features x.
     mixing : (d, n_features) array_like of float, optional
         The dictionary: column j is the direction of feature j. By default the identity.
+    target : (d_out, n_features) array_like of float, optional
+        What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary: its
+        decoder is (d_out, n_latents).
+    prefixes : sequence of int, optional
+        Numbers of latents whose error by themselves is wanted, such as those of a Matryoshka autoencoder.
     tol : float, optional
         Error to aim at for the squared error of more than a few features, in units of the latents' sizes:
         what a pair of latents may be off by. At 1e-5 a pair on 128 features takes some 20 milliseconds for
@@ -127,15 +141,21 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     >>> round(found.mse, 9), found.l0, found.f1.diagonal()
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
-    phi, features = checked(sae, law, mixing)
+    phi, features = checked(sae, law, mixing, target is None)
+    psi = phi
+    if target is not None:
+        shape = (sae.n_outputs, phi.shape[1])
+        psi = arguments.real("target", arguments.matrix("target", target, shape))
+    sizes = [arguments.integer("prefixes", one, 1, sae.n_hidden) for one in prefixes or ()]
     tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
     plain = without_importance(features)
     whole = of_features(sae, phi)
-    spread = float(np.trace(phi @ features.covariance() @ phi.T))
+    spread = float(np.trace(psi @ features.covariance() @ psi.T))
     evaluate = evaluator(plain, tol=tol)
-    loss = evaluate(whole, target=phi)
-    mse, mse_error = len(phi) * loss.loss, len(phi) * loss.error_estimate
+    losses = [evaluate(_first(whole, size), target=psi) for size in (sae.n_hidden, *sizes)]
+    mse, *prefix_mse = (len(psi) * loss.loss for loss in losses)
+    mse_error, *prefix_errors = (len(psi) * loss.error_estimate for loss in losses)
     units = units_of(whole, Setting.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
     on = [firing(unit, pairs=True) for unit in units]
     l1 = np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units])
@@ -149,9 +169,9 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
     precision[live] = np.minimum(fires[live] * p / l0[live, None], 1.0)
     both = precision + fires
     np.divide(2.0 * precision * fires, both, out=f1, where=both > 0.0)
-    norms = np.outer(np.linalg.norm(sae.W_out, axis=0), np.linalg.norm(phi, axis=0))
+    norms = np.outer(np.linalg.norm(sae.W_out, axis=0), np.linalg.norm(psi, axis=0))
     cosines = np.zeros_like(fires)
-    np.divide(sae.W_out.T @ phi, norms, out=cosines, where=norms > 0.0)
+    np.divide(sae.W_out.T @ psi, norms, out=cosines, where=norms > 0.0)
     match = np.full(n, -1)
     rows, columns = linear_sum_assignment(-f1)
     match[columns] = np.where(f1[rows, columns] > 0.0, rows, -1)
@@ -160,16 +180,28 @@ def measure(sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, tol: f
         mse, mse_error, variance, frozen(l0), frozen(l1), frozen(fires), frozen(fires_pairs),
         frozen(precision), frozen(fires), frozen(np.minimum(f1, 1.0)), frozen(match),
         frozen(np.clip(cosines, -1.0, 1.0)), frozen(~live), frozen(p), frozen(pairs), error,
+        frozen(np.array(prefix_mse)), frozen(np.array(prefix_errors)),
     )  # fmt: skip
 
 
-def checked(sae: Any, law: Any, mixing: npt.ArrayLike | None) -> tuple[FloatArray, Features]:
+def _first(model: Model, size: int) -> Model:
+    """Return the model without the hidden neurons after the first ones."""
+    if size == model.n_hidden:
+        return model
+    thresholds = None if model.thresholds is None else model.thresholds[:size]
+    W_in, b_in, W_out = model.W_in[:size], model.b_in[:size], model.W_out[:, :size]
+    return replace(model, W_in=W_in, b_in=b_in, W_out=W_out, thresholds=thresholds)
+
+
+def checked(
+    sae: Any, law: Any, mixing: npt.ArrayLike | None, rebuilds: bool = True
+) -> tuple[FloatArray, Features]:
     """Return dictionary and law of an autoencoder, after checking that all fit."""
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
         raise ValueError(f"`sae` must be {rule}; got {arguments.shown(sae)}.")
     d = sae.n_features
-    if sae.n_outputs != d:
+    if rebuilds and sae.n_outputs != d:
         raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
     phi = (
         np.eye(d)

@@ -242,6 +242,47 @@ def test_samples_agree(name, runs, samples):
     assert min(levels) > 1e-4 / len(levels)
 
 
+@pytest.mark.parametrize("hidden", ["relu", "jumprelu"])
+def test_prefixes_are_autoencoders_of_the_first_latents(hidden):
+    law, rng = Features(6, 0.2, "binary", np.linspace(0.5, 1.5, 6)), np.random.default_rng(4)
+    phi, sae = rng.normal(size=(4, 6)), autoencoder(rng, 4, 3, hidden)
+    found = measure(sae, law, phi, prefixes=[2, 3, 1])
+    assert found.prefix_mse[1] == found.mse
+    x = np.array(list(product((0.0, 1.0), repeat=6))) * law.scale
+    chances = np.prod(np.where(x > 0.0, 0.2, 0.8), axis=1)
+    for size, mse in zip((2, 1), found.prefix_mse[[0, 2]], strict=True):
+        thresholds = None if sae.thresholds is None else sae.thresholds[:size]
+        first = Model(
+            sae.W_in[:size], b_in=sae.b_in[:size], hidden=hidden, W_out=sae.W_out[:, :size], b=sae.b,
+            output="identity", thresholds=thresholds,
+        )  # fmt: skip
+        assert mse == pytest.approx(chances @ what_counts(first, phi, x.T)[0], abs=1e-12)
+
+
+def test_a_transcoder_is_compared_with_its_target():
+    law, rng = Features(5, 0.3, "binary"), np.random.default_rng(6)
+    phi, psi = rng.normal(size=(3, 5)), rng.normal(size=(2, 5))
+    encoder, decoder = rng.normal(size=(2, 3)), rng.normal(size=(2, 2))
+    one = Model(encoder, b_in=0.1, hidden="relu", W_out=decoder, b=[0.1, -0.2], output="identity")
+    found = measure(one, law, phi, target=psi)
+    x = np.array(list(product((0.0, 1.0), repeat=5)))
+    chances = np.prod(np.where(x > 0.0, 0.3, 0.7), axis=1)
+    h = np.maximum(x @ phi.T @ one.W_in.T + one.b_in, 0.0)
+    off = np.sum((h @ one.W_out.T + one.b - x @ psi.T) ** 2, axis=1)
+    assert found.mse == pytest.approx(chances @ off, abs=1e-12)
+    spread = np.trace(psi @ law.covariance() @ psi.T)
+    assert found.explained_variance == pytest.approx(1.0 - found.mse / spread, abs=1e-12)
+    assert found.cosines[1, 2] == pytest.approx(
+        one.W_out[:, 1] @ psi[:, 2] / np.linalg.norm(one.W_out[:, 1]) / np.linalg.norm(psi[:, 2])
+    )
+    with pytest.raises(ValueError, match=r"`sae` must rebuild its 3 inputs; got 2"):
+        measure(one, law, phi)
+    with pytest.raises(ValueError, match=r"`target`.*\(2, 5\)"):
+        measure(one, law, phi, target=psi.T)
+    with pytest.raises(ValueError, match=r"`prefixes`.*got 3"):
+        measure(one, law, phi, target=psi, prefixes=[3])
+
+
 def test_a_wrong_bias_is_noticed():
     law, rng = SAMPLED["uniform"], np.random.default_rng(3)
     sae = autoencoder(rng, 7, 3)

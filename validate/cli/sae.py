@@ -9,7 +9,7 @@ from .text import Add
 
 _NAMES = (
     "mse", "mse_error", "explained_variance", "l0", "l1", "fires", "precision", "recall", "f1", "match",
-    "cosines", "dead", "p", "firing_error",
+    "cosines", "dead", "p", "firing_error", "prefix_mse", "prefix_errors",
 )  # fmt: skip
 
 _REACHED = (
@@ -33,6 +33,8 @@ def add(add_command: Add) -> None:
     )
     add_law(option, sizes=False)
     option("--mixing", metavar="FILE", help="the dictionary: one array (d, n_features) in an .npz file")
+    option("--target", metavar="FILE", help="what a transcoder is to rebuild, in place of the dictionary")
+    option("--prefixes", type=int, nargs="+", help="errors of so many first latents, too")
     choices = ("yes", "no")
     option("--subtract-b-dec", choices=choices, help="whether b_dec is subtracted from the input")
     _results(option)
@@ -74,10 +76,12 @@ def _sae(options: argparse.Namespace) -> None:
     one = autoencoder_of(options.file, apply_b_dec_to_input=taken)
     mixing = _dictionary(options.mixing)
     n = one.n_features if mixing is None else mixing.shape[1]
-    _show(door.sae(one, laws_of(options, [n])[0], mixing), options, _NAMES)
+    target = _dictionary(options.target, "target")
+    law = laws_of(options, [n])[0]
+    _show(door.sae(one, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
 
 
-def _dictionary(path: str | None) -> Any:
+def _dictionary(path: str | None, name: str = "mixing") -> Any:
     """Return the one matrix of a file."""
     if path is None:
         return None
@@ -85,5 +89,5 @@ def _dictionary(path: str | None) -> Any:
 
     arrays = list(state_of(path).values())
     if len(arrays) != 1 or arrays[0].ndim != 2:
-        raise ValueError(f"`mixing` must be a file of one matrix; got {len(arrays)} arrays in {path!r}.")
+        raise ValueError(f"`{name}` must be a file of one matrix; got {len(arrays)} arrays in {path!r}.")
     return arrays[0]

@@ -1,5 +1,6 @@
 """What a sparse autoencoder does on features that are known, whoever has it in whatever form."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ _SOURCES = (
 
 
 @entry
-def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answer:
+def sae(
+    model: Any, law: Any, mixing: Any = None, *, target: Any = None, prefixes: Sequence[int] | None = None,
+    tol: float = 1e-3,
+) -> Answer:  # fmt: skip
     r"""Return what a sparse autoencoder does with activations of known features, without sampling.
 
     >>> import numpy as np
@@ -40,6 +44,10 @@ def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answe
         Law of the features x.
     mixing : (d, n_features) array_like, optional
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
+    target : (d_out, n_features) array_like, optional
+        What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary.
+    prefixes : sequence of int, optional
+        Numbers of latents whose error by themselves is wanted (Matryoshka).
     tol : float, optional
         Error to aim at for the squared error of many features; few are exact. As `solvers.sae.measure`.
 
@@ -55,7 +63,7 @@ def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answe
         If it is no autoencoder, or one whose law is not covered.
     """
     one = model if isinstance(model, Model) else autoencoder_of(model)
-    found = measure(one, law, mixing, tol=tol)
+    found = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
     latents, n = found.f1.shape
     matched = found.match >= 0
     best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
@@ -76,6 +84,10 @@ def sae(model: Any, law: Any, mixing: Any = None, *, tol: float = 1e-3) -> Answe
         f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}",
         f"features on            {found.p.sum():.4g} of {n}",
         f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})",
+        *(
+            f"{f'first {size} latents':23}squared error {part:.6g}"
+            for size, part in zip(prefixes or (), found.prefix_mse, strict=True)
+        ),
         *todo,
     )
     data = xr.Dataset(
