@@ -59,8 +59,17 @@ def test_every_record_is_whole():
         for other in one["others"]:
             # Ratios are of rounds, so that their median is near the ratio of medians, not equal to it.
             assert other["ratio"][1] == pytest.approx(other["seconds"][1] / one["seconds"][1], rel=0.5)
-            if None not in (one["error"], other["error"]):
-                assert one["error"] <= other["error"] * (1 + 1e-9), "a fast answer that is worse is no win"
+
+
+def test_a_fast_answer_that_is_worse_is_no_win(table):
+    record = {"work": "w", "at": "n = 1", "seconds": [1.0, 2.0, 3.0], "error": 2e-8, "size": None, "note": ""}
+    other = {"name": "o", "floor": False, "seconds": [9.0] * 3, "ratio": [3.0, 4.0, 5.0], "error": 1e-8}
+    (row,) = table.beside([record | {"others": [other]}])
+    assert "**less exact**" in row
+    said = ["- w, n = 1: o takes 4 times as long as we do, and is more exact."]
+    assert table.lost([record | {"others": [other]}]) == said
+    assert table.lost([record | {"error": 1e-8, "others": [other]}]) == []
+    assert table.lost([record | {"error": None, "others": [other]}]) == []
 
 
 def test_everything_to_be_compared_with_is_there():

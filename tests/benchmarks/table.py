@@ -34,6 +34,14 @@ def ratio_text(quartiles):
     return f"{middle} ({low} to {high})"
 
 
+def loses(one, other):
+    """Return how we lose against another: by time, or by an answer that is less exact."""
+    if other["ratio"][1] < 1:
+        return "**we lose**"
+    worse = None not in (one["error"], other["error"]) and one["error"] > other["error"] * (1 + 1e-9)
+    return "**less exact**" if worse else ""
+
+
 def table(heads, rows):
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -44,8 +52,7 @@ def beside(records):
     return [
         [
             one["work"], one["at"], time_text(one["seconds"][1]), text(one["error"]), other["name"],
-            text(other["error"]), ratio_text(other["ratio"]), "**we lose**" if other["ratio"][1] < 1 else "",
-            one["note"],
+            text(other["error"]), ratio_text(other["ratio"]), loses(one, other), one["note"],
         ]
         for one in records for other in one["others"] if not other["floor"]
     ]  # fmt: skip
@@ -96,10 +103,11 @@ def alone(records):
 
 
 def lost(records):
-    """Return a line for each alternative that is faster than we are."""
+    """Return a line for each alternative that is faster than we are, or more exact."""
     return [
-        f"- {one['work']}, {one['at']}: {other['name']} takes {other['ratio'][1]:.2g} times as long as we do."
-        for one in records for other in one["others"] if not other["floor"] and other["ratio"][1] < 1
+        f"- {one['work']}, {one['at']}: {other['name']} takes {other['ratio'][1]:.2g} times as long as we do"
+        + (", and is more exact." if loses(one, other) == "**less exact**" else ".")
+        for one in records for other in one["others"] if not other["floor"] and loses(one, other)
     ]  # fmt: skip
 
 
