@@ -35,11 +35,10 @@ def ratio_text(quartiles):
 
 
 def loses(one, other):
-    """Return how we lose against another: by time, or by an answer that is less exact."""
-    if other["ratio"][1] < 1:
-        return "**we lose**"
+    """Return how we lose against another: by time, by an answer that is less exact, or both."""
     worse = None not in (one["error"], other["error"]) and one["error"] > other["error"] * (1 + 1e-9)
-    return "**less exact**" if worse else ""
+    slower = other["ratio"][1] < 1
+    return ", ".join(["**we lose**"] * slower + ["**less exact**"] * worse)
 
 
 def table(heads, rows):
@@ -106,7 +105,7 @@ def lost(records):
     """Return a line for each alternative that is faster than we are, or more exact."""
     return [
         f"- {one['work']}, {one['at']}: {other['name']} takes {other['ratio'][1]:.2g} times as long as we do"
-        + (", and is more exact." if loses(one, other) == "**less exact**" else ".")
+        + (", and is more exact." if "exact" in loses(one, other) else ".")
         for one in records for other in one["others"] if not other["floor"] and loses(one, other)
     ]  # fmt: skip
 
