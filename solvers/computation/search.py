@@ -253,15 +253,16 @@ def _starts(
             yield rng.normal(size=(n, F)), (k % 2) * 0.3 * rng.normal(size=n)
 
 
+_End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, largest derivative
+
+
 def _unit(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return neurons of length 1 or less: a factor goes to the readout."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
 
-def _descend(
-    aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int
-) -> tuple[float, FloatArray, FloatArray, float]:
+def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int) -> _End:
     """Return loss, hidden layer and largest derivative at the end; biases that are not free stay."""
     n, F = U.shape
 
@@ -340,7 +341,13 @@ def best_network(
     count, most = arguments.integers(starts=(starts, 1), steps=(steps, 1))
     generator = arguments.generator("rng", rng)
     aim = Aim(law, name, M, arguments.flag("bias", bias), 1e-9)
-    ends = [(aim.loss(aim.network(U, b)).loss, U, b, np.inf) for U, b in _naive(aim, n)]
+
+    def surely(end: _End) -> _End:
+        """Return the end with its loss at most: a descent may end where the loss has a large error."""
+        found = aim.loss(aim.network(end[1], end[2]))
+        return found.loss + found.error_estimate, *end[1:]
+
+    ends = [surely((0.0, U, b, np.inf)) for U, b in _naive(aim, n)]
     naive = min(end[0] for end in ends)
     done = []
     held = np.zeros(n, np.bool_)
@@ -351,7 +358,7 @@ def best_network(
         freed = second[2].copy()
         freed[near] = 0.05 * generator.normal(size=int(near.sum()))
         third = _descend(aim, second[1], freed, ~held, most)
-        done.append(min((first, second, third), key=lambda end: end[0]))
+        done.append(min(map(surely, (first, second, third)), key=lambda end: end[0]))
     # A descent that ends at a naive network's loss has a gradient to show for it.
     best = min([*done, *ends], key=lambda end: end[0] * (1 - _SAME * (end[3] < np.inf)))
     found = aim.loss(model := aim.network(best[1], best[2]))

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.features import Features, as_features
+from ...theory.features import Features, SparseUniform, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
 from ..loss.hidden.firing import firing
@@ -208,7 +208,9 @@ def checked(
         if mixing is None
         else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
     )
-    return phi, as_features(law, phi.shape[1])
+    known = isinstance(law, Features | SparseUniform)
+    one = law if known else arguments.number("law", law, 0.0, 1.0, brackets="(]")
+    return phi, as_features(one, phi.shape[1])
 
 
 def without_importance(features: Features) -> Features:
