@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize_scalar
 
-from superposition.solvers.computation import best_network, best_power, best_readout, network_loss, power_loss
+from superposition.solvers.computation import (
+    best_network,
+    best_power,
+    best_readout,
+    network_loss,
+    power_loss,
+    search,
+)
 from superposition.solvers.computation.power import _value, points
 from superposition.solvers.computation.search import Aim, _descend, _starts, _unit
 from superposition.theory.computation import (
@@ -235,3 +242,11 @@ def test_sharing_pays_for_the_fourth_power():
     without = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
     assert power_loss(without, 1e-8) / 1e-8 == pytest.approx(shared_loss(2, 1).loss, rel=1e-6)
     assert power_loss(without, 1e-8, power=2) / 1e-8 == pytest.approx(1 / 12, rel=1e-6)
+
+
+def test_an_end_counts_by_its_loss_with_its_error(monkeypatch):
+    """A descent may end at a network whose loss is computed badly, and look better than all others."""
+    monkeypatch.setattr(search, "_descend", lambda aim, U, b, free, steps: (-1.0, 0.0 * U, 0.0 * b, 0.0))
+    found = best_network(Features(2, 0.3, "symmetric"), 1, starts=2, rng=0)
+    assert found.loss == pytest.approx(found.naive)
+    assert found.hits == 0
