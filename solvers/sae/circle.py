@@ -113,10 +113,12 @@ def best_pair(
 
     def within(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
         """Return which pairs are meant, to an angle of `margin`."""
+        if kind == "all":
+            return np.ones(len(at), np.bool_)
         off = np.minimum(*(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, 0.5 * np.pi)))
         if kind == "turned":
             return np.asarray(np.all(off > near - margin, axis=1))
-        return np.asarray(np.any(off <= near + margin, axis=1) | (kind == "all"))
+        return np.asarray(np.any(off <= near + margin, axis=1))
 
     # The whole circle: an atom that points away from both features may correct what the other one overshoots.
     side = math.pi / 64.0
@@ -125,11 +127,14 @@ def best_pair(
     value, angles, boxes, dropped = math.inf, (0.0, 0.0), 0, math.inf
     while True:
         at = at[within(at, 0.5 * side)]
+        if not len(at):  # what was left was of the other kind
+            return PairFloor(value, min(value, dropped), angles, boxes)
         found = objective(at[:, 0], at[:, 1])
         boxes += len(at)
-        best = int(np.argmin(np.where(within(at, 0.0), found, math.inf)))
-        if found[best] < value and within(at[[best]], 0.0)[0]:
-            value, angles = float(found[best]), (float(at[best, 0]), float(at[best, 1]))
+        meant = np.where(within(at, 0.0), found, math.inf)
+        best = int(np.argmin(meant))
+        if meant[best] < value:
+            value, angles = float(meant[best]), (float(at[best, 0]), float(at[best, 1]))
         floors = found - steep * 0.5 * side
         bound = min(float(floors.min()), dropped)
         if value - bound <= gap * nothing:
