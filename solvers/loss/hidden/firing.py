@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....theory.arguments import FloatArray
+from ....theory.arguments import ComplexArray, FloatArray
 from .boxes import by_patterns
 from .layer import _FALL, MOST, Unit, _all_patterns, _none_and_one, _taper
 
@@ -111,8 +111,8 @@ def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray,
         by_one = whole * share - others[:, None] * phi[0]
         now = np.r_[np.sum(step * rest).real, np.sum((step * by_one).real, axis=1)]
         if pairs:
-            joint = ((step * whole) * share) @ share.T - both * ((step * phi[0]) @ phi[0].T)
-            now = np.r_[now, joint.real[i, k]]
+            joint = _real_products(step * whole * share, share) - both * _real_products(step * phi[0], phi[0])
+            now = np.r_[now, joint[i, k]]
         difference = np.abs(now - before) if before.size == now.size else np.full(now.size, np.inf)
         change, last = np.maximum(difference, last / _FALL), difference
         if change.max() <= setting.tol or size >= MOST:
@@ -123,6 +123,11 @@ def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray,
         given_pairs[i, k] += now[count + 1 :]
         given_pairs[k, i] = given_pairs[i, k]
     return active, given, given_pairs, float(change.max()) + 2.0**-44
+
+
+def _real_products(one: ComplexArray, two: ComplexArray) -> FloatArray:
+    """Return the real part of products of rows, for half of what the whole takes."""
+    return np.asarray(np.hstack([one.real, -one.imag]) @ np.hstack([two.real, two.imag]).T)
 
 
 def _without_two(off: FloatArray) -> FloatArray:

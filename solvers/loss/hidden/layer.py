@@ -13,8 +13,8 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ..methods.outputs import Law
 from .boxes import by_patterns
-from .pairs import CHANGES, FIRST, Side, both_on_twice, nodes
-from .planes import TABLE, add_line, waves_of
+from .pairs import CHANGES, FIRST, KEPT, Side, both_on_twice, nodes
+from .planes import TABLE, TAPERS, add_line, cut, waves_of
 from .table import SMOOTH, Table, table_of
 
 __all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
@@ -24,7 +24,6 @@ TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may
 MOST = 4096  # of a neuron by itself
 FINER = 1e-2  # of the tolerance, of means of one neuron: they cost little
 PAIR = 2.0**23  # terms for a pair, at least
-KEPT = 512  # transforms of so many frequencies are kept
 SAFE = 4.0  # changes may fall slowly, or be small by chance
 _FALL = 8.0  # changes are not believed to fall faster than that when frequencies double
 # Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then
@@ -204,6 +203,7 @@ class Unit:
         self._size = np.inf
         self.chance_beyond = 0.0  # a bound of the probability that z is beyond the reach
         self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
+        self._ends: dict[int, FloatArray] = {}
 
     @property
     def reach(self) -> tuple[float, float, float]:
@@ -311,6 +311,19 @@ class Unit:
         """Return what rounding adds to a sum with such weights."""
         one = TABLE * float(self.p.sum()) if self.setting.law.values.sides < 0 else 0.0
         return (2.0**-50 + one) * float(np.abs(weight).sum())
+
+    def ends(self, count: int) -> FloatArray:
+        """Return how much the neuron's mean, over its size, changes where the sum ends earlier and earlier.
+
+        That is the mean where two features or more are on, from so many frequencies.
+        """
+        if count not in self._ends:
+            s, phi = self.frequencies(count)
+            none, ones = _none_and_one(self.p)
+            rest = np.prod(1.0 - self.p[:, None] * (1.0 - phi[0]), axis=0) - none - ones @ phi[0]
+            sums = cut((self.weight(s) * np.where(s > 0.0, 2.0, 1.0) * rest).real, TAPERS)
+            self._ends[count] = np.abs(sums[0] - sums[1:]) / max(self.rms, 1e-250)
+        return self._ends[count]
 
     def flux(self, s: FloatArray) -> ComplexArray:
         """Return those of the threshold times a delta function at it."""

@@ -218,6 +218,11 @@ class _Targets:
         rms = np.sqrt(np.maximum(self.variances + self.means**2, 0.0))
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
+    def off(self, g: FloatArray, g0: FloatArray) -> FloatArray:
+        """Return what sums of E h (g0 + g t) of each neuron are off by, if its means are by 1."""
+        found = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
+        return np.asarray(found if self.B is None else found + np.abs(g @ self.B).sum(axis=1))
+
     def of_unit(self, unit: Unit, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
         """Return means of a neuron with g0 + w t, and E h t of the targets t."""
         one = unit_means(unit, g0, w @ self.A, self.share)
@@ -286,12 +291,13 @@ def network_loss(
     sizes = target_squares + np.abs(inside) + c**2 + 2.0 * np.abs(cross) + 2.0 * np.abs(c * shift)
     size, far = np.abs(V), goal.size + np.abs(c)
     cut = _of_changes(V, changes)
+    rounding = (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
     errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
-    errors += (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
-    # Of the mean loss less is cut off than of each output: what differs from pair to pair has many signs.
+    errors += rounding + cut
+    # The mean loss is off by less than its outputs are: a mean of hidden neurons has many signs in it.
     together = np.max([abs(np.sum(K * change)) for change in changes])
-    mean_error = float(weights @ errors + together + 2.0 * _apart(K**2, changes))
-    errors += cut
+    mean_error = float(np.sum(np.abs(K) * H_errors) + unit_errors @ goal.off(g, g0) + weights @ rounding)
+    mean_error += float(together + 2.0 * _apart(K**2, changes))
     methods = ", ".join(sorted({one.method for one in (*found, *single)}))
     if not gradient:
         return losses, errors, mean_error, None, 0.0, methods

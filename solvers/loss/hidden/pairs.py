@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,13 @@ from .planes import NARROW, TABLE, TAPERS, Axis, Waves, add_block, waves_of
 if TYPE_CHECKING:
     from .layer import Unit
 
-__all__ = ["CHANGES", "FIRST", "Side", "both_on_twice", "nodes"]
+__all__ = ["CHANGES", "FIRST", "KEPT", "Side", "both_on_twice", "nodes"]
 
 
-FIRST = 32  # frequencies of each neuron to begin with
+FIRST = 32  # frequencies of each neuron to begin with, at least
+FINER = 1.2  # steps from there to as many as each neuron by itself needs
+AHEAD = 2.0  # a pair needs somewhat more
+KEPT = 512  # transforms of so many frequencies are kept
 MOST = 4096
 SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
 CHANGES = TAPERS.size - 1
@@ -150,9 +154,10 @@ def both_on_twice(
     """
     one, two = sides[0].unit, sides[1].unit
     pair, setting = _Pair(sides, either, both, p, none, ones), one.setting
-    aim, count = setting.tol * one.rms * two.rms, FIRST
+    aim = setting.tol * one.rms * two.rms
     safe = SAFE_ATOMS if setting.atoms.size else SAFE
-    tells = _tells(sum(unit.t != 0.0 for unit in (one, two)))
+    jumps = sum(unit.t != 0.0 for unit in (one, two))
+    tells, count = _tells(jumps), _first(one, two, both.size, jumps)
     while True:
         waves = pair.waves(count)
         sums, by_w = pair.sums(waves, count, slopes)
@@ -175,6 +180,22 @@ def both_on_twice(
     return sums[0], by_w, error, slope_error, changes[:, 0]
 
 
+def _first(one: Unit, two: Unit, both: int, jumps: int) -> int:
+    """Return the frequencies to begin with: as many as the two neurons need, each by itself.
+
+    The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
+    other.
+    """
+    setting, count = one.setting, FIRST
+    safe, tells = AHEAD * (SAFE_ATOMS if setting.atoms.size else SAFE), _tells(jumps)
+    while safe * sum(float(np.max(tells * unit.ends(count))) for unit in (one, two)) > setting.tol:
+        more = int(FINER * count)
+        if more > KEPT or nodes(more) * max(both, 1) > setting.most:
+            break
+        count = more
+    return count
+
+
 def _tells(jumps: int) -> FloatArray:
     """Return what is cut off, in units of its differences to sums that are cut off earlier.
 
@@ -185,6 +206,7 @@ def _tells(jumps: int) -> FloatArray:
     return np.asarray(1.0 / (TAPERS[1:] ** (-2.0 / 3.0 * (3 - jumps)) - 1.0))
 
 
+@lru_cache(256)
 def nodes(count: float) -> float:
     """Return how many pairs of frequencies there are, as far out as `count`, to a few in a thousand."""
     k = np.arange(0.0, count + 1.0)

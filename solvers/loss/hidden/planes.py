@@ -23,7 +23,7 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.kernels import kernel, shared
 
-__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "waves_of"]
+__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "cut", "waves_of"]
 
 
 DEGREE = 5  # of the polynomials of a table
@@ -208,6 +208,16 @@ def _taper(x: float) -> float:
     """Return a weight that falls smoothly from 1 at x = 0.2 to 0 at x = 1."""
     y = min(max((x - 0.2) / 0.8, 0.0), 1.0)
     return 1.0 - y**5 * (126.0 + y * (-420.0 + y * (540.0 + y * (-315.0 + 70.0 * y))))
+
+
+@kernel
+def cut(terms: FloatArray, tapers: FloatArray) -> FloatArray:
+    """Return a neuron's sum over its frequencies for each taper."""
+    sums = np.zeros(tapers.size)
+    for n in range(tapers.size):
+        for k in range(terms.size):
+            sums[n] += _taper(k / ((terms.size - 1) * tapers[n])) * terms[k]
+    return sums
 
 
 @shared
