@@ -6,12 +6,13 @@ regressions of x_i on z_i where the latent is on. `pursuit` is matching pursuit.
 rows of `dictionary`, `linear`, `logistic` and `trained` are, and why.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
+from scipy.sparse import vstack as stacked
 from scipy.special import expit
 
 from ...theory import arguments
@@ -29,7 +30,9 @@ DECODERS = (
     "pursuit",
 )
 EXACT, EXACT_ATOMS = 4, 10  # features up to which decoders are evaluated without samples; of atoms alone
-MOST = 2048  # features
+MOST = 16_384  # features
+DENSE = 2048  # of more, samples are sparse, latents are taken block by block, and fewer rows are tried
+CELLS = 2**24  # of a block's readings
 BATCHES = 20  # whose spread gives the standard errors
 CUTS = 200  # places at most at which the threshold of a latent may be, between the samples that fix it
 SMALL = 1e-6  # least gain: an activation must rise with what the latent reads
@@ -49,7 +52,7 @@ class Ceiling:
     """
 
     decoders: tuple[str, ...]
-    """`DECODERS`."""
+    """`DECODERS`; of more than 2048 features those of rows that need no training."""
     asked: FloatArray
     """(count,): expected numbers of latents that are on, as asked for."""
     l0: FloatArray
@@ -69,7 +72,8 @@ class Ceiling:
     exact: Any
     """(decoders,): whether the numbers are expectations, not means over samples."""
     models: Any
-    """The autoencoder of each number, in tuples; none for pursuit, which is no single step."""
+    """The autoencoder of each number, in tuples; none for pursuit, which is no single step, and none of more
+    than 2048 features."""
     samples: int
     """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
 
@@ -123,7 +127,7 @@ def ceiling(
     Parameters
     ----------
     law : float or Features
-        Of up to 2048 features.
+        Of up to 16,384 features.
     mixing : (d, n_features) array_like of float
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
     l0 : float or sequence of float, optional
@@ -139,7 +143,8 @@ def ceiling(
         Up to 4 features, 10 of binary values, the one-step decoders are evaluated exactly. A feature is on
         where it is not 0. All numbers are attained, by the decoders of `Ceiling.models`; that no other
         autoencoder has a larger F1 is not proved, and one that mixes features may have a smaller error: the
-        page `sae` says how thresholds are found.
+        page `sae` says how thresholds are found. Of more than 2048 features rows are those of the dictionary
+        and the linear regression, and the decoder is the dictionary.
 
     Raises
     ------
@@ -162,35 +167,86 @@ def ceiling(
     asked = arguments.vector("l0", usual if l0 is None else np.atleast_1d(l0))
     arguments.real("l0", asked, 0.0, float(n), brackets="()")
     samples = arguments.integer("samples", samples, 10 * BATCHES)
-    arguments.fits("samples", samples, 8.0 * samples * n)
+    dense = n <= DENSE
+    arguments.fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
     draw = arguments.generator("rng", rng)
-    known, fresh, first = (features.sample(samples, draw) for _ in range(3))
+    known, fresh = (_drawn(features, samples, draw) for _ in range(2))
     values = features.values
     exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
-    spread = float(np.trace(phi @ features.covariance() @ phi.T))
+    spread = float(np.sum(phi.T * _spread(features, phi.T)))
     count = asked.size
-    found, models = np.zeros((len(DECODERS), count, 6)), []
-    linear = _regression(features, phi)
-    trained = _smoothed(features, phi, _gained(linear, phi), draw.spawn(1)[0])
-    readings = phi.T, linear, _logistic(features, phi, first), trained
+    readings = [phi.T, linear := _regression(features, phi)]
+    if dense:
+        readings.append(_logistic(features, phi, features.sample(samples, draw)))
+        readings.append(_smoothed(features, phi, _gained(linear, phi), draw.spawn(1)[0]))
+    decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
+    found, models = np.zeros((len(decoders), count, 6)), []
     for k, W in enumerate(_gained(one, phi) for one in readings):
-        read = W @ phi
-        read[np.abs(read) < _ROUNDING * np.abs(read).max()] = 0.0  # so that rounding turns no latent on
-        z, anew = (x @ read.T for x in (known, fresh))
-        for j, cuts in enumerate((_common(z, asked), *_own(z, known, phi, asked))):
-            models.append(tuple(_autoencoder(W, phi, known, z, t, fitted=k > 0) for t in cuts))
-            found[len(THRESHOLDS) * k + j] = [
-                _exact(sae, features, phi) if exact else _sampled(sae, phi, fresh, W, anew)
-                for sae in models[-1]
-            ]
+        cuts = _thresholds(W, phi, known, asked)
+        latents = _latents(W, phi, known, fresh, [one for kind in cuts for one in kind])
+        saes = [_decoded(W, phi, known, t, one, dense and k > 0) for t, one in latents]
+        rows = [
+            _exact(sae.model(), features, phi) if exact else _sampled(sae, phi, fresh, one.anew)
+            for sae, (_, one) in zip(saes, latents, strict=True)
+        ]
+        found[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
+        if dense:
+            models += [tuple(sae.model() for sae in saes[j : j + count]) for j in range(0, len(saes), count)]
     found[-1] = _pursuit(phi, known, fresh, asked)
     l0s, f1, mse, l0_error, f1_error, mse_error = (frozen(one.copy()) for one in np.moveaxis(found, 2, 0))
     variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
-    exactly = frozen(np.array([exact] * len(models) + [False]))
+    exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
-        DECODERS, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
+        decoders, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
         exactly, tuple(models), samples,
     )  # fmt: skip
+
+
+def _drawn(features: Features, samples: int, rng: np.random.Generator) -> Any:
+    """Return samples of the features, (samples, n): an array, or a sparse one of many features."""
+    if features.n_features <= DENSE:
+        return features.sample(samples, rng)
+    size = max(1, CELLS // features.n_features)
+    parts = [features.sample(min(size, samples - k), rng) for k in range(0, samples, size)]
+    return stacked([csr_array(one) for one in parts], "csr")
+
+
+def _spread(features: Features, rows: FloatArray) -> FloatArray:
+    """Return the features' covariance times `rows`, one for each feature."""
+    if features.independent:
+        return np.asarray(features.variance[:, None] * rows)
+    return np.asarray(features.covariance() @ rows)
+
+
+def _blocks(n: int, samples: int) -> list[slice]:
+    """Return the latents that are taken at a time: all, or of many so many that arrays fit into memory."""
+    size = n if n <= DENSE else max(1, CELLS // samples)
+    return [slice(k, min(k + size, n)) for k in range(0, n, size)]
+
+
+def _columns(x: Any, some: slice) -> FloatArray:
+    return np.asarray(x[:, some] if isinstance(x, np.ndarray) else x[:, some].toarray())
+
+
+def _read(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]:
+    """Return what rows read of samples of the features."""
+    read = W @ phi
+    read[np.abs(read) < _ROUNDING * np.abs(read).max()] = 0.0  # so that rounding turns no latent on
+    return [np.asarray(x @ read.T) for x in samples]
+
+
+def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> list[list[FloatArray]]:
+    """Return thresholds of all latents at each L0, for each of `THRESHOLDS`."""
+    n, most = len(W), int(min(asked.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
+    largest, size, tables = np.empty(0), 0.0, []
+    for some in _blocks(n, x.shape[0]):
+        (z,) = _read(W[some], phi, x)
+        size = max(size, float(np.abs(z).max()))
+        largest = np.concatenate([largest, z.ravel()])
+        largest = largest if largest.size <= most else np.partition(largest, largest.size - most)[-most:]
+        tables.append(_places(z, _columns(x, some), phi[:, some]))
+    common = [np.full(n, _above(largest, one * x.shape[0], size)) for one in asked]
+    return [common, *_own(np.concatenate(tables, axis=1), asked)]
 
 
 def _gained(W: FloatArray, phi: FloatArray) -> FloatArray:
@@ -203,7 +259,7 @@ def _gained(W: FloatArray, phi: FloatArray) -> FloatArray:
 
 def _whitening(features: Features, phi: FloatArray) -> FloatArray:
     """Return the matrix, (d, rank), that gives activations the covariance 1."""
-    values, vectors = np.linalg.eigh(phi @ features.covariance() @ phi.T)
+    values, vectors = np.linalg.eigh(phi @ _spread(features, phi.T))
     kept = values > _CUTOFF * max(float(values.max()), 0.0)
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
@@ -273,24 +329,19 @@ def _smoothed(features: Features, phi: FloatArray, W: FloatArray, rng: np.random
 def _regression(features: Features, phi: FloatArray) -> FloatArray:
     """Return the linear regression of the features on the activations."""
     white = _whitening(features, phi)
-    return np.asarray(features.covariance() @ phi.T @ white @ white.T)
+    return np.asarray(_spread(features, phi.T) @ white @ white.T)
 
 
-def _common(z: FloatArray, asked: FloatArray) -> list[FloatArray]:
-    """Return one threshold for all latents, at each L0."""
-    return [np.full(z.shape[1], _above(z.ravel(), one * len(z))) for one in asked]
-
-
-def _above(values: FloatArray, count: float) -> float:
-    """Return a threshold that so many values are above, ties aside."""
+def _above(values: FloatArray, count: float, size: float) -> float:
+    """Return a threshold that so many values are above, ties aside; `size` is the largest of all values."""
     k = min(max(round(count), 1), values.size - 1)
     low, high = np.partition(values, [values.size - k - 1, values.size - k])[[-k - 1, -k]]
     # Not 0, where latents that read nothing are: rounding would turn them on.
-    return float(0.5 * (low + high)) or 1e-6 * float(np.abs(values).max())
+    return float(0.5 * (low + high)) or 1e-6 * size
 
 
-def _own(z: FloatArray, x: FloatArray, phi: FloatArray, asked: FloatArray) -> tuple[list[FloatArray], ...]:
-    """Return thresholds for each latent at each L0 or below, of largest mean F1, and of least summed error.
+def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
+    """Return thresholds that each latent may have, (4, n, count), how often it is on, F1, and error saved.
 
     The error is that of a feature by its latent's regression, times the square of its direction's length.
     """
@@ -320,8 +371,15 @@ def _own(z: FloatArray, x: FloatArray, phi: FloatArray, asked: FloatArray) -> tu
         cuts[i, at], rates[i, at] = 0.5 * (read[k - 1] + read[k]), k / count
         f1[i, at], saved[i, at] = score[some], worth[some]
     saved *= np.sum(phi**2, axis=0)[:, None]
-    saved /= max(float(saved.max()), 1e-300)
-    return tuple([cuts[np.arange(n), at] for at in _cheapest(worth, rates, asked)] for worth in (f1, saved))
+    return np.stack([cuts, rates, f1, saved])
+
+
+def _own(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
+    """Return thresholds for each latent at each L0 or below: of largest mean F1, of least summed error."""
+    cuts, rates, f1, saved = places
+    rows = np.arange(len(cuts))
+    worths = f1, saved / max(float(saved.max()), 1e-300)
+    return [[cuts[rows, at] for at in _cheapest(worth, rates, asked)] for worth in worths]
 
 
 def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
@@ -351,13 +409,56 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
     return found
 
 
-def _autoencoder(
-    W: FloatArray, phi: FloatArray, x: FloatArray, z: FloatArray, t: FloatArray, fitted: bool
-) -> Model:
-    """Return the autoencoder with given thresholds on z = W a, its activations and decoder by regression."""
-    size, n = z.shape
+class _Latents(NamedTuple):
+    """Latents with given thresholds on z: their activations gain z + bias, on known and on fresh samples."""
+
+    gain: FloatArray
+    bias: FloatArray
+    known: Any
+    anew: Any
+
+
+class _Decoded(NamedTuple):
+    """An autoencoder: rows, thresholds on what they read, latents, decoder and its bias."""
+
+    W: FloatArray
+    t: FloatArray
+    latents: _Latents
+    V: FloatArray
+    b: FloatArray
+
+    def model(self) -> Model:
+        """Return it as a model."""
+        gain, bias = self.latents.gain, self.latents.bias
+        thresholds = np.maximum(gain * self.t + bias, 0.0)
+        return Model(gain[:, None] * self.W, b_in=bias, hidden="jumprelu", W_out=self.V, b=self.b,
+                     output="identity", thresholds=thresholds)  # fmt: skip
+
+
+def _latents(
+    W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray]
+) -> list[tuple[FloatArray, _Latents]]:
+    """Return the latents of each set of thresholds, with activations by regression on known samples."""
+    parts: list[list[_Latents]] = [[] for _ in cuts]
+    for some in _blocks(len(W), known.shape[0]):
+        z, anew = _read(W[some], phi, known, fresh)
+        x = _columns(known, some)
+        for one, t in zip(parts, cuts, strict=True):
+            one.append(_regressed(z, anew, x, t[some]))
+    found = []
+    for t, some_of in zip(cuts, parts, strict=True):
+        gain, bias = (np.concatenate([getattr(one, name) for one in some_of]) for name in ("gain", "bias"))
+        of_known, of_fresh = (
+            hstack([getattr(one, name) for one in some_of], "csr") for name in ("known", "anew")
+        )
+        found.append((t, _Latents(gain, bias, of_known, of_fresh)))
+    return found
+
+
+def _regressed(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
+    """Return latents, whose activations are regressions of the features on what they read."""
     rows, of = np.nonzero(z > t)
-    read, told = z[rows, of], x[rows, of]
+    read, told, n = z[rows, of], x[rows, of], z.shape[1]
 
     def sums(one: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(of, one, n), float)
@@ -368,8 +469,18 @@ def _autoencoder(
     square = sums(centred**2)
     gain = np.maximum(sums(centred * told) / np.where(square > 0.0, square, 1.0), SMALL)
     bias = np.maximum(mean_x - gain * mean_z, -gain * t)  # the threshold of a JumpReLU is not negative
-    h = csr_array((gain[of] * read + bias[of], (rows, of)), shape=(size, n))
-    mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ x.mean(axis=0)
+    known = csr_array((gain[of] * read + bias[of], (rows, of)), shape=z.shape)
+    rows, of = np.nonzero(anew > t)
+    fresh = csr_array((gain[of] * anew[rows, of] + bias[of], (rows, of)), shape=anew.shape)
+    return _Latents(gain, bias, known, fresh)
+
+
+def _decoded(
+    W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, latents: _Latents, fitted: bool
+) -> _Decoded:
+    """Return the autoencoder of these latents: its decoder is the dictionary, or a regression."""
+    h, size, n = latents.known, x.shape[0], len(W)
+    mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ np.asarray(x.mean(axis=0))
     V = phi
     if fitted:
         joint = (h.T @ h).toarray() / size
@@ -377,9 +488,7 @@ def _autoencoder(
         joint -= np.outer(mean_h, mean_h)
         joint[np.diag_indices_from(joint)] += ridge
         V = np.linalg.solve(joint, (h.T @ x) @ phi.T / size - np.outer(mean_h, mean_a)).T
-    thresholds = np.maximum(gain * t + bias, 0.0)
-    return Model(gain[:, None] * W, b_in=bias, hidden="jumprelu", W_out=V, b=mean_a - V @ mean_h,
-                 output="identity", thresholds=thresholds)  # fmt: skip
+    return _Decoded(W, t, latents, V, mean_a - V @ mean_h)
 
 
 Row = tuple[float, float, float, float, float, float]
@@ -391,22 +500,24 @@ def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
     return float(found.l0.sum()), float(found.f1.diagonal().mean()), found.mse, error, error, found.mse_error
 
 
-def _sampled(sae: Model, phi: FloatArray, x: FloatArray, W: FloatArray, z: FloatArray) -> Row:
-    """Return the same from samples; the encoder's rows are multiples of those of W, which read z."""
-    gain = np.sum(sae.W_in * W, axis=1) / np.maximum(np.sum(W * W, axis=1), 1e-300)
-    h = z * gain
-    h += sae.b_in
-    on = h > sae.thresholds
-    h *= on
-    left = x @ phi.T - csr_array(h) @ sae.W_out.T - sae.b
-    return _by_batches(on, x != 0.0, np.einsum("ij,ij->i", left, left))
+def _sampled(sae: _Decoded, phi: FloatArray, x: Any, h: Any) -> Row:
+    """Return the same from samples of the features, with their latents."""
+    left = x @ phi.T - h @ sae.V.T - sae.b
+    fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
+    return _by_batches(fires, x, np.einsum("ij,ij->i", left, left))
 
 
-def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
-    """Return L0, mean F1 and mean square, and their standard errors: F1's by leaving out each batch."""
+def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
+    """Return L0, mean F1 and mean square, and their standard errors: F1's by leaving out each batch.
+
+    `fires` (samples, n) is sparse, 1 where a latent is on; `x` are the features.
+    """
+    on = csr_array(x)
+    on = csr_array((np.ones(on.nnz), on.indices, on.indptr), shape=on.shape)
     batches = np.array_split(np.arange(len(squares)), BATCHES)
     hits, fired, there = (
-        np.array([one[at].sum(axis=0) for at in batches], float) for one in (fires & on, fires, on)
+        np.array([one[at[0] : at[-1] + 1].sum(axis=0) for at in batches])
+        for one in (fires.multiply(on).tocsr(), fires, on)
     )
 
     def f1(hits: FloatArray, fired: FloatArray, there: FloatArray) -> float:
@@ -418,7 +529,7 @@ def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
         [f1(*(one.sum(axis=0) - one[k] for one in (hits, fired, there))) for k in range(BATCHES)]
     )
     f1_error = np.sqrt((BATCHES - 1) * np.mean((without - without.mean()) ** 2))
-    counts = fires.sum(axis=1)
+    counts = np.asarray(fires.sum(axis=1))
     root = np.sqrt(len(squares))
     return (
         float(counts.mean()), whole, float(squares.mean()), float(counts.std() / root), float(f1_error),
@@ -426,43 +537,47 @@ def _by_batches(fires: Any, on: Any, squares: FloatArray) -> Row:
     )  # fmt: skip
 
 
-def _pursuit(phi: FloatArray, known: FloatArray, fresh: FloatArray, asked: FloatArray) -> FloatArray:
+def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
     """Return the same of matching pursuit, which stops where no inner product is above a threshold."""
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
     _, least, new, _ = _path(phi, known, steps)
     flat = np.where(new, least, -1.0).ravel()
+    size = float(np.abs(flat).max())
     atoms, least, new, squares = _path(phi, fresh, steps)
     found = []
     for one in asked:
-        taken = least > max(_above(flat, one * len(known)), 0.0)
-        fires = np.zeros(fresh.shape, bool)
-        rows, at = np.nonzero(taken)
-        fires[rows, atoms[rows, at]] = True
+        taken = least > max(_above(flat, one * known.shape[0], size), 0.0)
+        rows, at = np.nonzero(taken & new)
+        fires = csr_array((np.ones(rows.size), (rows, atoms[rows, at])), shape=fresh.shape)
         left = np.take_along_axis(squares, taken.sum(axis=1)[:, None], axis=1)[:, 0]
-        found.append(_by_batches(fires, fresh != 0.0, left))
+        found.append(_by_batches(fires, fresh, left))
     return np.array(found)
 
 
-def _path(phi: FloatArray, x: FloatArray, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
+def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
     """Return the atoms that pursuit takes, the running least inner product, which are new, and what is left.
 
     With unit atoms the residual r becomes r - (d r) d for the atom of largest d r. What is left has an entry
-    more: the square before the first step.
+    more: the square before the first step. Of many features inner products are single precision.
     """
+    count, n = x.shape
     norms = np.linalg.norm(phi, axis=0)
-    atoms = phi / np.where(norms > 0.0, norms, 1.0)
-    gram, rows = atoms.T @ atoms, np.arange(len(x))
-    a = x @ phi.T
-    inner = a @ atoms
-    taken, size = np.zeros((len(x), steps), int), np.zeros((len(x), steps))
-    new, left = np.zeros((len(x), steps), bool), np.zeros((len(x), steps + 1))
-    seen = np.zeros(x.shape, bool)
-    left[:, 0] = np.sum(a**2, axis=1)
-    for k in range(steps):
-        taken[:, k] = best = np.argmax(inner, axis=1)
-        size[:, k] = step = np.maximum(inner[rows, best], 0.0)
-        new[:, k] = ~seen[rows, best]
-        seen[rows, best] = True
-        inner -= step[:, None] * gram[best]
-        left[:, k + 1] = np.maximum(left[:, k] - step**2, 0.0)
+    atoms = (phi / np.where(norms > 0.0, norms, 1.0)).astype(np.float64 if n <= DENSE else np.float32)
+    gram = atoms.T @ atoms
+    taken, size = np.zeros((count, steps), int), np.zeros((count, steps))
+    new, left = np.zeros((count, steps), bool), np.zeros((count, steps + 1))
+    many = count if n <= DENSE else max(1, CELLS // (4 * n))
+    for first in range(0, count, many):
+        some = slice(first, min(first + many, count))
+        a = np.asarray(x[some] @ phi.T)
+        inner = a.astype(atoms.dtype) @ atoms
+        seen, rows = np.zeros(inner.shape, bool), np.arange(len(a))
+        left[some, 0] = np.sum(a**2, axis=1)
+        for k in range(steps):
+            taken[some, k] = best = np.argmax(inner, axis=1)
+            size[some, k] = step = np.maximum(inner[rows, best], 0.0)
+            new[some, k] = ~seen[rows, best]
+            seen[rows, best] = True
+            inner -= step[:, None] * gram[best]
+            left[some, k + 1] = np.maximum(left[some, k] - step**2, 0.0)
     return taken, np.minimum.accumulate(size, axis=1), new, left

@@ -1,5 +1,6 @@
 """What decoders reach that know the dictionary: against exact values, brute force and other samples."""
 
+from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
-from superposition.solvers.sae.ceiling import _cheapest, _own, _path, _regression
+from superposition.solvers.sae.ceiling import _cheapest, _own, _path, _places, _regression
 from superposition.theory.features import Features, exclusive, parent_child
 
 
@@ -131,7 +132,7 @@ def test_thresholds_are_best_at_the_l0_that_they_reach():
     for _ in range(10):
         x = law.sample(24, rng)
         z = (x @ phi.T) @ phi
-        for kind, thresholds in enumerate(_own(z, x, phi, np.array([0.3, 0.6]))):
+        for kind, thresholds in enumerate(_own(_places(z, x, phi), np.array([0.3, 0.6]))):
             for t in thresholds:
                 options = [[*(0.5 * (s[:-1] + s[1:])), np.inf] for s in np.sort(z, axis=0).T]
                 tried = [(worth(z > np.array(cut), x, z, phi)) for cut in product(*options)]
@@ -210,6 +211,40 @@ def test_defaults():
     assert found.asked == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
     np.testing.assert_allclose(found.l0[:, :2], np.tile(found.asked[:2], (13, 1)), rtol=0.3)
     assert found.samples == 500
+
+
+@pytest.mark.parametrize(
+    "law",
+    [Features(12, 0.2), Features(12, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)])],
+)
+def test_many_features_are_taken_block_by_block_with_the_same_result(law, monkeypatch):
+    """Sparse samples, five latents at a time, inner products in single precision."""
+    phi = dictionary(5, 12)
+    module = import_module("superposition.solvers.sae.ceiling")
+    monkeypatch.setattr(module, "CELLS", 5000)
+
+    def in_parts(features, samples, rng):
+        return np.concatenate([features.sample(min(416, samples - k), rng) for k in range(0, samples, 416)])
+
+    with monkeypatch.context() as same_draws:
+        same_draws.setattr(module, "_drawn", in_parts)
+        whole = ceiling(law, phi, l0=[1.0, 2.0, 3.0], samples=1000, rng=4)
+    monkeypatch.setattr(module, "DENSE", 8)
+    found = ceiling(law, phi, l0=[1.0, 2.0, 3.0], samples=1000, rng=4)
+    assert found.decoders == (*DECODERS[:6], "pursuit")
+    assert not found.models
+    assert not found.exact.any()
+    for name in ("l0", "f1", "l0_error", "f1_error"):
+        np.testing.assert_allclose(
+            getattr(found, name)[:6], getattr(whole, name)[:6], rtol=1e-12, err_msg=name
+        )
+        np.testing.assert_allclose(
+            getattr(found, name)[6], getattr(whole, name)[12], rtol=1e-12, err_msg=name
+        )
+    np.testing.assert_allclose(found.mse[:3], whole.mse[:3], rtol=1e-9)
+    np.testing.assert_allclose(found.mse[6], whole.mse[12], rtol=1e-5)
+    # Behind the linear rows the decoder is the dictionary, where it was a regression.
+    assert np.all(found.mse[3:6] > whole.mse[3:6])
 
 
 # --- What is above the ceiling ------------------------------------------------------------------------------

@@ -228,8 +228,8 @@ def run_reached(
     >>> bool(ds["f1"].sel(decoder="pursuit") > 0.5)
     True
     """
-    n = arguments.integer("n_features", n_features, 1, 2048)
-    d = arguments.integer("n_hidden", n_hidden, 1, 2048)
+    n = arguments.integer("n_features", n_features, 1, 16_384)
+    d = arguments.integer("n_hidden", n_hidden, 1, 16_384)
     rng = np.random.default_rng(arguments.integer("seed", seed, 0))
     phi = rng.normal(size=(d, n))
     law = Features(n, p)
