@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.sparse import csr_array, hstack
 from scipy.sparse import vstack as stacked
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
+from ...theory.decoders.line import share_above
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
@@ -35,6 +36,7 @@ DENSE = 2048  # of more, samples are sparse, latents are taken block by block, a
 CELLS = 2**24  # of a block's readings
 BATCHES = 20  # whose spread gives the standard errors
 CUTS = 200  # places at most at which the threshold of a latent may be, between the samples that fix it
+NORMAL = 200  # features at most whose interference is compared with a normal one
 SMALL = 1e-6  # least gain: an activation must rise with what the latent reads
 RIDGE = 10.0  # of logistic regressions on whitened activations, for the sum over samples
 STEPS = 60  # of them
@@ -74,6 +76,10 @@ class Ceiling:
     models: Any
     """The autoencoder of each number, in tuples; none for pursuit, which is no single step, and none of more
     than 2048 features."""
+    normal_f1: FloatArray
+    """(count,): mean F1 of the linear rows at a common threshold, were their interference normal of the same
+    mean and variance; what `f1` differs by is what its law does. nan where features are not independent. Of
+    many features 200 stand for all."""
     samples: int
     """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
 
@@ -198,7 +204,7 @@ def ceiling(
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
         decoders, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
-        exactly, tuple(models), samples,
+        exactly, tuple(models), frozen(_if_normal(features, phi, _gained(linear, phi), asked)), samples,
     )  # fmt: skip
 
 
@@ -407,6 +413,46 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
         more = np.cumsum(rates[rows, many] - rates[rows, few])
         found.append(np.where(more <= wanted - rates[rows, few].sum(), many, few))
     return found
+
+
+def _if_normal(features: Features, phi: FloatArray, W: FloatArray, asked: FloatArray) -> FloatArray:
+    """Return mean F1 at a common threshold, were what a row reads of other features a normal variable."""
+    n, values = len(W), features.values
+    if not features.independent:
+        return np.full(asked.size, np.nan)
+    some = np.unique(np.linspace(0, n - 1, min(n, NORMAL)).astype(int))
+    read, rows = W[some] @ phi, np.arange(some.size)
+    there = read[rows, some] > 0.5  # 1, or 0 of rows that do not read their feature
+    read[rows, some] = 0.0
+    scale, chances = features.scale[some], features.p[some]
+    mean = (read @ features.mean) / scale
+    size = np.sqrt(read**2 @ features.variance) / scale + _ROUNDING
+    zero = sum(chance for value, chance in values.atoms if value == 0.0)
+
+    def shares(t: float) -> FloatArray:
+        return np.array(
+            [
+                share_above(values, t / scale[i] - mean[i], size[i], chances[i]) if there[i] else 0.0
+                for i in rows
+            ]
+        )
+
+    low, high = values.reach
+    ends = [scale * (mean + end + side * 40.0 * size) for end, side in ((min(low, 0.0), -1.0), (high, 1.0))]
+    found = []
+    for one in asked:
+        wanted = min(float(one) / n, 0.999 * float(there.mean())) * some.size
+        if not wanted > 0.0:
+            found.append(0.0)
+            continue
+        t = brentq(lambda t, wanted=wanted: shares(t).sum() - wanted, ends[0].min(), ends[1].max(), xtol=1e-9)
+        share = shares(t)
+        false = (1.0 - chances) * ndtr((mean - t / scale) / size)
+        if zero:
+            false += chances * zero * ndtr((mean - t / scale) / size)
+        hits = np.where(there, share - false, 0.0)
+        found.append(float(np.mean(2.0 * hits / (share + chances * (1.0 - zero)))))
+    return np.array(found)
 
 
 class _Latents(NamedTuple):

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
-from superposition.solvers.sae.ceiling import _cheapest, _own, _path, _places, _regression
+from superposition.solvers.sae.ceiling import _cheapest, _if_normal, _own, _path, _places, _regression
 from superposition.theory.features import Features, exclusive, parent_child
 
 
@@ -245,6 +245,39 @@ def test_many_features_are_taken_block_by_block_with_the_same_result(law, monkey
     np.testing.assert_allclose(found.mse[6], whole.mse[12], rtol=1e-5)
     # Behind the linear rows the decoder is the dictionary, where it was a regression.
     assert np.all(found.mse[3:6] > whole.mse[3:6])
+
+
+def test_normal_interference_by_samples_of_it():
+    """Rows read their own feature and a normal variable; one false alarm in a thousand."""
+    law = Features(6, (0.1, 0.2, 0.3, 0.1, 0.4, 0.2), "half-normal", scale=0.7)
+    phi, count, rng = dictionary(4, 6), 400_000, np.random.default_rng(8)
+    C = phi @ np.diag(law.variance) @ phi.T
+    W = law.variance[:, None] * (phi.T @ np.linalg.inv(C))
+    W /= np.sum(W * phi.T, axis=1)[:, None]
+    asked = np.array([0.8, 1.5])
+    found, read = _if_normal(law, phi, W, asked), W @ phi
+    np.fill_diagonal(read, 0.0)
+    x = law.sample(count, rng)
+    z = x + read @ law.mean + np.sqrt(read**2 @ law.variance) * rng.normal(size=x.shape)
+    for k, l0 in enumerate(asked):
+        on, there = z > np.quantile(z, 1.0 - l0 / 6), x != 0.0
+        parts = [
+            np.mean(2.0 * np.sum(a & b, axis=0) / (a.sum(axis=0) + b.sum(axis=0)))
+            for a, b in zip(np.array_split(on, 20), np.array_split(there, 20), strict=True)
+        ]
+        se = np.std(parts, ddof=1) / 20**0.5
+        assert abs(found[k] - np.mean(parts)) < stats.t.isf(0.25e-3, 19) * se
+
+
+def test_interference_of_many_features_is_normal_and_of_few_is_not():
+    """By the ceiling's own standard errors; one false alarm in a thousand."""
+    dense = ceiling(Features(60, 0.4), phi := dictionary(30, 60), l0=[15.0, 24.0, 35.0], samples=1500)
+    off = (dense.f1[3] - dense.normal_f1) / dense.f1_error[3]
+    assert np.all(2.0 * stats.t.sf(np.abs(off), 19) > 1e-3 / 3)
+    rare = ceiling(Features(60, 0.03), phi, l0=[1.2, 1.8], samples=1500)
+    assert np.all(rare.normal_f1 - rare.f1[3] > 5.0 * rare.f1_error[3])
+    grouped = Features(4, 0.2, groups=[exclusive([2, 3], 0.2)])
+    assert np.isnan(ceiling(grouped, np.eye(4), l0=0.5, samples=300).normal_f1).all()
 
 
 # --- What is above the ceiling ------------------------------------------------------------------------------

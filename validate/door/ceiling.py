@@ -112,4 +112,11 @@ def _lines(found: Ceiling, shape: tuple[int, ...], law: Any) -> list[str]:
             )
         ]
         lines.append((f"{asked:<7.4g}" + "".join(f"{one:18}" for one in cells)).rstrip())
+    at = int(np.argmin(np.abs(found.asked - on)))
+    row = found.decoders.index("linear, common threshold")
+    if np.isfinite(found.normal_f1[at]):
+        seen, normal, l0 = found.f1[row, at], found.normal_f1[at], found.asked[at]
+        lines.append(
+            f"Normal interference would give linear rows F1 {normal:.3g}, not {seen:.3g}, at L0 {l0:.4g}"
+        )
     return lines
