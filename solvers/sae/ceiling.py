@@ -608,7 +608,8 @@ def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, Fl
     """
     count, n = x.shape
     norms = np.linalg.norm(phi, axis=0)
-    atoms = (phi / np.where(norms > 0.0, norms, 1.0)).astype(np.float64 if n <= DENSE else np.float32)
+    kind: Any = np.float64 if n <= DENSE else np.float32
+    atoms: Any = np.asarray(phi / np.where(norms > 0.0, norms, 1.0), kind)
     gram = atoms.T @ atoms
     taken, size = np.zeros((count, steps), int), np.zeros((count, steps))
     new, left = np.zeros((count, steps), bool), np.zeros((count, steps + 1))
@@ -616,7 +617,7 @@ def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, Fl
     for first in range(0, count, many):
         some = slice(first, min(first + many, count))
         a = np.asarray(x[some] @ phi.T)
-        inner = a.astype(atoms.dtype) @ atoms
+        inner = np.asarray(a, kind) @ atoms
         seen, rows = np.zeros(inner.shape, bool), np.arange(len(a))
         left[some, 0] = np.sum(a**2, axis=1)
         for k in range(steps):

@@ -41,6 +41,7 @@ def ceiling(
     L0     F1, one step      error, one step   F1, pursuit       error, pursuit
     0.2    0.7769            0.005763          0.771 ± 0.006     0.00389 ± 0.0002
     0.3    0.871             0.003978          0.947 ± 0.003     0.00039 ± 5e-05
+    Linear rows with a common threshold have F1 0.662 at L0 0.3; normal interference would give them 0.757
 
     Parameters
     ----------
@@ -116,7 +117,6 @@ def _lines(found: Ceiling, shape: tuple[int, ...], law: Any) -> list[str]:
     row = found.decoders.index("linear, common threshold")
     if np.isfinite(found.normal_f1[at]):
         seen, normal, l0 = found.f1[row, at], found.normal_f1[at], found.asked[at]
-        lines.append(
-            f"Normal interference would give linear rows F1 {normal:.3g}, not {seen:.3g}, at L0 {l0:.4g}"
-        )
+        told = f"F1 {seen:.3g} at L0 {l0:.4g}; normal interference would give them {normal:.3g}"
+        lines.append(f"Linear rows with a common threshold have {told}")
     return lines
