@@ -55,6 +55,8 @@ class Ceiling:
 
     decoders: tuple[str, ...]
     """`DECODERS`; of more than 2048 features those of rows that need no training."""
+    on: float
+    """Expected number of features that are on."""
     asked: FloatArray
     """(count,): expected numbers of latents that are on, as asked for."""
     l0: FloatArray
@@ -132,15 +134,16 @@ def ceiling(
 
     Parameters
     ----------
-    law : float or Features
-        Of up to 16,384 features.
+    law : float, Features, or (count, n_features) array or sparse array
+        Of up to 16,384 features; or draws of them, of any law, such as those of a benchmark's own generator.
     mixing : (d, n_features) array_like of float
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
     l0 : float or sequence of float, optional
         Expected numbers of latents that are on, between 0 and n_features; by default from a half to twice the
         expected number of features that are on.
     samples : int, optional
-        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact.
+        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact. Of draws
+        that are given a half at most is for each; linear rows then belong to features that are independent.
     rng : Generator or int, optional
 
     Returns
@@ -167,23 +170,28 @@ def ceiling(
     n = phi.shape[1]
     if n > MOST:
         raise ValueError(f"`mixing` must have at most {MOST} columns; got {n}.")
-    features = as_features(law, n)
+    draw = arguments.generator("rng", rng)
+    samples = arguments.integer("samples", samples, 10 * BATCHES)
+    features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
+    samples = features.known.shape[0] if isinstance(features, _Draws) else samples
     on = float(features.on_probability().sum())
     usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
     asked = arguments.vector("l0", usual if l0 is None else np.atleast_1d(l0))
     arguments.real("l0", asked, 0.0, float(n), brackets="()")
-    samples = arguments.integer("samples", samples, 10 * BATCHES)
     dense = n <= DENSE
     arguments.fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
-    draw = arguments.generator("rng", rng)
-    known, fresh = (_drawn(features, samples, draw) for _ in range(2))
-    values = features.values
-    exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
-    spread = float(np.sum(phi.T * _spread(features, phi.T)))
+    if isinstance(features, _Draws):
+        known, fresh, exact = features.known, features.fresh, False
+    else:
+        known, fresh = (_drawn(features, samples, draw) for _ in range(2))
+        values = features.values
+        exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
+    spread = float(np.trace(_covariance(features, phi)))
     count = asked.size
     readings = [phi.T, linear := _regression(features, phi)]
     if dense:
-        readings.append(_logistic(features, phi, features.sample(samples, draw)))
+        first = known if isinstance(features, _Draws) else features.sample(samples, draw)
+        readings.append(_logistic(features, phi, first))
         readings.append(_smoothed(features, phi, _gained(linear, phi), draw.spawn(1)[0]))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
     found, models = np.zeros((len(decoders), count, 6)), []
@@ -203,7 +211,7 @@ def ceiling(
     variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
-        decoders, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
+        decoders, on, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
         exactly, tuple(models), frozen(_if_normal(features, phi, _gained(linear, phi), asked)), samples,
     )  # fmt: skip
 
@@ -217,11 +225,58 @@ def _drawn(features: Features, samples: int, rng: np.random.Generator) -> Any:
     return stacked([csr_array(one) for one in parts], "csr")
 
 
-def _spread(features: Features, rows: FloatArray) -> FloatArray:
-    """Return the features' covariance times `rows`, one for each feature."""
+class _Draws(NamedTuple):
+    """Draws of features, of no law that is stated: some fix thresholds and regressions, others evaluate."""
+
+    known: Any
+    fresh: Any
+
+    @classmethod
+    def of(cls, law: Any, n: int, samples: int, rng: np.random.Generator) -> "_Draws":
+        """Return halves of the draws, in random order, after checking."""
+        sparse = hasattr(law, "tocsr")
+        rows: Any = csr_array(law, dtype=float) if sparse else arguments.matrix("law", law, (None, n))
+        arguments.real("law", rows.data if sparse else rows, -1e50, 1e50)
+        count, columns = rows.shape
+        if columns != n or count < 20 * BATCHES:
+            rule = f"draws of {n} features, at least {20 * BATCHES}"
+            raise ValueError(f"`law` must be {rule}; got shape {(count, columns)}.")
+        order, size = rng.permutation(count), min(samples, count // 2)
+        known, fresh = rows[order[:size]], rows[order[size : 2 * size]]
+        if n > DENSE:
+            return cls(csr_array(known), csr_array(fresh))
+        return cls(known.toarray(), fresh.toarray()) if sparse else cls(known, fresh)
+
+    def on_probability(self) -> FloatArray:
+        """Return how often each feature is on."""
+        return np.asarray(np.asarray((self.known != 0.0).sum(axis=0), float) / self.known.shape[0])
+
+    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Return some of the draws that fix, with repetitions."""
+        return np.asarray(self.known[rng.integers(self.known.shape[0], size=size)])
+
+
+def _is_draws(law: Any) -> bool:
+    return len(getattr(law, "shape", ())) == 2
+
+
+def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
+    """Return the covariance of the activations."""
+    if isinstance(features, _Draws):
+        return np.asarray(np.atleast_2d(np.cov(features.known @ phi.T, rowvar=False)))
+    return np.asarray(phi @ _with_activations(features, phi))
+
+
+def _with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
+    """Return the covariance of the features with the activations, (n, d); of draws their own part alone.
+
+    A feature that is on in few draws tells little of others, and rows are scaled afterwards.
+    """
+    if isinstance(features, _Draws):
+        return phi.T
     if features.independent:
-        return np.asarray(features.variance[:, None] * rows)
-    return np.asarray(features.covariance() @ rows)
+        return np.asarray(features.variance[:, None] * phi.T)
+    return np.asarray(features.covariance() @ phi.T)
 
 
 def _blocks(n: int, samples: int) -> list[slice]:
@@ -263,14 +318,14 @@ def _gained(W: FloatArray, phi: FloatArray) -> FloatArray:
     return np.where(read[:, None], W / np.where(read, own, 1.0)[:, None], 0.0)
 
 
-def _whitening(features: Features, phi: FloatArray) -> FloatArray:
+def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
     """Return the matrix, (d, rank), that gives activations the covariance 1."""
-    values, vectors = np.linalg.eigh(phi @ _spread(features, phi.T))
+    values, vectors = np.linalg.eigh(_covariance(features, phi))
     kept = values > _CUTOFF * max(float(values.max()), 0.0)
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
-def _logistic(features: Features, phi: FloatArray, x: FloatArray) -> FloatArray:
+def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
     """Return rows of logistic regressions, each of whether a feature is on, on the activations.
 
     In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of
@@ -299,7 +354,9 @@ def _logistic(features: Features, phi: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray((white @ found[:-n].reshape(rank, n)).T)
 
 
-def _smoothed(features: Features, phi: FloatArray, W: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _smoothed(
+    features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """Return rows that Adam reaches from `W`, for mean F1 with logistic functions in place of steps.
 
     In whitened activations; each step has samples of its own, so that nothing is fitted to a sample.
@@ -332,10 +389,10 @@ def _smoothed(features: Features, phi: FloatArray, W: FloatArray, rng: np.random
     return np.asarray((white @ B).T, np.float64)
 
 
-def _regression(features: Features, phi: FloatArray) -> FloatArray:
+def _regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
     """Return the linear regression of the features on the activations."""
     white = _whitening(features, phi)
-    return np.asarray(_spread(features, phi.T) @ white @ white.T)
+    return np.asarray(_with_activations(features, phi) @ white @ white.T)
 
 
 def _above(values: FloatArray, count: float, size: float) -> float:
@@ -415,11 +472,11 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
     return found
 
 
-def _if_normal(features: Features, phi: FloatArray, W: FloatArray, asked: FloatArray) -> FloatArray:
+def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray) -> FloatArray:
     """Return mean F1 at a common threshold, were what a row reads of other features a normal variable."""
-    n, values = len(W), features.values
-    if not features.independent:
+    if isinstance(features, _Draws) or not features.independent:
         return np.full(asked.size, np.nan)
+    n, values = len(W), features.values
     some = np.unique(np.linspace(0, n - 1, min(n, NORMAL)).astype(int))
     read, rows = W[some] @ phi, np.arange(some.size)
     there = read[rows, some] > 0.5  # 1, or 0 of rows that do not read their feature

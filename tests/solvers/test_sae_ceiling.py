@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
 from superposition.solvers.sae.ceiling import _cheapest, _if_normal, _own, _path, _places, _regression
@@ -245,6 +246,37 @@ def test_many_features_are_taken_block_by_block_with_the_same_result(law, monkey
     np.testing.assert_allclose(found.mse[6], whole.mse[12], rtol=1e-5)
     # Behind the linear rows the decoder is the dictionary, where it was a regression.
     assert np.all(found.mse[3:6] > whole.mse[3:6])
+
+
+def test_draws_stand_for_their_law():
+    """In standard errors of the difference, one false alarm in a thousand; sparse draws are the same."""
+    law, phi = Features(10, 0.15), dictionary(5, 10)
+    x = law.sample(6000, 12)
+    found, stated = (
+        ceiling(x, phi, l0=[1.0, 2.0], rng=1),
+        ceiling(law, phi, l0=[1.0, 2.0], samples=3000, rng=2),
+    )
+    assert found.samples == 3000
+    assert found.on == pytest.approx(1.5, abs=4.0 * np.sqrt(10 * 0.15 * 0.85 / 3000))
+    assert not found.exact.any()
+    # Thresholds and rows are fitted to other samples too, which costs about as much as evaluating on others.
+    off = (found.f1 - stated.f1) / (2.0 * np.hypot(found.f1_error, stated.f1_error))
+    assert np.abs(off).max() < stats.t.isf(0.5e-3 / off.size, 19)
+    np.testing.assert_array_equal(ceiling(csr_array(x), phi, l0=[1.0, 2.0], rng=1).f1, found.f1)
+    # Draws of another law would be noticed.
+    other = ceiling(Features(10, 0.1).sample(6000, 13), phi, l0=[1.0, 2.0], rng=1)
+    assert np.abs(other.f1 - stated.f1).max() > 0.05
+
+
+def test_draws_of_features_that_are_correlated_by_a_copula():
+    """A law that has no groups: features are on where correlated normal variables are large."""
+    rng = np.random.default_rng(3)
+    common = rng.normal(size=(4000, 1))
+    on = np.sqrt(0.3) * common + np.sqrt(0.7) * rng.normal(size=(4000, 12)) > stats.norm.isf(0.1)
+    found = ceiling(on * rng.random(on.shape), dictionary(6, 12), rng=0)
+    assert np.all((found.f1 > 0.2) & (found.f1 < 1.0))
+    assert np.isnan(found.normal_f1).all()
+    assert found.f1[3:6].max() > found.f1[:3].max()  # linear rows are better than the dictionary's
 
 
 def test_normal_interference_by_samples_of_it():

@@ -12,6 +12,8 @@ from .text import Listed, layouts
 PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
 # Instead of --law.
 _OTHERS = ("p_feature", "alpha", "exactly")
+# Which features are on.
+GIVEN = ("p", "sparsity", *_OTHERS)
 
 
 def add_law(option: Any, sizes: bool = True) -> None:

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from .door import _results, _show, check_picture
-from .laws import add_law, laws_of
+from .laws import GIVEN, add_law, laws_of
 from .text import Add
 
 _NAMES = (
@@ -47,6 +47,8 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("file", metavar="FILE", help="the dictionary: one array (d, n_features) in an .npz file")
     add_law(option, sizes=False)
+    told = "draws of the features, one matrix (count, n_features) in an .npz file, in place of a law"
+    option("--draws", metavar="FILE", help=told)
     option("--l0", type=float, nargs="+", help="expected numbers of latents that are on")
     option("--samples", type=int, default=10_000, help="that fix thresholds, and that evaluate")
     option("--seed", type=int, default=0, help="of the samples (default: 0)")
@@ -58,9 +60,12 @@ def _ceiling(options: argparse.Namespace) -> None:
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
-        files.another_file(options.plot, {"mixing": options.file}, "plot")
-    mixing = _dictionary(options.file)
-    law = laws_of(options, [mixing.shape[1]])[0]
+        files.another_file(options.plot, {"mixing": options.file, "draws": options.draws}, "plot")
+    mixing, law = _dictionary(options.file), _dictionary(options.draws, "draws")
+    if law is None:
+        law = laws_of(options, [mixing.shape[1]])[0]
+    elif given := [name for name in GIVEN if getattr(options, name) is not None]:
+        raise ValueError(f"`draws` must stand without --{given[0].replace('_', '-')}; got both.")
     found = door.ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
     _show(found, options, _REACHED)
 

@@ -8,7 +8,6 @@ import xarray as xr
 
 from ...solvers.sae import Ceiling
 from ...solvers.sae import ceiling as reached
-from ...theory.features import as_features
 from ..sae import plot_reached
 from .answer import Answer, counted
 from .entry import entry
@@ -41,12 +40,12 @@ def ceiling(
     L0     F1, one step      error, one step   F1, pursuit       error, pursuit
     0.2    0.7769            0.005763          0.771 ± 0.006     0.00389 ± 0.0002
     0.3    0.871             0.003978          0.947 ± 0.003     0.00039 ± 5e-05
-    Linear rows with a common threshold have F1 0.662 at L0 0.3; normal interference would give them 0.757
+    Linear rows, common threshold, L0 0.3: F1 0.662; normal interference: 0.757
 
     Parameters
     ----------
-    law : Features or float
-        Law of the features x.
+    law : Features, float, or (count, n_features) array or sparse array
+        Law of the features x; or draws of them, such as those of a benchmark's own generator.
     mixing : (d, n_features) array_like
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
     l0 : float or sequence of float, optional
@@ -71,9 +70,9 @@ def ceiling(
     found = reached(law, mixing, l0, samples=samples, rng=rng)
     exact = bool(found.exact[0])
     sure = (
-        f"exact, for one step; pursuit measured on {samples:,} samples, ± one standard error"
+        f"exact, for one step; pursuit measured on {found.samples:,} samples, ± one standard error"
         if exact
-        else f"measured on {samples:,} samples, ± one standard error"
+        else f"measured on {found.samples:,} samples, ± one standard error"
     )
     kinds = ["exact" if one else "measured" for one in found.exact]
     names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
@@ -85,7 +84,7 @@ def ceiling(
         {"decoder": list(found.decoders), "asked": found.asked},
     )
     return Answer(
-        tuple(_lines(found, np.shape(mixing), law)),
+        tuple(_lines(found, np.shape(mixing))),
         f"{sure}; attained, not proved to be the best",
         _SOURCES,
         found,
@@ -94,11 +93,11 @@ def ceiling(
     )
 
 
-def _lines(found: Ceiling, shape: tuple[int, ...], law: Any) -> list[str]:
+def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
-    on = as_features(law, n).on_probability().sum()
+    size = f"{counted(n, 'feature')} in {counted(d, 'dimension')}"
     lines = [
-        f"{counted(n, 'feature')} in {counted(d, 'dimension')}, {on:.4g} on; F1 is the mean over features",
+        f"{size}, {found.on:.4g} on; F1 is the mean over features",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",
     ]
     for k, asked in enumerate(found.asked):
@@ -113,10 +112,10 @@ def _lines(found: Ceiling, shape: tuple[int, ...], law: Any) -> list[str]:
             )
         ]
         lines.append((f"{asked:<7.4g}" + "".join(f"{one:18}" for one in cells)).rstrip())
-    at = int(np.argmin(np.abs(found.asked - on)))
+    at = int(np.argmin(np.abs(found.asked - found.on)))
     row = found.decoders.index("linear, common threshold")
     if np.isfinite(found.normal_f1[at]):
         seen, normal, l0 = found.f1[row, at], found.normal_f1[at], found.asked[at]
-        told = f"F1 {seen:.3g} at L0 {l0:.4g}; normal interference would give them {normal:.3g}"
-        lines.append(f"Linear rows with a common threshold have {told}")
+        told = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
+        lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {told}")
     return lines
