@@ -234,6 +234,7 @@ class _Draws(NamedTuple):
     @classmethod
     def of(cls, law: Any, n: int, samples: int, rng: np.random.Generator) -> "_Draws":
         """Return halves of the draws, in random order, after checking."""
+        law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
         rows: Any = csr_array(law, dtype=float) if sparse else arguments.matrix("law", law, (None, n))
         arguments.real("law", rows.data if sparse else rows, -1e50, 1e50)

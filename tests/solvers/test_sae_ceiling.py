@@ -273,7 +273,9 @@ def test_draws_of_features_that_are_correlated_by_a_copula():
     rng = np.random.default_rng(3)
     common = rng.normal(size=(4000, 1))
     on = np.sqrt(0.3) * common + np.sqrt(0.7) * rng.normal(size=(4000, 12)) > stats.norm.isf(0.1)
-    found = ceiling(on * rng.random(on.shape), dictionary(6, 12), rng=0)
+    flags = ceiling(on, phi := dictionary(6, 12), l0=1.0, rng=0)
+    np.testing.assert_array_equal(flags.f1, ceiling(on.astype(float), phi, l0=1.0, rng=0).f1)
+    found = ceiling(on * rng.random(on.shape), phi, rng=0)
     assert np.all((found.f1 > 0.2) & (found.f1 < 1.0))
     assert np.isnan(found.normal_f1).all()
     assert found.f1[3:6].max() > found.f1[:3].max()  # linear rows are better than the dictionary's
