@@ -220,6 +220,44 @@ def test_the_ceiling_of_512_features_is_what_saelens_measures():
     assert seen < TAIL
 
 
+class Generated:
+    """Features of SAELens' own generator, sampled as those of a law."""
+
+    def __init__(self, generator):
+        self.generator = generator
+
+    def sample(self, number, rng):
+        torch.manual_seed(int(rng.integers(2**31)))
+        return self.generator.sample(number).double().numpy()
+
+
+@pytest.mark.slow
+def test_the_ceiling_of_saelens_synthetic_data_is_what_saelens_measures():
+    """Frequencies that fall, a hierarchy, low-rank correlations, values that vary: of draws alone."""
+    settings = synthetic.SyntheticModelConfig(
+        num_features=100, hidden_dim=40, seed=0, std_firing_magnitudes=0.3,
+        firing_probability=synthetic.ZipfianFiringProbabilityConfig(min_prob=0.2),
+        hierarchy=synthetic.HierarchyConfig(total_root_nodes=10, branching_factor=3, max_depth=2),
+        correlation=synthetic.LowRankCorrelationConfig(rank=8),
+    )  # fmt: skip
+    made = synthetic.SyntheticModel(settings)
+    law, phi = Generated(made.activation_generator), made.feature_dict.feature_vectors.detach().numpy().T
+    draws = law.sample(40_000, np.random.default_rng(0))
+    found = sp.ceiling(draws, phi.astype(float), l0=[2.0], rng=1)
+    seen = 0
+    for k, (one,) in enumerate(found.models):
+        parts = [scored(one, law, phi.astype(float), seed, 20_000) for seed in range(PARTS)]
+        for name, theirs in (
+            ("l0", [part.sae_l0 for part in parts]),
+            ("f1", [part.classification.f1_score for part in parts]),
+        ):
+            error = found.l0_error if name == "l0" else found.f1_error
+            off = differs(getattr(found, name)[k, 0], theirs, error[k, 0])
+            print(found.decoders[k], name, getattr(found, name)[k, 0], np.mean(theirs), off)
+            seen = max(seen, off)
+    assert seen < TAIL
+
+
 # --- Trained by SAELens, criteria fixed before the first run -----------------------------------------------
 # Two latents on two binary features of orthonormal directions, no decoder bias: the probability that each is
 # on alone, both, and the strength of the l1 penalty. Predicted: the phase of whichever of the two closed
