@@ -193,7 +193,7 @@ _OTHERS = {
     "hidden_layers.0.weight": "it has several layers",
     "layers.0.weight": "it has several layers",
     "W1": "its hidden neurons have a nonlinearity (ARENA's model of computation)",
-    "b_enc": "it is a sparse autoencoder",
+    "b_enc": "it is a sparse autoencoder, which `sae` takes",
     "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
 }
 _PREFIXES = ("_orig_mod.", "module.", "model.")

@@ -311,7 +311,7 @@ def test_a_list_is_no_state_dict():
         ),
         ({**STATES["goodfire-ai/spd"], "hidden_layers.0.weight": np.eye(2)}, "several layers"),
         ({"W1": IN, "W2": OUT, "b_final": B}, "have a nonlinearity"),
-        ({"W_enc": IN, "b_enc": B, "b_dec": B, "W_dec": OUT}, "a sparse autoencoder"),
+        ({"W_enc": IN, "b_enc": B, "b_dec": B, "W_dec": OUT}, "a sparse autoencoder, which `sae` takes"),
         ({"Adiag": np.ones(1), "mean": np.ones(1)}, "were not saved"),
         ({"W": "text", "b": B[0]}, "`model` must hold arrays of real numbers; 'W' is 'text'"),
         (3, "`model` must be a torch module, .*; got 3"),

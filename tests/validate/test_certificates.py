@@ -229,7 +229,9 @@ def test_the_command(pair, tmp_path, capsys):
     assert main(["check", str(path)]) == main(["check", str(STORED[0]), str(path)]) == 1
     assert "rejected: it is no certificate" in capsys.readouterr().out
     assert main(["check", str(tmp_path / "none.json")]) == 2
-    assert "`path` must be the file of a certificate" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "`path` must be the file of a certificate" in said
+    assert "none.json' (no such file)" in said
 
 
 def test_a_certificate_that_takes_minutes_is_refused_before_any_sum(tmp_path):

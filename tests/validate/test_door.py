@@ -111,6 +111,12 @@ def test_a_law_tells_the_axes_of_a_matrix():
         sp.loss(W, sp.Features(5, 0.1))
     with pytest.raises(ValueError, match=r"`model` must say which axis is that of the features .* 2 long"):
         sp.Model.of(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    # A symmetric matrix may be W or M = W W': they are the same model only where its square is itself.
+    with pytest.raises(
+        ValueError, match=r"`model` must say which .* 3 long; .*, or \(M, b\) for ReLU\(M x \+ b\)"
+    ):
+        sp.loss(W.T @ W, 0.1)
+    assert sp.loss(np.eye(3), 0.1).loss == 0
     with pytest.raises(ValueError, match=r"`model` must be a matrix of two axes; got shape \(3,\)"):
         sp.Model.of(np.ones(3))
     with pytest.raises(ValueError, match=r"`model` must be a matrix, or .*; got 4 arrays"):
@@ -128,8 +134,11 @@ def test_loss_is_the_exact_one():
     np.testing.assert_array_equal(found.per_feature, truth.per_feature)
     assert found.by_M.shape == (3, 3)
     assert found.certainty.startswith("exact")
-    with pytest.raises(ValueError, match=r"`target` must be .*'identity'"):
-        sp.loss((W, b), law, target="relu")
+    for call in (sp.loss, sp.audit):
+        with pytest.raises(
+            ValueError, match=r"`target` must be 'identity' for a model without .*; got 'relu'"
+        ):
+            call((W, b), law, target="relu")
     with pytest.raises(ValueError, match=r"`model` must have a linear output .*got Model.* hidden \(relu\)"):
         sp.loss(sp.Model(W.T, hidden="relu"), law)
 
@@ -223,6 +232,10 @@ def test_bad_input_is_named(call, said):
         ),
         (lambda: sp.Features(20, S=0.95), "`S` is no argument of Features; did you mean `sparsity`"),
         (lambda: sp.Features(20, 0.1, importances=1), "of Features; did you mean `importance`"),
+        (
+            lambda: sp.ceiling(0.1, dictionary=PAIR.T),
+            "`dictionary` is no argument of ceiling; did you mean `mixing`",
+        ),
         (lambda: sp.audit(PAIR, 0.1, time=3), "`time` is no argument of audit; did you mean `seconds`"),
         (lambda: sp.loss(PAIR, 0.1, qqq=3), "`qqq` is no argument of loss. It takes model, law, target"),
         (lambda: sp.phases(n=5), "`n` is no argument of phases; did you mean `n_features`"),

@@ -218,6 +218,8 @@ def test_the_command(tmp_path, capsys):
     np.savez(tmp_path / "two.npz", phi=phi, more=phi)
     assert cli.main([*call[:3], str(tmp_path / "two.npz"), *call[4:]]) != 0
     assert "`mixing` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
+    assert cli.main(["ceiling", str(tmp_path / "none.npz"), "--p", "0.1"]) == 2
+    assert "`mixing` must be an .npz" in capsys.readouterr().err
 
 
 def test_the_ceiling(tmp_path, capsys):

@@ -221,7 +221,10 @@ def alike_loss(
         n_hidden=arguments.whole("n_hidden", n_hidden, 0),
     )
     if np.any(n > F):
-        raise ValueError(f"`n_hidden` must be at most `n_features`; got {float(np.max(n - F)):g} more.")
+        raise ValueError(
+            f"`n_hidden` must be at most `n_features`; got {n.flat[np.argmax(n - F)]:g} with "
+            f"{F.flat[np.argmax(n - F)]:g} features."
+        )
     mean, square = _MOMENTS[goal]
     mu, v = mean * on, on * (square - mean**2 * on)
     dropped = F - n

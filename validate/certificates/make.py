@@ -58,7 +58,7 @@ def check(path: str | Path) -> Checked:
     except (OSError, ValueError):  # too long a name, or one with a null character
         there = False
     if not there:
-        raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))}.")
+        raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))} (no such file).")
     try:
         return Checked(True, _proved(path))
     except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:

@@ -465,8 +465,8 @@ def c25(quick: bool) -> Evidence:
             numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", rounding(1e-6)),
         ),
         says(
-            f"this holds for rare features: the gain begins below p = {even:.1g}; at {p[4]:g} the best "
-            "JumpReLU is a ReLU",
+            f"this holds for rare features: at r = 1/4 the gain begins below p = {even:.1g}; at {p[4]:g} the "
+            "best JumpReLU is a ReLU",
             numeric("corrected", "|factor at p = 0.1, less 1|", abs(factor[4] - 1), "<=", SAME),
             numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", after(p[0] / 10)),
         ),

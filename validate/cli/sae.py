@@ -92,7 +92,10 @@ def _dictionary(path: str | None, name: str = "mixing") -> Any:
         return None
     from ..audit.read import state_of
 
-    arrays = list(state_of(path).values())
+    try:
+        arrays = list(state_of(path).values())
+    except ValueError as error:  # it speaks of a model
+        raise ValueError(str(error).replace("`model`", f"`{name}`", 1)) from error
     if len(arrays) != 1 or arrays[0].ndim != 2:
         raise ValueError(f"`{name}` must be a file of one matrix; got {len(arrays)} arrays in {path!r}.")
     return arrays[0]

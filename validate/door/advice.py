@@ -16,7 +16,7 @@ from ..layouts import Weights
 from .answer import Answer
 from .best import in_words
 from .entry import entry
-from .models import read_models, toy_model
+from .models import features_alone, read_models, toy_model
 
 __all__ = ["audit"]
 
@@ -85,7 +85,7 @@ def audit(
     said, models = read_models(model, law, layout=layout, keys=keys)
     if models[0].hidden != "identity":
         return _of_networks(said, models, law, target, seconds)
-    arguments.choice("target", target, ("identity",))
+    features_alone(target)
     weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
     limit = _limit(seconds)
     tell = progress or status

@@ -6,12 +6,11 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.loss import evaluator, exact_loss, value_and_gradient
-from ...theory import arguments
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from .answer import Answer
 from .entry import entry
-from .models import model_of, toy_model
+from .models import features_alone, model_of, toy_model
 
 __all__ = ["loss"]
 
@@ -65,7 +64,7 @@ def loss(
     features = as_features(law, one.n_features)
     if one.output == "identity" or one.hidden == "relu":
         return _of_network(one, features, target, tol, gradient)
-    arguments.choice("target", target, ("identity",))
+    features_alone(target)
     one = toy_model(one)
     found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
     zero = float(np.mean(features.importance * features.second_moment))

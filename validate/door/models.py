@@ -12,7 +12,7 @@ from ...theory.models import Model
 from ..annotations import as_annotated
 from .autoencoders import autoencoder_of, looks_like_autoencoder
 
-__all__ = ["model_of", "read_models", "toy_model"]
+__all__ = ["features_alone", "model_of", "read_models", "toy_model"]
 
 _PAIR = "(W, b), (W_out, W_in, b), or (M, b) with M square"
 
@@ -36,10 +36,11 @@ def _encoder(W: Any, law: Features | None) -> Any:
             raise ValueError(f"`model` must have {law.n_features} features, as its law; got shape {W.shape}.")
     else:
         fits = [W if columns > rows else W.T]
-    if rows == columns and not np.array_equal(W, W.T):
+    # A symmetric one may be meant as W or as M = W W', which are the same model only for a projector.
+    if rows == columns and not (np.array_equal(W, W.T) and np.allclose(W @ W, W)):
         raise ValueError(
-            f"`model` must say which axis is that of the features where both are {rows} long; "
-            "pass Model(W_in=W) with W of shape (n_hidden, n_features)."
+            f"`model` must say which axis is that of the features where both are {rows} long; pass "
+            "Model(W_in=W) with W of shape (n_hidden, n_features), or (M, b) for ReLU(M x + b)."
         )
     return fits[0]
 
@@ -173,6 +174,14 @@ def toy_model(one: Model) -> Model:
             f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {one}."
         )
     return one
+
+
+def features_alone(target: Any) -> None:
+    """Check that the target of a toy model is its features: other targets are those of hidden ReLUs."""
+    if not isinstance(target, str) or target != "identity":
+        raise ValueError(
+            f"`target` must be 'identity' for a model without hidden ReLUs; got {arguments.shown(target)}."
+        )
 
 
 Model.of = staticmethod(model_of)  # type: ignore[attr-defined]
