@@ -1,5 +1,7 @@
 """The best codes of blocks: known codes among them, slopes, and matrices of finite size."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -168,6 +170,7 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
     assert abs(gaps[1]) < max(0.5 * abs(gaps[0]), 0.01)
 
 
+@cache
 def _small():
     return block_optimum(Features(2, 0.1), 0.1, starts=1)
 
