@@ -82,7 +82,7 @@ def test_the_price_is_the_slope_and_the_gap_is_closed():
 def test_at_a_corner_the_price_lies_between_the_slopes_and_the_gap_is_closed():
     """Where all blocks keep one direction exactly, more neurons gain less than fewer lose."""
     below, best, above = (
-        block_optimum(_pair(exclusive([0, 1], P), 0.5), at, starts=1) for at in (0.49, 0.5, 0.51)
+        block_optimum(_pair(exclusive([0, 1], P), 0.5), at, starts=0) for at in (0.49, 0.5, 0.51)
     )
     (part,) = best.parts
     np.testing.assert_allclose(np.sort(part.capacities), [0, 1], atol=1e-9)

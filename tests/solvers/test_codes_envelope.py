@@ -70,9 +70,10 @@ def test_the_even_pair_is_the_worst_of_all_pairs_and_three_the_best():
 
 @pytest.fixture(scope="module")
 def maps():
-    p = np.array([1e-3, 0.02, 0.1, 0.4, 0.8])
+    p = np.array([1e-3, 0.1, 0.8])
     ratio = np.linspace(0.01, 1.0, 45)
-    return p, ratio, {one: codes.envelope(p[:, None], ratio, SMALL, models=one) for one in codes.MODELS}
+    found = codes.blocks(p, SMALL)
+    return p, ratio, {one: codes.envelope_of(found, p[:, None], ratio, models=one) for one in codes.MODELS}
 
 
 @pytest.mark.parametrize("models", codes.MODELS)

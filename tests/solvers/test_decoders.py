@@ -61,10 +61,12 @@ def test_decoders_are_in_order(points):
             assert np.all(loss["relu"] <= loss["affine"] * above)
 
 
-@cache
+_gauss = cache(np.polynomial.legendre.leggauss)
+
+
 def _nodes(values):
     """Points and weights of values of both signs, and a point for a feature that is off."""
-    v, weights = np.polynomial.legendre.leggauss(1000)
+    v, weights = _gauss(1000)
     v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
     return np.append(v, 0.0), weights
 
@@ -76,7 +78,7 @@ def test_the_best_relu_of_values_of_both_signs(values):
     for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (0.9, 0.1), (1.0, 0.05), (1.0, 3.0)]:
         found, mass = decoders.optimum(p, s, "relu", values=values), np.append(p * weights, 1 - p)
         assert found.b == pytest.approx(-found.a * found.theta, rel=1e-12, abs=1e-12)
-        theta = np.append(np.linspace(-2, 2, 401), s * np.linspace(-12, 12, 1201))
+        theta = np.append(np.linspace(-2, 2, 401), s * np.linspace(-6, 6, 601))
         x = (v - theta[:, None]) / s
         share, height = stats.norm.cdf(x), stats.norm.pdf(x)
         first, second = (x * share + height) @ (mass * v), ((x * x + 1) * share + x * height) @ mass
@@ -97,7 +99,7 @@ def test_a_hard_threshold_of_values_of_both_signs(values):
     (v, weights), without = _nodes(values), 0
     for p, s in [(1e-3, 0.1), (0.02, 0.3), (0.2, 0.1), (0.6, 0.5), (1.0, 0.05)]:
         found, mass = decoders.optimum(p, s, "hard", values=values), np.append(p * weights, 1 - p)
-        x = (v - np.append(np.linspace(-12, 12, 401), s * np.linspace(-12, 12, 1201))[:, None]) / s
+        x = (v - np.append(np.linspace(-12, 12, 401), s * np.linspace(-6, 6, 601))[:, None]) / s
         # E (v - y)^2 where y is kept, and v^2 where it is not
         loss = (s**2 * (stats.norm.cdf(x) - x * stats.norm.pdf(x)) + v**2 * stats.norm.cdf(-x)) @ mass
         assert found.loss == pytest.approx(loss.min(), rel=1e-4)

@@ -253,13 +253,13 @@ def test_all_weights_at_their_bound_are_an_end():
 
 def test_a_budget_of_seconds_ends_a_search_and_says_so():
     told = []
-    whole = minimise(12, 3, 0.1, starts=2, seconds=1e6, progress=lambda *at: told.append(at))
-    assert whole == minimise(12, 3, 0.1, starts=2)
+    whole = minimise(8, 3, 0.1, starts=2, seconds=1e6, progress=lambda *at: told.append(at))
+    assert whole == minimise(8, 3, 0.1, starts=2)
     assert whole.starts == whole.planned
     assert "stopped" not in whole.message
     assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
     assert [value for *_, value in told] == sorted((value for *_, value in told), reverse=True)
-    short = minimise(12, 3, 0.1, starts=2, seconds=1e-6)
+    short = minimise(8, 3, 0.1, starts=2, seconds=1e-6)
     assert short.starts == 1 < short.planned == whole.planned
     said = f"The search stopped after 1 of {whole.planned} starts: its seconds were over."
     assert short.message.endswith(said)

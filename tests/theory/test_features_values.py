@@ -205,7 +205,7 @@ def test_rectified_normal_values_at_any_ratio(ratio):
         for k in (1, 2, 9, 150):
             density = lambda v, k=k: v**k * mp.npdf(v - ratio)  # noqa: E731
             with mp.workdps(25):
-                want = mp.quad(density, [0, *range(1, 12), *range(12, 32, 2), 50])
+                want = mp.quad(density, [0, 3, 6, 9, 12, 16, 20, 26, 50])
             assert values.moment(k) == pytest.approx(float(want), rel=1e-12)
     x = Features(1, 1.0, values, scale).sample(50_000, rng=1)
     mean, sd = scale * values.moment(1), scale * np.sqrt(values.moment(2) - values.moment(1) ** 2)
@@ -220,7 +220,7 @@ def test_the_derived_laws_are_those(values):
         assert value_moment(values, k) == pytest.approx(float(want), rel=2e-14 if k > 20 else 1e-15, abs=0)
     for z in (-20.0, -1.5, -1e-3, 0.3 + 2j, 0.9, -2j):
         derived = [transform.evaluate({"z": z})]
-        with mp.workdps(250):
+        with mp.workdps(120):
             function = transform._compiled("mpmath")
             derived += [mp.diff(function, mp.mpmathify(z), r) for r in (1, 2)]
         for have, want, r in zip(value_transform(values, z), derived, range(3), strict=True):

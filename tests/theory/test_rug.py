@@ -24,7 +24,7 @@ def digits(a, b, sigma):
 # rounding of b/(a sigma) moves exp(-z²/2) by z² times 1e-16.
 BAR = 1e-12
 
-SIZE = 120
+SIZE = 60
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +153,12 @@ def test_gradient_matches_differences(oracle):
     names = derive.symbols()
     point = (1.1, -0.2, 0.3, 0.05)
     h = mp.mpf("1e-30")
+    derived = sp.lambdify(names, derive.derive_loss().expression, "mpmath", cse=True)
     with mp.workdps(100):
         for k, name in enumerate(("a", "b", "sigma")):
             exact = sp.lambdify(names, derive.derive_gradient(str(name)).expression, "mpmath", cse=True)(
                 *map(mp.mpf, point)
             )
-            derived = sp.lambdify(names, derive.derive_loss().expression, "mpmath", cse=True)
             steps = [[mp.mpf(x) + (i == k) * sign * h for i, x in enumerate(point)] for sign in (1, -1)]
             difference = (derived(*steps[0]) - derived(*steps[1])) / (2 * h)
             # Central differences err by h² times the third derivative, here of order 1e-57.
@@ -175,9 +175,9 @@ def scale_oracle():
 def test_optimal_scale_reaches_its_bar():
     scale, _ = scale_oracle()
     rng = np.random.default_rng(3)
-    sigma = 10 ** rng.uniform(-8, 3, 120)
-    shift = rng.uniform(-36, 40, 120)
-    p = 10 ** rng.uniform(-12, 0, 120)
+    sigma = 10 ** rng.uniform(-8, 3, SIZE)
+    shift = rng.uniform(-36, 40, SIZE)
+    p = 10 ** rng.uniform(-12, 0, SIZE)
     value = rug.optimal_scale(shift * sigma, sigma, p)
     for a, *row in zip(value, shift * sigma, sigma, p, strict=True):
         # Twice the digits of the losses: numerator and denominator both are that small.
