@@ -516,8 +516,8 @@ def test_sums_over_frequencies_agree_with_exact_integrals(values, monkeypatch):
 def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, monkeypatch):
     """Values beyond the period of both neurons at once count with the square of a neuron's weight."""
     rng = np.random.default_rng(1)
-    w = rng.normal(size=4)
-    law = Law(Features(4, 0.3, values))
+    w = rng.normal(size=3)
+    law = Law(Features(3, 0.3, values))
     setting = layer.Setting.of(law, "identity", 1e-6, 1e7)
     one, two = (layer.Unit(setting, scale * w, b, 0.0) for scale, b in ((1.0, 0.1), (1.1, -0.2)))
     exact = [layer.pair_means(one, other, False) for other in (one, two)]

@@ -95,7 +95,8 @@ def value(values, r, z=0):
         return mp.exp(z)
     density, ends = DENSITIES[values]
     atom = mp.ncdf(-1) if values == "rectified-normal" and r == 0 else 0
-    return atom + mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends)
+    rule = "tanh-sinh" if values == "exponential" else "gauss-legendre"
+    return atom + mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends, method=rule)
 
 
 def mean_over(name, function):

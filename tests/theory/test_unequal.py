@@ -142,8 +142,8 @@ def test_alike_the_bound_is_that_of_codes_or_better(p):
 def test_the_bound_of_features_alike_is_the_best_over_all_mu():
     """The closed form against the search for mu, on both sides of each of its cases."""
     rng = np.random.default_rng(1)
-    p = np.exp(rng.uniform(np.log(1e-8), np.log(0.99), 12))
-    ratio = np.append(np.exp(rng.uniform(np.log(1e-4), 0, 10)), [0.103, 0.118])
+    p = np.exp(rng.uniform(np.log(1e-8), np.log(0.99), 7))
+    ratio = np.append(np.exp(rng.uniform(np.log(1e-4), 0, 5)), [0.103, 0.118])
     found = bounds.alike_bound(p, ratio)
     for p_i, r, value in zip(p, ratio, found, strict=True):
         rows = np.array([[p_i], [1.0], [1.0]])
@@ -309,8 +309,8 @@ def test_the_bound_of_groups_of_one_is_that_of_independent_features():
 @pytest.mark.parametrize("decades", [2, 20, 100])
 def test_the_bound_is_below_the_priority_code_however_rare_features_are(decades):
     rng = np.random.default_rng(decades)
-    for _ in range(3):
-        n = int(rng.integers(2, 25))
+    for _ in range(2):
+        n = int(rng.integers(2, 15))
         p = np.exp(rng.uniform(-decades * np.log(10), np.log(0.999), n))
         law = Features(n, p, scale=np.exp(rng.normal(0, 1, n)), importance=rng.uniform(0, 2, n))
         m = int(rng.integers(1, n))
