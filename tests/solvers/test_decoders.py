@@ -115,7 +115,7 @@ def test_no_threshold_is_better(cases):
         for k in range(cases):
             p, s = 10 ** rng.uniform(-4, 0), 10 ** rng.uniform(-2.5, 2.5)
             p = p if k % 2 else 1 - 0.3 * p
-            theta = np.append(s * np.linspace(-40, 40, 81), np.linspace(-11, 14, 51))
+            theta = np.append(s * np.linspace(-40, 40, 41), np.linspace(-11, 14, 26))
             for kind in ("soft", "hard"):
                 b = -theta if kind == "soft" else 0.0
                 least = theory.jumprelu_loss(theta, 1.0, b, s, p, values=values).min()
@@ -224,14 +224,14 @@ def test_above_the_line_all_is_recovered_and_below_it_not(cases):
         assert grid > line * 0.99
         for projection in ("orthogonal", "gaussian"):
             above, below = (
-                decoders.state_evolution(p, line * by, values=values, projection=projection, steps=3000)
-                for by in (1.03, 0.97)
+                decoders.state_evolution(p, line * by, values=values, projection=projection, steps=1000)
+                for by in (1.1, 0.9)
             )
             assert above.status is Status.CONVERGED
             assert above.loss == 0.0
             assert below.loss > 1e-3 * p
             # a fixed point of both kinds: m = ratio sigma^2
-            assert below.loss == pytest.approx(line * 0.97 * below.sigma[-1] ** 2, rel=1e-5)
+            assert below.loss == pytest.approx(line * 0.9 * below.sigma[-1] ** 2, rel=1e-5)
 
 
 def test_a_rug_of_many_features_is_decoded_exactly():

@@ -112,7 +112,7 @@ def test_two_in_one_is_the_antipodal_pair(p):
     assert found.curvature is None or found.curvature > 0
 
 
-@pytest.mark.parametrize(("p", "r"), [(0.1, 0.5), (0.1, 0.05), (0.4, 0.8), (0.8, 1.5), (1.0, 0.3)])
+@pytest.mark.parametrize(("p", "r"), [(0.1, 0.5), (0.8, 1.5), (1.0, 0.3)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_two_in_one_of_all_importances_is_the_certified_one(p, r, bias):
     found = minimise(2, 1, Features(2, p, importance=[1.0, r]), bias=bias)
@@ -160,13 +160,13 @@ def test_a_feature_without_importance_costs_nothing():
 
 def test_bounded_weights_stay_inside_and_arrive():
     """Free weights of sparse features grow for long; within bounds they end at a minimum."""
-    bounded = minimise(5, 2, 0.05, tied=False, largest=2.0, starts=4)
+    bounded = minimise(5, 2, 0.05, tied=False, largest=2.0, starts=2)
     weights = np.abs(np.concatenate([bounded.W_out.ravel(), bounded.W_in.ravel()]))
     assert weights.max() == 2.0
     assert bounded.status is Status.CONVERGED
     assert bounded.curvature > 0
-    wider = minimise(5, 2, 0.05, tied=False, largest=4.0, starts=4)
-    assert minimise(5, 2, 0.05, starts=4).loss > bounded.loss > wider.loss
+    wider = minimise(5, 2, 0.05, tied=False, largest=4.0, starts=2)
+    assert minimise(5, 2, 0.05, starts=2).loss > bounded.loss > wider.loss
     idle = minimise(5, 2, 0.05, largest=10.0, starts=2)
     assert idle.loss == pytest.approx(minimise(5, 2, 0.05, starts=2).loss, rel=1e-12)
     held = descend([[3.0], [-3.0]], [[0.3, -0.3]], np.zeros(2), 0.1, largest=0.5)
@@ -467,7 +467,12 @@ def test_no_minimum_is_below_the_proved_bound(n):
 
 
 @pytest.mark.parametrize(
-    ("importance", "p"), [((1.0, 1e200), 0.3), ((1.0, 1.0), 1e-200), ((1e-200, 1.0), 1e-12)]
+    ("importance", "p"),
+    [
+        ((1.0, 1e200), 0.3),
+        ((1.0, 1.0), 1e-200),
+        pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow),
+    ],
 )
 def test_extremes_are_finite_and_quiet(importance, p):
     with warnings.catch_warnings():

@@ -82,7 +82,7 @@ def test_spread_of_very_few_weights(m):
 
 
 # In the ordinary suite; the rest of the grid is in the slow one.
-MIDDLE_AND_CORNERS = [(1.0, 0.0), (1.0, 1e-3), (1e-6, 1e-12), (1e-6, 1e6), (1e6, 1e-12), (1e6, 1e6)]
+MIDDLE_AND_CORNERS = [(1.0, 0.0), (1.0, 1e-3), (1e-6, 1e-12), (1e6, 1e6)]
 
 
 @pytest.mark.parametrize(

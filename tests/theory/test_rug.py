@@ -153,7 +153,7 @@ def test_gradient_matches_differences(oracle):
     names = derive.symbols()
     point = (1.1, -0.2, 0.3, 0.05)
     h = mp.mpf("1e-30")
-    derived = sp.lambdify(names, derive.derive_loss().expression, "mpmath", cse=True)
+    derived = loss_oracle()
     with mp.workdps(100):
         for k, name in enumerate(("a", "b", "sigma")):
             exact = sp.lambdify(names, derive.derive_gradient(str(name)).expression, "mpmath", cse=True)(
@@ -163,6 +163,11 @@ def test_gradient_matches_differences(oracle):
             difference = (derived(*steps[0]) - derived(*steps[1])) / (2 * h)
             # Central differences err by h² times the third derivative, here of order 1e-57.
             assert abs(exact - difference) < mp.mpf("1e-55")
+
+
+@cache
+def loss_oracle():
+    return sp.lambdify(derive.symbols(), derive.derive_loss().expression, "mpmath", cse=True)
 
 
 @cache
@@ -190,7 +195,7 @@ def test_optimal_scale_reaches_its_bar():
 def test_derived_scale_is_the_minimum():
     """The derivation takes the loss to be quadratic in a: its least value must be the loss at its scale."""
     scale, least = scale_oracle()
-    loss = sp.lambdify(derive.symbols(), derive.derive_loss().expression, "mpmath", cse=True)
+    loss = loss_oracle()
     for row in [("-0.3", "0.2", "0.05"), ("0.1", "2.5", "0.7"), ("-0.9", "0.3", "1"), ("0.5", "0.01", "0.2")]:
         with mp.workdps(80):
             beta, sigma, p = map(mp.mpf, row)
@@ -281,13 +286,11 @@ def test_no_matrix_beats_the_variance_bound(seed, n, p):
 
 def test_edgeworth_correction_is_the_first_edgeworth_term():
     """Its derivatives by the bias against those of the derived loss at 60 digits."""
-    names = derive.symbols()
-    loss = derive.derive_loss().expression
     point = ("1.2", "-0.3", "0.25", "0.1")
     with mp.workdps(60):
+        at = [*map(mp.mpf, point)]
         third, fourth = (
-            sp.lambdify(names, sp.diff(loss, names[1], k), "mpmath", cse=True)(*map(mp.mpf, point))
-            for k in (3, 4)
+            mp.diff(lambda bias: loss_oracle()(at[0], bias, *at[2:]), at[1], k) for k in (3, 4)
         )
     a, b, sigma, p = map(float, point)
     # Cumulants of x by brute force from its moments p/(k+1): kappa_3 and kappa_4 in central moments.
