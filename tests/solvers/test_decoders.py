@@ -75,7 +75,7 @@ def _nodes(values):
 def test_the_best_relu_of_values_of_both_signs(values):
     """Of all ReLUs a (y - theta)_+, theta scanned and a in closed form; an affine decoder may lose less."""
     v, weights = _nodes(values)
-    for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (0.9, 0.1), (1.0, 0.05), (1.0, 3.0)]:
+    for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (1.0, 3.0)]:
         found, mass = decoders.optimum(p, s, "relu", values=values), np.append(p * weights, 1 - p)
         assert found.b == pytest.approx(-found.a * found.theta, rel=1e-12, abs=1e-12)
         theta = np.append(np.linspace(-2, 2, 401), s * np.linspace(-6, 6, 601))

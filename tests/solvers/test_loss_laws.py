@@ -223,7 +223,7 @@ GROUPS = [
         Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
         Features(64, 0.05, "rectified-normal(-1)", exactly=3),
         Features(64, 0.05, exactly=3),
-        pytest.param(Features(64, 0.05, "half-normal", exactly=3), id="half-normal-3", marks=pytest.mark.slow),
+        pytest.param(Features(64, 0.05, "half-normal", exactly=3), id="exactly 3", marks=pytest.mark.slow),
     ],
     ids=lambda law: f"{law.values}-{len(law.groups)}-{law.exactly}",
 )

@@ -486,6 +486,9 @@ def test_extremes_are_finite_and_quiet(importance, p):
         *found.W_out.ravel(),
     ):
         assert np.isfinite(value)
+    assert found.status in Status
+    if importance[1] > importance[0]:
+        assert np.abs(found.W[1, 0]) == pytest.approx(1, abs=0.01)
 
 
 def test_a_thousand_features_are_an_objective_too():

@@ -172,9 +172,9 @@ def test_brute_force_on_the_circle(n, steps):
 @pytest.mark.parametrize("k", [5, 6, 7, 9])
 def test_a_bias_frees_the_codes_it_reaches(k):
     mu = math.cos(2 * math.pi / k)
-    assert thomson(k, 2, -mu - 1e-9, starts=24).energy < 1e-12
+    assert thomson(k, 2, -mu - 1e-9, starts=12).energy < 1e-12
     # Not one point more, which the bound from programming shows too.
-    assert thomson(k + 1, 2, -mu, starts=24).energy > 1e-3
+    assert thomson(k + 1, 2, -mu, starts=12).energy > 1e-3
 
 
 def test_the_numbers_do_not_depend_on_threads_or_on_how_the_seed_comes(monkeypatch):

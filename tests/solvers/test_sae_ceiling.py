@@ -112,7 +112,7 @@ def test_logistic_readings_reach_what_other_regressions_reach():
 
 def test_exact_values_are_those_of_other_samples():
     law, phi = Features(4, 0.2, scale=(1.0, 0.7, 1.3, 1.0)), dictionary(2, 4, 1)
-    found, x = ceiling(law, phi, l0=[0.5], samples=3000), law.sample(200_000, 7)
+    found, x = ceiling(law, phi, l0=[0.5], samples=3000), law.sample(100_000, 7)
     for k, (sae,) in enumerate(found.models):
         l0, f1, error = scores(sae, phi, x)
         assert found.l0[k, 0] == pytest.approx(l0, abs=4.0 / np.sqrt(len(x)))
@@ -141,7 +141,7 @@ def test_thresholds_are_best_at_the_l0_that_they_reach():
 
 
 def worth(on, x, z, phi):
-    """Return the part of each latent in L0, its F1, and what a regression where it is on saves of the error."""
+    """Return of each latent its share of L0, its F1, and what a regression saves of the error."""
     there, saved = x != 0.0, np.zeros(x.shape[1])
     for i in range(x.shape[1]):
         u, v = z[on[:, i], i], x[on[:, i], i]

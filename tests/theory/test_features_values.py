@@ -62,7 +62,7 @@ def points(seed, size):
 
 @pytest.mark.parametrize("values", VALUES)
 def test_transforms_reach_the_stated_error(values):
-    z = points(5, 150)
+    z = points(5, 100)
     large = np.abs(z.real) > 600
     if values in GAUSSIAN:
         large = (z * z).real + 2 * z.real > 1000

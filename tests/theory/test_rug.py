@@ -289,9 +289,7 @@ def test_edgeworth_correction_is_the_first_edgeworth_term():
     point = ("1.2", "-0.3", "0.25", "0.1")
     with mp.workdps(60):
         at = [*map(mp.mpf, point)]
-        third, fourth = (
-            mp.diff(lambda bias: loss_oracle()(at[0], bias, *at[2:]), at[1], k) for k in (3, 4)
-        )
+        third, fourth = (mp.diff(lambda bias: loss_oracle()(at[0], bias, *at[2:]), at[1], k) for k in (3, 4))
     a, b, sigma, p = map(float, point)
     # Cumulants of x by brute force from its moments p/(k+1): kappa_3 and kappa_4 in central moments.
     moments = np.array([1, *(p / (k + 1) for k in range(1, 5))])
