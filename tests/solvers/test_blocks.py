@@ -172,7 +172,7 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
 
 @cache
 def _small():
-    return block_optimum(Features(2, 0.1), 0.1, starts=1)
+    return block_optimum(Features(1, 0.1), 0.1, starts=0)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def _small():
         ),
         (lambda: block_optimum(Features(2, P), 0.5, starts=-1), "`starts`.*-1"),
         (lambda: realise_blocks(0, Features(2, P), 4), "`best`"),
-        (lambda: realise_blocks(_small(), Features(2, 0.3), 40), "`law` must be the one that `best`"),
-        (lambda: realise_blocks(_small(), Features(3, 0.1), 40), "`law` must be the one that `best`"),
-        (lambda: realise_blocks(_small(), Features(2, 0.1), 1), "`n_blocks` must .* neuron; got 1"),
+        (lambda: realise_blocks(_small(), Features(1, 0.3), 40), "`law` must be the one that `best`"),
+        (lambda: realise_blocks(_small(), Features(2, 0.1), 40), "`law` must be the one that `best`"),
+        (lambda: realise_blocks(_small(), Features(1, 0.1), 1), "`n_blocks` must .* neuron; got 1"),
     ],
 )
 def test_rejections(call, message):

@@ -33,7 +33,9 @@ def test_block_agrees_with_the_polygon_minimiser():
     assert _block("pentagon", 0.05).loss == pytest.approx(best_polygon(5, 0.05).loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["icosahedron", "Clebsch", "quadrangle 3"])
+@pytest.mark.parametrize(
+    "name", ["icosahedron", "Clebsch", pytest.param("quadrangle 3", marks=pytest.mark.slow)]
+)
 def test_shifted_blocks_reach_their_constant(name):
     one = _block(name, 1e-4, shift=True)
     code = theory.overlaps(name)

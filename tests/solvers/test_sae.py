@@ -496,7 +496,7 @@ def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, wh
     law = pair_law(parent, child, both)
     floor = best_pair(parent, child, both, l1, gap=5e-4)
     assert floor.bound <= floor.value <= floor.bound + 5e-4 * (parent + child + 2 * both)
-    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=8)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=5)
     assert floor.bound <= best.value <= floor.value + 1e-9
     assert phase(measure(best.sae, law)) == what
     if child == 0.0:
