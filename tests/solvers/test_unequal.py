@@ -82,7 +82,10 @@ def test_the_envelope_of_like_features_is_that_of_codes(p, m, models):
         assert shares == pytest.approx(at)
 
 
-@pytest.mark.parametrize(("m", "models"), [(30, "free"), (300, "balanced"), (1200, "free"), (300, "tied")])
+@pytest.mark.parametrize(
+    ("m", "models"),
+    [(30, "free"), (300, "balanced"), pytest.param(1200, "free", marks=pytest.mark.slow), (300, "tied")],
+)
 def test_the_envelope_of_two_classes_against_a_linear_programme(m, models):
     """Its variables are the shares of each class in each code; on grids are rugs here, large codes there."""
     law = Features(2000, TWO.p, importance=np.repeat([1.0, 4.0], 1000))

@@ -150,15 +150,12 @@ def test_monte_carlo():
 
 
 def test_gradient_matches_differences(oracle):
-    names = derive.symbols()
     point = (1.1, -0.2, 0.3, 0.05)
     h = mp.mpf("1e-30")
     derived = loss_oracle()
     with mp.workdps(100):
         for k, name in enumerate(("a", "b", "sigma")):
-            exact = sp.lambdify(names, derive.derive_gradient(str(name)).expression, "mpmath", cse=True)(
-                *map(mp.mpf, point)
-            )
+            exact = slope_oracle(name)(*map(mp.mpf, point))
             steps = [[mp.mpf(x) + (i == k) * sign * h for i, x in enumerate(point)] for sign in (1, -1)]
             difference = (derived(*steps[0]) - derived(*steps[1])) / (2 * h)
             # Central differences err by h² times the third derivative, here of order 1e-57.
@@ -168,6 +165,11 @@ def test_gradient_matches_differences(oracle):
 @cache
 def loss_oracle():
     return sp.lambdify(derive.symbols(), derive.derive_loss().expression, "mpmath", cse=True)
+
+
+@cache
+def slope_oracle(name):
+    return sp.lambdify(derive.symbols(), derive.derive_gradient(name).expression, "mpmath", cse=True)
 
 
 @cache
@@ -203,11 +205,6 @@ def test_derived_scale_is_the_minimum():
             assert abs(loss(a, a * beta, sigma, p) - least(beta, sigma, p)) < mp.mpf("1e-60")
 
 
-@cache
-def slope_oracle():
-    return sp.lambdify(derive.symbols(), derive.derive_gradient("b").expression, "mpmath", cse=True)
-
-
 @given(
     shift=st.floats(-8, 9),
     log_sigma=st.floats(-6, 2),
@@ -231,7 +228,7 @@ def test_slope_is_the_derivative_by_the_bias(shift, log_sigma, log_p):
     with mp.workdps(80):
         row = (mp.mpf(shift) * mp.mpf(sigma), mp.mpf(sigma), mp.mpf(p))
         a = scale(*row)
-        exact = slope_oracle()(a, a * row[0], row[1], row[2]) / (2 * row[1])
+        exact = slope_oracle("b")(a, a * row[0], row[1], row[2]) / (2 * row[1])
     size = float(a) * (1 + abs(shift)) + p * sigma
     assert float(slope_kernel(shift, sigma, p)) == pytest.approx(float(exact), abs=1e-13 * size + 1e-13 * p)
 
