@@ -1,5 +1,7 @@
 """Best decoders against searches of another kind, message passing against its state evolution."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -59,9 +61,12 @@ def test_decoders_are_in_order(points):
             assert np.all(loss["relu"] <= loss["affine"] * above)
 
 
+_gauss = cache(np.polynomial.legendre.leggauss)
+
+
 def _nodes(values):
     """Points and weights of values of both signs, and a point for a feature that is off."""
-    v, weights = np.polynomial.legendre.leggauss(1000)
+    v, weights = _gauss(1000)
     v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
     return np.append(v, 0.0), weights
 
@@ -70,10 +75,10 @@ def _nodes(values):
 def test_the_best_relu_of_values_of_both_signs(values):
     """Of all ReLUs a (y - theta)_+, theta scanned and a in closed form; an affine decoder may lose less."""
     v, weights = _nodes(values)
-    for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (0.9, 0.1), (1.0, 0.05), (1.0, 3.0)]:
+    for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (1.0, 3.0)]:
         found, mass = decoders.optimum(p, s, "relu", values=values), np.append(p * weights, 1 - p)
         assert found.b == pytest.approx(-found.a * found.theta, rel=1e-12, abs=1e-12)
-        theta = np.append(np.linspace(-2, 2, 2001), s * np.linspace(-12, 12, 1201))
+        theta = np.append(np.linspace(-2, 2, 401), s * np.linspace(-6, 6, 601))
         x = (v - theta[:, None]) / s
         share, height = stats.norm.cdf(x), stats.norm.pdf(x)
         first, second = (x * share + height) @ (mass * v), ((x * x + 1) * share + x * height) @ mass
@@ -94,7 +99,7 @@ def test_a_hard_threshold_of_values_of_both_signs(values):
     (v, weights), without = _nodes(values), 0
     for p, s in [(1e-3, 0.1), (0.02, 0.3), (0.2, 0.1), (0.6, 0.5), (1.0, 0.05)]:
         found, mass = decoders.optimum(p, s, "hard", values=values), np.append(p * weights, 1 - p)
-        x = (v - np.append(np.linspace(-12, 12, 4001), s * np.linspace(-12, 12, 1201))[:, None]) / s
+        x = (v - np.append(np.linspace(-12, 12, 401), s * np.linspace(-6, 6, 601))[:, None]) / s
         # E (v - y)^2 where y is kept, and v^2 where it is not
         loss = (s**2 * (stats.norm.cdf(x) - x * stats.norm.pdf(x)) + v**2 * stats.norm.cdf(-x)) @ mass
         assert found.loss == pytest.approx(loss.min(), rel=1e-4)
@@ -110,7 +115,7 @@ def test_no_threshold_is_better(cases):
         for k in range(cases):
             p, s = 10 ** rng.uniform(-4, 0), 10 ** rng.uniform(-2.5, 2.5)
             p = p if k % 2 else 1 - 0.3 * p
-            theta = np.append(s * np.linspace(-40, 40, 81), np.linspace(-11, 14, 51))
+            theta = np.append(s * np.linspace(-40, 40, 41), np.linspace(-11, 14, 26))
             for kind in ("soft", "hard"):
                 b = -theta if kind == "soft" else 0.0
                 least = theory.jumprelu_loss(theta, 1.0, b, s, p, values=values).min()
@@ -219,14 +224,14 @@ def test_above_the_line_all_is_recovered_and_below_it_not(cases):
         assert grid > line * 0.99
         for projection in ("orthogonal", "gaussian"):
             above, below = (
-                decoders.state_evolution(p, line * by, values=values, projection=projection, steps=3000)
-                for by in (1.03, 0.97)
+                decoders.state_evolution(p, line * by, values=values, projection=projection, steps=1000)
+                for by in (1.1, 0.9)
             )
             assert above.status is Status.CONVERGED
             assert above.loss == 0.0
             assert below.loss > 1e-3 * p
             # a fixed point of both kinds: m = ratio sigma^2
-            assert below.loss == pytest.approx(line * 0.97 * below.sigma[-1] ** 2, rel=1e-5)
+            assert below.loss == pytest.approx(line * 0.9 * below.sigma[-1] ** 2, rel=1e-5)
 
 
 def test_a_rug_of_many_features_is_decoded_exactly():

@@ -221,9 +221,11 @@ GROUPS = [
         Features(64, 0.05, "exponential", groups=GROUPS),
         Features(64, np.geomspace(0.01, 0.3, 64), "rectified-normal"),
         Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
-        Features(64, 0.05, "rectified-normal(-1)", exactly=3),
         Features(64, 0.05, exactly=3),
-        Features(64, 0.05, "half-normal", exactly=3),
+        *(
+            pytest.param(Features(64, 0.05, v, exactly=3), id=f"exactly 3 {v}", marks=pytest.mark.slow)
+            for v in ("half-normal", "rectified-normal(-1)")
+        ),
     ],
     ids=lambda law: f"{law.values}-{len(law.groups)}-{law.exactly}",
 )

@@ -250,7 +250,7 @@ def network(n, ratio, seed):
     return W @ W.T, np.linspace(-0.2, 0.1, n)
 
 
-@pytest.mark.parametrize(("n", "ratio", "p"), [(16, 0.5, 0.3), (40, 0.25, 0.05)])
+@pytest.mark.parametrize(("n", "ratio", "p"), [(16, 0.5, 0.3), (28, 0.25, 0.05)])
 def test_samples(n, ratio, p):
     M, b = network(n, ratio, seed=2)
     rng = np.random.default_rng(3)

@@ -112,7 +112,7 @@ def test_two_in_one_is_the_antipodal_pair(p):
     assert found.curvature is None or found.curvature > 0
 
 
-@pytest.mark.parametrize(("p", "r"), [(0.1, 0.5), (0.1, 0.05), (0.4, 0.8), (0.8, 1.5), (1.0, 0.3)])
+@pytest.mark.parametrize(("p", "r"), [(0.1, 0.5), (0.8, 1.5), (1.0, 0.3)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_two_in_one_of_all_importances_is_the_certified_one(p, r, bias):
     found = minimise(2, 1, Features(2, p, importance=[1.0, r]), bias=bias)
@@ -160,13 +160,13 @@ def test_a_feature_without_importance_costs_nothing():
 
 def test_bounded_weights_stay_inside_and_arrive():
     """Free weights of sparse features grow for long; within bounds they end at a minimum."""
-    bounded = minimise(5, 2, 0.05, tied=False, largest=2.0, starts=4)
+    bounded = minimise(5, 2, 0.05, tied=False, largest=2.0, starts=2)
     weights = np.abs(np.concatenate([bounded.W_out.ravel(), bounded.W_in.ravel()]))
     assert weights.max() == 2.0
     assert bounded.status is Status.CONVERGED
     assert bounded.curvature > 0
-    wider = minimise(5, 2, 0.05, tied=False, largest=4.0, starts=4)
-    assert minimise(5, 2, 0.05, starts=4).loss > bounded.loss > wider.loss
+    wider = minimise(5, 2, 0.05, tied=False, largest=4.0, starts=2)
+    assert minimise(5, 2, 0.05, starts=2).loss > bounded.loss > wider.loss
     idle = minimise(5, 2, 0.05, largest=10.0, starts=2)
     assert idle.loss == pytest.approx(minimise(5, 2, 0.05, starts=2).loss, rel=1e-12)
     held = descend([[3.0], [-3.0]], [[0.3, -0.3]], np.zeros(2), 0.1, largest=0.5)
@@ -253,13 +253,13 @@ def test_all_weights_at_their_bound_are_an_end():
 
 def test_a_budget_of_seconds_ends_a_search_and_says_so():
     told = []
-    whole = minimise(12, 3, 0.1, starts=2, seconds=1e6, progress=lambda *at: told.append(at))
-    assert whole == minimise(12, 3, 0.1, starts=2)
+    whole = minimise(8, 3, 0.1, starts=2, seconds=1e6, progress=lambda *at: told.append(at))
+    assert whole == minimise(8, 3, 0.1, starts=2)
     assert whole.starts == whole.planned
     assert "stopped" not in whole.message
     assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
     assert [value for *_, value in told] == sorted((value for *_, value in told), reverse=True)
-    short = minimise(12, 3, 0.1, starts=2, seconds=1e-6)
+    short = minimise(8, 3, 0.1, starts=2, seconds=1e-6)
     assert short.starts == 1 < short.planned == whole.planned
     said = f"The search stopped after 1 of {whole.planned} starts: its seconds were over."
     assert short.message.endswith(said)
@@ -380,7 +380,7 @@ def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
 
 def test_a_race_finds_what_all_descents_to_the_end_find():
     """Ten features in five pairs: what the best of them is known from two in one dimension."""
-    found = minimise(10, 5, 0.02, starts=4)
+    found = minimise(10, 5, 0.02, starts=2)
     assert found.loss == pytest.approx(minimise(2, 1, 0.02).loss, rel=1e-6)
     assert found.status is Status.CONVERGED
     assert found.hits >= 1
@@ -467,7 +467,12 @@ def test_no_minimum_is_below_the_proved_bound(n):
 
 
 @pytest.mark.parametrize(
-    ("importance", "p"), [((1.0, 1e200), 0.3), ((1.0, 1.0), 1e-200), ((1e-200, 1.0), 1e-12)]
+    ("importance", "p"),
+    [
+        ((1.0, 1e200), 0.3),
+        ((1.0, 1.0), 1e-200),
+        pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow),
+    ],
 )
 def test_extremes_are_finite_and_quiet(importance, p):
     with warnings.catch_warnings():
@@ -481,6 +486,9 @@ def test_extremes_are_finite_and_quiet(importance, p):
         *found.W_out.ravel(),
     ):
         assert np.isfinite(value)
+    assert found.status in Status
+    if importance[1] > importance[0]:
+        assert np.abs(found.W[1, 0]) == pytest.approx(1, abs=0.01)
 
 
 def test_a_thousand_features_are_an_objective_too():

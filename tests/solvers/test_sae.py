@@ -173,7 +173,7 @@ SAMPLED = {
     "exponential": Features(6, np.linspace(0.05, 0.5, 6), "exponential"),
     "binary": Features(9, 0.2, "binary", np.linspace(0.5, 1.5, 9)),
     "normal": Features(6, 0.2, "normal"),
-    "rectified": Features(6, 0.3, "rectified-normal(1.0)"),
+    "rectified": Features(5, 0.3, "rectified-normal(1.0)"),
     "groups": Features(5, 0.2, groups=[parent_child(0, [1, 2], 0.4, 0.5), exclusive([3, 4], 0.3)]),
 }
 RUNS, SAMPLES = 3, 200_000
@@ -496,7 +496,7 @@ def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, wh
     law = pair_law(parent, child, both)
     floor = best_pair(parent, child, both, l1, gap=5e-4)
     assert floor.bound <= floor.value <= floor.bound + 5e-4 * (parent + child + 2 * both)
-    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=20)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=5)
     assert floor.bound <= best.value <= floor.value + 1e-9
     assert phase(measure(best.sae, law)) == what
     if child == 0.0:
@@ -510,7 +510,7 @@ def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, wh
 @pytest.mark.parametrize(("parent", "both", "l1"), [(0.2, 0.05, 0.0), (0.2, 0.05, 0.2), (0.1, 0.3, 0.5)])
 def test_one_latent_hedges_at_the_angle_in_closed_form(parent, both, l1):
     law = pair_law(parent, 0.0, both)
-    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=12)
+    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=6)
     d = best.sae.W_out[:, 0]
     assert np.arctan2(d[1], d[0]) == pytest.approx(theory.hedging_angle_l1(parent, both, l1), abs=1e-5)
     assert phase(measure(best.sae, law)) in ("hedges", "merges")
@@ -550,10 +550,10 @@ def test_which_pair_is_better_is_certified_beside_the_boundary(ratio, better, ki
 def test_a_decoder_bias_keeps_independent_features_apart():
     law = Features(2, [0.25, 0.2], "binary")
     f = Objective(law, np.eye(2), l1=1e-3)
-    free = best_autoencoder(f, 1, starts=12).sae
+    free = best_autoencoder(f, 1, starts=6).sae
     assert abs(free.W_out[1, 0]) < 1e-5 * abs(free.W_out[0, 0])
     assert free.b == pytest.approx([0.0, 0.2], abs=1e-3)
-    without = best_autoencoder(f, 1, decoder_bias=False, starts=12).sae.W_out[:, 0]
+    without = best_autoencoder(f, 1, decoder_bias=False, starts=6).sae.W_out[:, 0]
     moment = law.covariance() + np.outer(law.mean, law.mean)
     assert np.arctan2(without[1], without[0]) == pytest.approx(theory.hedging_angle(moment), abs=1e-3)
 

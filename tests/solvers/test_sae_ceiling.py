@@ -30,16 +30,13 @@ def scores(sae, phi, x):
 
 
 def test_an_orthonormal_dictionary_is_read_without_error():
-    for law in (Features(4, 0.3, "binary"), Features(4, 0.3), Features(30, 0.1)):
+    for law in (Features(4, 0.3, "binary"), Features(4, 0.3), Features(16, 0.1)):
         n = law.n_features
         found = ceiling(law, np.eye(n), l0=[1.05 * law.p.sum()], samples=2000)
         # A threshold of its own may lie above the smallest values; logistic regressions are estimates.
-        bar, fitted = (
-            0.01 if n < 30 else 0.03,
-            np.array([name.startswith(("logistic", "trained")) for name in DECODERS]),
-        )
-        assert np.all(np.abs(found.f1[~fitted, 0] - 1.0) <= bar)
-        assert np.all(found.mse[~fitted, 0] < bar)
+        fitted = np.array([name.startswith(("logistic", "trained")) for name in DECODERS])
+        assert np.all(np.abs(found.f1[~fitted, 0] - 1.0) <= 0.01)
+        assert np.all(found.mse[~fitted, 0] < 0.01)
         assert np.all(found.f1[fitted, 0] <= 1.0)
     assert not found.exact.any()
 
@@ -52,25 +49,24 @@ def test_more_dimensions_than_features_leave_nothing_to_the_linear_decoder():
 
 
 @pytest.mark.parametrize(
-    "law",
-    [
-        Features(5, (0.1, 0.2, 0.3, 0.1, 0.05), scale=np.linspace(0.5, 1.5, 5)),
-        Features(5, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)]),
+    ("law", "every"),
+    [  # exact values take long, of independent features longest: of every so many autoencoders
+        (Features(5, (0.1, 0.2, 0.3, 0.1, 0.05), scale=np.linspace(0.5, 1.5, 5)), 5),
+        (Features(5, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)]), 3),
     ],
     ids=["independent", "groups"],
 )
-def test_samples_agree_with_exact_values(law):
+def test_samples_agree_with_exact_values(law, every):
     """Each sampled number in standard errors; one false alarm in a thousand for a law."""
     found = ceiling(law, phi := dictionary(3, 5), l0=[0.4, 0.9], samples=4000, rng=3)
     assert not found.exact.any()
     levels = []
-    for k, models in enumerate(found.models):
-        for j, sae in enumerate(models):
-            exact = measure(sae, law, phi, tol=1e-6)
-            want = exact.l0.sum(), exact.f1.diagonal().mean(), exact.mse
-            for name, value in zip(("l0", "f1", "mse"), want, strict=True):
-                se = getattr(found, f"{name}_error")[k, j]
-                levels.append(2.0 * stats.t.sf(abs(getattr(found, name)[k, j] - value) / se, 19))
+    for k, j in list(product(range(len(found.models)), range(2)))[::every]:
+        exact = measure(found.models[k][j], law, phi, tol=1e-6)
+        want = exact.l0.sum(), exact.f1.diagonal().mean(), exact.mse
+        for name, value in zip(("l0", "f1", "mse"), want, strict=True):
+            se = getattr(found, f"{name}_error")[k, j]
+            levels.append(2.0 * stats.t.sf(abs(getattr(found, name)[k, j] - value) / se, 19))
     assert min(levels) > 1e-3 / len(levels)
     # Another value is noticed: that of the autoencoder before.
     other = measure(found.models[5][0], law, phi, tol=1e-6)
@@ -85,7 +81,7 @@ def logistic_f1(law, phi, l0, count, rng):
     rows = []
     for y in (first != 0.0).T:
         theta = np.zeros(A.shape[1])
-        for _ in range(25):
+        for _ in range(10):
             p = 1.0 / (1.0 + np.exp(-A @ theta))
             theta -= np.linalg.solve((A.T * (p * (1.0 - p))) @ A, A.T @ (p - y))
         assert np.abs(A.T @ (1.0 / (1.0 + np.exp(-A @ theta)) - y)).max() < 1e-6
@@ -115,7 +111,7 @@ def test_logistic_readings_reach_what_other_regressions_reach():
 
 def test_exact_values_are_those_of_other_samples():
     law, phi = Features(4, 0.2, scale=(1.0, 0.7, 1.3, 1.0)), dictionary(2, 4, 1)
-    found, x = ceiling(law, phi, l0=[0.5], samples=3000), law.sample(200_000, 7)
+    found, x = ceiling(law, phi, l0=[0.5], samples=3000), law.sample(100_000, 7)
     for k, (sae,) in enumerate(found.models):
         l0, f1, error = scores(sae, phi, x)
         assert found.l0[k, 0] == pytest.approx(l0, abs=4.0 / np.sqrt(len(x)))
@@ -133,26 +129,28 @@ def test_thresholds_are_best_at_the_l0_that_they_reach():
     for _ in range(10):
         x = law.sample(24, rng)
         z = (x @ phi.T) @ phi
+        ends = np.sort(z, axis=0)
+        cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(2, np.inf)]
+        each = [worth(z > cut, x, z, phi) for cut in cuts]
+        tried = [one[:, 0] + two[:, 1] for one, two in product(each, repeat=2)]
         for kind, thresholds in enumerate(_own(_places(z, x, phi), np.array([0.3, 0.6]))):
             for t in thresholds:
-                options = [[*(0.5 * (s[:-1] + s[1:])), np.inf] for s in np.sort(z, axis=0).T]
-                tried = [(worth(z > np.array(cut), x, z, phi)) for cut in product(*options)]
-                l0, value = worth(z > t, x, z, phi)[[0, 1 + kind]]
+                l0, value = worth(z > t, x, z, phi).sum(axis=1)[[0, 1 + kind]]
                 assert value >= max(one[1 + kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
 
 
 def worth(on, x, z, phi):
-    """Return L0, summed F1, and what regressions on the samples that are on save of the error."""
-    there, saved = x != 0.0, 0.0
+    """Return of each latent its share of L0, its F1, and what a regression saves of the error."""
+    there, saved = x != 0.0, np.zeros(x.shape[1])
     for i in range(x.shape[1]):
         u, v = z[on[:, i], i], x[on[:, i], i]
         if u.size:
             A = np.stack([u, np.ones(u.size)], axis=1)
             fit = np.linalg.lstsq(A, v, rcond=None)[0]
             fit = fit if fit[0] > 0.0 else np.array([0.0, v.mean()])
-            saved += (phi[:, i] @ phi[:, i]) * (v @ v - np.sum((v - A @ fit) ** 2))
+            saved[i] = (phi[:, i] @ phi[:, i]) * (v @ v - np.sum((v - A @ fit) ** 2))
     f1 = 2.0 * np.sum(on & there, axis=0) / np.maximum(on.sum(axis=0) + there.sum(axis=0), 1)
-    return np.array([on.sum(axis=1).mean(), f1.sum(), saved])
+    return np.array([on.mean(axis=0), f1, saved])
 
 
 def test_a_price_shares_what_there_is():
@@ -350,7 +348,7 @@ def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
 
 
 def test_above_refuses_what_is_out_of_range():
-    found = ceiling(0.1, np.eye(3), l0=[0.2, 0.28])
+    found = ceiling(0.1, np.eye(3), l0=[0.2, 0.28], samples=2000)
     for call, message in [
         ((0.9, 0.5), r"`l0` must lie in .*got 0.9"),
         ((0.25, 1.5), r"`f1` must lie in .*got 1.5"),
@@ -358,7 +356,7 @@ def test_above_refuses_what_is_out_of_range():
     ]:
         with pytest.raises(ValueError, match=message):
             found.above(*call)
-    exact = ceiling(0.3, np.eye(2), l0=[0.5, 0.6])
+    exact = ceiling(0.3, np.eye(2), l0=[0.5, 0.6], samples=2000)
     assert exact.exact[0]
     assert exact.above(0.55, 1.0) > 0.0
 

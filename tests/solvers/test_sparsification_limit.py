@@ -64,7 +64,7 @@ def test_spread_begins_as_that_of_the_sample():
 
 
 @pytest.mark.parametrize(
-    "m", [8, 11, 40, *(pytest.param(m, marks=pytest.mark.slow) for m in (9, 10, 12, 13))]
+    "m", [8, 40, *(pytest.param(m, marks=pytest.mark.slow) for m in (9, 10, 11, 12, 13))]
 )
 def test_spread_of_very_few_weights(m):
     # Leading order in 1/m: at m = 8 within half of what runs show, until the last weights but one drop.
@@ -82,7 +82,7 @@ def test_spread_of_very_few_weights(m):
 
 
 # In the ordinary suite; the rest of the grid is in the slow one.
-MIDDLE_AND_CORNERS = [(1.0, 0.0), (1.0, 1e-3), (1e-6, 1e-12), (1e-6, 1e6), (1e6, 1e-12), (1e6, 1e6)]
+MIDDLE_AND_CORNERS = [(1.0, 0.0), (1.0, 1e-3), (1e-6, 1e-12), (1e6, 1e6)]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_thresholds_against_the_definition(values, drawn_points):
             at = [mpf(x) for x in (theta, a, b, s)]
             v, weights = named("values", values).nodes(theta, s)
             keep = weights > 1e-18 * weights.max()
-            picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 12)]
+            picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 6)]
             off = (1 - mpf(p)) * conditional(*at, mpf(0))
             on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
         own_off, own = line_losses(named("values", values), theta, a, 1 - a, b, s, p)

@@ -582,9 +582,18 @@ def _derivation(key: str, *args: Any) -> Any:
     return FUNCTIONS[key](*args)
 
 
+# The posterior of values on an interval is one function: of the two laws this one stays.
+_SLOW = {("decoders.derive_posterior", ("uniform",)), ("special.derive_ramp_moment", (4,))}
+
+
 def _calls(keys: Any, marks: Any = ()) -> list[Any]:
     return [
-        pytest.param(key, args, id="-".join((key, *map(str, args))), marks=marks)
+        pytest.param(
+            key,
+            args,
+            id="-".join((key, *map(str, args))),
+            marks=pytest.mark.slow if (key, args) in _SLOW else marks,
+        )
         for key in keys
         for args in CALLS.get(key, [()])
     ]

@@ -1,4 +1,4 @@
-"""Features that differ, in groups or exactly k: against enumeration at 30 digits, and samples."""
+"""Features that differ, in groups or exactly k: against enumeration at 22 digits, and samples."""
 
 import copy
 import pickle
@@ -95,7 +95,8 @@ def value(values, r, z=0):
         return mp.exp(z)
     density, ends = DENSITIES[values]
     atom = mp.ncdf(-1) if values == "rectified-normal" and r == 0 else 0
-    return atom + mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends)
+    rule = "tanh-sinh" if values == "exponential" else "gauss-legendre"
+    return atom + mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends, method=rule)
 
 
 def mean_over(name, function):
@@ -110,7 +111,7 @@ def close(found, exact, relative=1e-13, absolute=0.0):
 
 @pytest.fixture(autouse=True)
 def _digits():
-    with mp.workdps(30):
+    with mp.workdps(22):
         yield
 
 
@@ -257,7 +258,7 @@ def test_rare_numbers_do_not_underflow():
 def test_samples_match_moments(name):
     """Means, second moments and products within their errors; a false alarm of all laws 1 in 1000."""
     law = Features(5, **LAWS[name])
-    x = law.sample(200_000, np.random.default_rng(7))
+    x = law.sample(100_000, np.random.default_rng(7))
     upper = np.triu_indices(5)
     samples = np.hstack([x, x[:, upper[0]] * x[:, upper[1]]])
     exact = np.concatenate([law.mean, law.second_moment_matrix()[upper]])

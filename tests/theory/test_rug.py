@@ -24,7 +24,7 @@ def digits(a, b, sigma):
 # rounding of b/(a sigma) moves exp(-z²/2) by z² times 1e-16.
 BAR = 1e-12
 
-SIZE = 120
+SIZE = 60
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +150,26 @@ def test_monte_carlo():
 
 
 def test_gradient_matches_differences(oracle):
-    names = derive.symbols()
     point = (1.1, -0.2, 0.3, 0.05)
     h = mp.mpf("1e-30")
+    derived = loss_oracle()
     with mp.workdps(100):
         for k, name in enumerate(("a", "b", "sigma")):
-            exact = sp.lambdify(names, derive.derive_gradient(str(name)).expression, "mpmath", cse=True)(
-                *map(mp.mpf, point)
-            )
-            derived = sp.lambdify(names, derive.derive_loss().expression, "mpmath", cse=True)
+            exact = slope_oracle(name)(*map(mp.mpf, point))
             steps = [[mp.mpf(x) + (i == k) * sign * h for i, x in enumerate(point)] for sign in (1, -1)]
             difference = (derived(*steps[0]) - derived(*steps[1])) / (2 * h)
             # Central differences err by h² times the third derivative, here of order 1e-57.
             assert abs(exact - difference) < mp.mpf("1e-55")
+
+
+@cache
+def loss_oracle():
+    return sp.lambdify(derive.symbols(), derive.derive_loss().expression, "mpmath", cse=True)
+
+
+@cache
+def slope_oracle(name):
+    return sp.lambdify(derive.symbols(), derive.derive_gradient(name).expression, "mpmath", cse=True)
 
 
 @cache
@@ -175,9 +182,9 @@ def scale_oracle():
 def test_optimal_scale_reaches_its_bar():
     scale, _ = scale_oracle()
     rng = np.random.default_rng(3)
-    sigma = 10 ** rng.uniform(-8, 3, 120)
-    shift = rng.uniform(-36, 40, 120)
-    p = 10 ** rng.uniform(-12, 0, 120)
+    sigma = 10 ** rng.uniform(-8, 3, SIZE)
+    shift = rng.uniform(-36, 40, SIZE)
+    p = 10 ** rng.uniform(-12, 0, SIZE)
     value = rug.optimal_scale(shift * sigma, sigma, p)
     for a, *row in zip(value, shift * sigma, sigma, p, strict=True):
         # Twice the digits of the losses: numerator and denominator both are that small.
@@ -190,17 +197,12 @@ def test_optimal_scale_reaches_its_bar():
 def test_derived_scale_is_the_minimum():
     """The derivation takes the loss to be quadratic in a: its least value must be the loss at its scale."""
     scale, least = scale_oracle()
-    loss = sp.lambdify(derive.symbols(), derive.derive_loss().expression, "mpmath", cse=True)
+    loss = loss_oracle()
     for row in [("-0.3", "0.2", "0.05"), ("0.1", "2.5", "0.7"), ("-0.9", "0.3", "1"), ("0.5", "0.01", "0.2")]:
         with mp.workdps(80):
             beta, sigma, p = map(mp.mpf, row)
             a = scale(beta, sigma, p)
             assert abs(loss(a, a * beta, sigma, p) - least(beta, sigma, p)) < mp.mpf("1e-60")
-
-
-@cache
-def slope_oracle():
-    return sp.lambdify(derive.symbols(), derive.derive_gradient("b").expression, "mpmath", cse=True)
 
 
 @given(
@@ -226,7 +228,7 @@ def test_slope_is_the_derivative_by_the_bias(shift, log_sigma, log_p):
     with mp.workdps(80):
         row = (mp.mpf(shift) * mp.mpf(sigma), mp.mpf(sigma), mp.mpf(p))
         a = scale(*row)
-        exact = slope_oracle()(a, a * row[0], row[1], row[2]) / (2 * row[1])
+        exact = slope_oracle("b")(a, a * row[0], row[1], row[2]) / (2 * row[1])
     size = float(a) * (1 + abs(shift)) + p * sigma
     assert float(slope_kernel(shift, sigma, p)) == pytest.approx(float(exact), abs=1e-13 * size + 1e-13 * p)
 
@@ -281,14 +283,10 @@ def test_no_matrix_beats_the_variance_bound(seed, n, p):
 
 def test_edgeworth_correction_is_the_first_edgeworth_term():
     """Its derivatives by the bias against those of the derived loss at 60 digits."""
-    names = derive.symbols()
-    loss = derive.derive_loss().expression
     point = ("1.2", "-0.3", "0.25", "0.1")
     with mp.workdps(60):
-        third, fourth = (
-            sp.lambdify(names, sp.diff(loss, names[1], k), "mpmath", cse=True)(*map(mp.mpf, point))
-            for k in (3, 4)
-        )
+        at = [*map(mp.mpf, point)]
+        third, fourth = (mp.diff(lambda bias: loss_oracle()(at[0], bias, *at[2:]), at[1], k) for k in (3, 4))
     a, b, sigma, p = map(float, point)
     # Cumulants of x by brute force from its moments p/(k+1): kappa_3 and kappa_4 in central moments.
     moments = np.array([1, *(p / (k + 1) for k in range(1, 5))])

@@ -11,9 +11,9 @@ from superposition.theory.special import ramp_moments
 from superposition.theory.special.derive import derive_ramp_moment
 from superposition.theory.special.normal import all_tails, ramps, tails
 
-ORDERS = (0, 1, 2, 3, 7, 20, 30)
+ORDERS = (0, 1, 3, 7, 30)
 EDGES = [0.0, 1e-300, 1e-12, 1.0, np.nextafter(1, 0), 1.5556, 2.0, np.nextafter(2, 0)]
-X = np.concatenate([EDGES, np.negative(EDGES), np.linspace(-37, 37, 30), [1e3, 1e10, -39.0, -1e10]])
+X = np.concatenate([EDGES, np.negative(EDGES), np.linspace(-37, 37, 20), [1e3, 1e10, -39.0, -1e10]])
 
 
 @cache
