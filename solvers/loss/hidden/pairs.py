@@ -18,7 +18,7 @@ __all__ = ["CHANGES", "FIRST", "KEPT", "Side", "both_on_twice", "nodes"]
 
 FIRST = 32  # frequencies of each neuron to begin with, at least
 FINER = 1.2  # steps from there to as many as each neuron by itself needs
-AHEAD = 2.0  # a pair needs somewhat more
+AHEAD = 5.0  # a pair needs somewhat more
 KEPT = 512  # transforms of so many frequencies are kept
 MOST = 4096
 SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
