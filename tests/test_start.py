@@ -1,6 +1,7 @@
 """The nine tasks of the first page of the documentation: each block runs as printed, and answers."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_what_a_model_should_reach(done):
     best = names["best"]
     assert str(best) + "\n" == printed
     assert "proved floor" in printed
-    assert best.loss < sp.predict(names["law"], 5).to_frame().query("kind == 'attained'")["loss"].min()
+    assert best.loss < sp.predict(names["law"], 3).to_frame().query("kind == 'attained'")["loss"].min()
     assert 0.0 < best.bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
 
 
@@ -113,13 +114,26 @@ def test_loss_against_width(done):
     (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
     assert (mine.get_color(), mine.get_xdata().tolist()) == ("black", [8, 32, 128])
     frame = names["found"].to_frame()
-    assert frame["n_hidden"].nunique() == 7
+    assert frame["n_hidden"].nunique() == 3
     floor = frame[frame["kind"] == FLOOR].set_index("n_hidden")["loss"]
     assert np.all(np.diff(floor) < 0.0)
     for m, loss in zip([8, 32, 128], mine.get_ydata(), strict=True):
         assert floor[m] < loss
 
 
+@pytest.fixture
+def one_core():
+    """Leave this process, and those that it starts, one core: a sweep has a worker for each."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("one_core")
 def test_a_sweep_that_is_killed_goes_on(done, tmp_path):
     pytest.importorskip("zarr", reason="stores are Zarr's")
     (tmp_path / "task.py").write_text(TASKS["sweep"], "utf-8")
