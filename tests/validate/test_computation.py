@@ -12,9 +12,9 @@ TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
     "search": {"p": [0.2], "sizes": [(2, 1)], "starts": 2, "steps": 20},
     "map": {
-        "p": [1e-3],
+        "p": [0.1],
         "per_neuron": [1.0, 2.0],
-        "sizes": [(1, 1), (2, 1), (2, 2)],
+        "sizes": [(1, 1), (2, 1)],
         "starts": 1,
         "steps": 20,
     },
