@@ -89,6 +89,7 @@ CALLS: dict[str, str] = {
     "solvers.noise.descend": "descend(np.eye(3), 'normal', 0.1, 0.01, 20, 0)",
     "solvers.relu.pair_transitions": "pair_transitions([0.2], lowest=0.5)",
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
+    "solvers.unequal.realise_blocks": "realise_blocks(block_optimum(Features(2, 0.1), 0.5, starts=1), Features(2, 0.1), 8)",
     "theory.features.Features": "Features(3, 0.3)",
     "theory.features.as_features": "as_features(0.3, 3)",
     "theory.features.Values.nodes": "()",

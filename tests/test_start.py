@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
+from superposition.validate import sweep
 from superposition.validate.door.foresee import FLOOR
 
 PAGE = (Path(__file__).parents[1] / ".docs" / "start.rst").read_text("utf-8")
@@ -99,8 +100,9 @@ def test_five_features_on_two_neurons(done):
 
 
 def test_pairs(done):
-    names, printed = done("pairs")
-    losses = [sp.best(names[law], 2).loss for law in ("together", "apart")]
+    _, printed = done("pairs")
+    losses = [float(one) for one in re.findall(r"^loss per feature +(\S+)", printed, re.M)]
+    assert len(losses) == 2
     assert losses[1] == pytest.approx(
         0.0, abs=1e-12
     )  # a pair that excludes itself shares a neuron for nothing
@@ -134,7 +136,7 @@ def one_core():
 
 
 @pytest.mark.usefixtures("one_core")
-def test_a_sweep_that_is_killed_goes_on(done, tmp_path):
+def test_a_sweep_that_is_killed_goes_on(done, tmp_path, monkeypatch):
     pytest.importorskip("zarr", reason="stores are Zarr's")
     (tmp_path / "task.py").write_text(TASKS["sweep"], "utf-8")
     store = tmp_path / "alpha.zarr"
@@ -148,6 +150,7 @@ def test_a_sweep_that_is_killed_goes_on(done, tmp_path):
             time.sleep(0.05)
         process.kill()
     kept = {path: path.stat().st_ino for path in finished()}
+    monkeypatch.setattr(sweep.running, "cores", lambda: 0)  # the rest is done in this process
     names, _ = done("sweep")
     _figure("alpha.png")
     data = names["found"].to_dataset()
