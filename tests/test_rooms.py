@@ -26,7 +26,11 @@ def test_the_package_gives_its_floors_and_they_their_rooms_when_asked():
     assert {*FLOORS, "best", "audit", "__version__"} <= set(top)
     assert all({"rug", "linear", "noise", "collisions"} <= set(listed) for listed in floors)
     assert before == []
-    assert rooms == ["superposition.theory.rug", "superposition.solvers.rug", "superposition.validate.findings"]
+    assert rooms == [
+        "superposition.theory.rug",
+        "superposition.solvers.rug",
+        "superposition.validate.findings",
+    ]
 
 
 @pytest.mark.parametrize("name", ["attic", "_private", "conftest", "tests"])

@@ -11,7 +11,7 @@ from superposition.validate.sae.section import SECTION
 
 @pytest.fixture(scope="module")
 def pairs():
-    return sae.run_pairs([0.6, 1.4], [0.5, 1.5], starts=4)
+    return sae.run_pairs([0.6, 1.4], [0.5, 1.5], starts=6)
 
 
 def test_one_latent_hedges_as_the_closed_form_says():
