@@ -109,8 +109,6 @@ def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
 
 def _fitted(name: str, value: Any, kind: Any) -> Any:
     """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
-    if kind is Any:
-        return value
     kind = _meant(kind)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if kind in _SINGLE:

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure as Canvas
 from superposition.validate import claims, drawing, experiment, laboratory
 from superposition.validate.report import full_names
 
-
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
 
 
@@ -48,8 +47,8 @@ def _show(room, tiny, folder):
             assert {len(row) for row in table.rows} == {len(table.columns)}
         for figure in made.figures:
             panels = [figure.draw] if callable(figure.draw) else figure.draw
-            # The first figure of a section as the page has it, and of each topic in the slow suite; of the others
-            # only what is in their axes, since placing all labels takes most of the time.
+            # The first figure of a section as the page has it, and of each topic in the slow suite. Of the
+            # others only what is in their axes, since placing all labels takes most of the time.
             if figure is made.figures[0] and (_SLOW or not whole):
                 whole.append(figure.name)
                 draw = [functools.partial(_with_data, panel) for panel in panels]

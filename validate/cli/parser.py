@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
 
 @functools.cache
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the program, one for all command lines; what does a command is its option `act`."""
+    """Return the parser of all command lines; the function behind a command is its option `act`."""
     alike: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **alike)
     parser.add_argument("--version", action="version", version=f"superposition {__version__}")
