@@ -23,7 +23,7 @@ MLP_IN, MLP_OUT, C = RNG.normal(size=(3, 6)), RNG.normal(size=(6, 3)), RNG.norma
 
 @pytest.fixture(autouse=True)
 def _fewer_samples(monkeypatch):
-    """Let audits stop at the samples that they take at least: where nothing is lost they go on for a second."""
+    """Let audits stop at the samples that they take at least: where nothing is lost they go on for long."""
     monkeypatch.setattr(audit.networks, "_BLOCKS", audit.networks._LEAST)
 
 
