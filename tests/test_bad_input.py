@@ -81,6 +81,7 @@ ROOMS = LOWER | UPPER
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
 _MODEL = "np.eye(3) - 0.2, np.full(3, -0.1), 0.3"
+_PAIR = "Features(2, 0.1)"
 CALLS: dict[str, str] = {
     "solvers.loss.exact_gradient": f"exact_gradient({_MODEL})",
     "solvers.loss.exact_loss": f"exact_loss({_MODEL})",
@@ -89,6 +90,7 @@ CALLS: dict[str, str] = {
     "solvers.noise.descend": "descend(np.eye(3), 'normal', 0.1, 0.01, 20, 0)",
     "solvers.relu.pair_transitions": "pair_transitions([0.2], lowest=0.5)",
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
+    "solvers.unequal.realise_blocks": f"realise_blocks(block_optimum({_PAIR}, 0.5, starts=1), {_PAIR}, 8)",
     "theory.features.Features": "Features(3, 0.3)",
     "theory.features.as_features": "as_features(0.3, 3)",
     "theory.features.Values.nodes": "()",

@@ -1,6 +1,7 @@
 """The nine tasks of the first page of the documentation: each block runs as printed, and answers."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
+from superposition.validate import sweep
 from superposition.validate.door.foresee import FLOOR
 
 PAGE = (Path(__file__).parents[1] / ".docs" / "start.rst").read_text("utf-8")
@@ -61,7 +63,7 @@ def test_what_a_model_should_reach(done):
     best = names["best"]
     assert str(best) + "\n" == printed
     assert "proved floor" in printed
-    assert best.loss < sp.predict(names["law"], 5).to_frame().query("kind == 'attained'")["loss"].min()
+    assert best.loss < sp.predict(names["law"], 3).to_frame().query("kind == 'attained'")["loss"].min()
     assert 0.0 < best.bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
 
 
@@ -98,8 +100,9 @@ def test_five_features_on_two_neurons(done):
 
 
 def test_pairs(done):
-    names, printed = done("pairs")
-    losses = [sp.best(names[law], 2).loss for law in ("together", "apart")]
+    _, printed = done("pairs")
+    losses = [float(one) for one in re.findall(r"^loss per feature +(\S+)", printed, re.M)]
+    assert len(losses) == 2
     assert losses[1] == pytest.approx(
         0.0, abs=1e-12
     )  # a pair that excludes itself shares a neuron for nothing
@@ -120,7 +123,20 @@ def test_loss_against_width(done):
         assert floor[m] < loss
 
 
-def test_a_sweep_that_is_killed_goes_on(done, tmp_path):
+@pytest.fixture
+def one_core():
+    """Leave this process, and those that it starts, one core: a sweep has a worker for each."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_sweep_that_is_killed_goes_on(done, tmp_path, monkeypatch):
     pytest.importorskip("zarr", reason="stores are Zarr's")
     (tmp_path / "task.py").write_text(TASKS["sweep"], "utf-8")
     store = tmp_path / "alpha.zarr"
@@ -134,6 +150,7 @@ def test_a_sweep_that_is_killed_goes_on(done, tmp_path):
             time.sleep(0.05)
         process.kill()
     kept = {path: path.stat().st_ino for path in finished()}
+    monkeypatch.setattr(sweep.running, "cores", lambda: 0)  # the rest is done in this process
     names, _ = done("sweep")
     _figure("alpha.png")
     data = names["found"].to_dataset()

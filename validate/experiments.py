@@ -42,7 +42,8 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             ends = re.fullmatch(r"(-?\d{1,6}):(-?\d{1,6})", text, re.ASCII)
             read[name] = list(range(int(ends[1]), int(ends[2]))) if ends else text
-            if re.fullmatch(rf"{_NUMBER}(:{_NUMBER})+", text, re.ASCII) and not (ends and read[name]):
+            several = ":" in text and re.fullmatch(rf"{_NUMBER}(:{_NUMBER})+", text, re.ASCII)
+            if several and not (ends and read[name]):
                 rule = "a range of whole numbers that rise, such as 0:10, or a list, such as [0.1,0.2]"
                 raise ValueError(f"`{name}` must be {rule}; got {shown(text)}.") from None
     return read

@@ -1,5 +1,6 @@
 """The runs of all rooms by name, and the lab that makes each once and keeps what came out."""
 
+import copy
 import functools
 import hashlib
 import importlib
@@ -75,7 +76,14 @@ def runs(room: str = "") -> dict[str, Run]:
         known: Mapping[str, Run] = importlib.import_module(f".{TRAINING}.grids", __package__).RUNS
     else:
         known = section(room).runs
-    return {f"{room}.{own}": replace(run, name=f"{room}.{own}") for own, run in known.items()}
+    return {f"{room}.{own}": _named(run, f"{room}.{own}") for own, run in known.items()}
+
+
+def _named(run: Run, name: str) -> Run:
+    """Return a run with its full name; what else it holds was checked where it was declared."""
+    named = copy.copy(run)
+    object.__setattr__(named, "name", name)
+    return named
 
 
 @as_annotated

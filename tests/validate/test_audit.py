@@ -680,7 +680,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
     given = audit.Weights(W, W.T, np.zeros(20))
     audit.audit(given, law, seconds=0.01)  # compiles
-    (found,) = audit.audit([given, given], law, seconds=1.0, instances=[1]).models
+    (found,) = audit.audit([given, given], law, seconds=0.5, instances=[1]).models
     assert found.stopped
     assert found.searched < found.planned
     assert found.verdict == "unfinished"

@@ -6,6 +6,8 @@ steps of plain gradient descent (stopped early). The longer search is another on
 and copies of the model itself whose weights are kicked. All this was fixed before any outcome was seen.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,7 @@ def stays(W, b, law, rng):
     return all(end_of(kicked(W, rng, 0.01), b, law).loss >= least * (1 - BEATEN) for _ in range(3))
 
 
+@functools.cache
 def four(place, seed):
     """Return the models by kind."""
     n, m, *_, starts, _, _ = place

@@ -28,7 +28,7 @@ def numbers(found):
 
 @pytest.mark.parametrize("target", ["relu", "abs"])
 @pytest.mark.parametrize("output_bias", [True, False])
-@pytest.mark.parametrize(("F", "n"), [(2, 1), (3, 2), (4, 3), (10, 9)])
+@pytest.mark.parametrize(("F", "n"), [(2, 1), (3, 2), (4, 3), pytest.param(10, 9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("p", ["1/1000", "3/10", "1"])
 def test_the_ends_are_those_of_the_engine(target, output_bias, F, n, p, tmp_path):
     path = tmp_path / "network.json"
@@ -51,7 +51,7 @@ def test_the_ends_are_those_of_the_engine(target, output_bias, F, n, p, tmp_path
 
 def test_neurons_that_share_a_feature_and_bend_anywhere(tmp_path):
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for _ in range(10):
         U = np.zeros((3, 4))
         U[np.arange(3), rng.integers(4, size=3)] = rng.integers(-4, 5, 3) / 4
         V, beta, c = rng.integers(-4, 5, (4, 3)) / 4, rng.integers(-3, 4, 3) / 8, rng.integers(-3, 4, 4) / 8

@@ -5,7 +5,6 @@ is a stand-in that only says that it was reached; checks before the work are the
 """
 
 import argparse
-import functools
 import importlib
 import os
 import warnings
@@ -30,7 +29,6 @@ from superposition.validate import (
 )
 from superposition.validate.audit import page
 from superposition.validate.claims import catalogue
-from superposition.validate.cli import parser as parsing
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
 from superposition.validate.training import speed
@@ -165,7 +163,6 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(training.run.engine, "new_model", reach)
     monkeypatch.setattr(running, "measure", lambda **_: {"rate": 1e9})
     monkeypatch.setattr(speed, "seconds", reach)
-    monkeypatch.setattr(parsing, "make_parser", functools.cache(make_parser))  # one serves all command lines
     monkeypatch.setattr(sweep.running, "spread", reach)
     for name in ("best", "phases"):  # the searches, not what is said of their arguments
         module = importlib.import_module(f"superposition.validate.door.{name}")

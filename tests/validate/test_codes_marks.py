@@ -79,9 +79,14 @@ def test_figure_is_drawn():
     assert ax.get_ylabel() == "loss / loss of the rug"
 
 
-def test_no_reference_model_beats_the_proved_bound():
+@pytest.fixture(scope="module")
+def trained():
+    return run_stored()
+
+
+def test_no_reference_model_beats_the_proved_bound(trained):
     """One-sided at five standard errors of each evaluation: one false alarm in 5000 such tables."""
-    trained, known = run_stored(), read_dataset(REFERENCE / "codes_known.nc")
+    known = read_dataset(REFERENCE / "codes_known.nc")
     at = {pair: k for k, pair in enumerate(zip(known["p"].values, known["ratio"].values, strict=True))}
     where = [at[pair] for pair in zip(trained["p"].values, trained["ratio"].values, strict=True)]
     bound = known["lower_bound"].values[where]
@@ -92,8 +97,7 @@ def test_no_reference_model_beats_the_proved_bound():
     assert np.all(known["lower_bound"].values > 0)
 
 
-def test_reference_models_stand_at_twelve_points_of_three_sizes_with_three_seeds():
-    trained = run_stored()
+def test_reference_models_stand_at_twelve_points_of_three_sizes_with_three_seeds(trained):
     for n in (64, 128, 256):
         for p, ratio in CELLS:
             seeds = trained["seed"].values[models_at(trained, p, ratio, n)]
@@ -125,8 +129,7 @@ def test_copies_are_judged_by_the_best_models_within_their_errors():
     assert found.high == pytest.approx((1.1 + 0.01 * z) / (1 - 0.01 * z) - 1)
 
 
-def test_models_keep_their_values_when_they_are_arranged_by_cell():
-    trained = run_stored()
+def test_models_keep_their_values_when_they_are_arranged_by_cell(trained):
     cells = by_cell(trained)
     for k in range(0, trained.sizes["model"], 37):
         one = trained.isel(model=k)

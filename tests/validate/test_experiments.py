@@ -48,11 +48,12 @@ def test_a_run_over_a_grid_has_the_settings_of_the_run(tmp_path, capsys):
         "--grid",
         "lam=[0.02,0.03]",
     ]
-    words += ["--store", str(tmp_path / "s")]
+    words += ["--jobs", "0", "--store", str(tmp_path / "s")]
     assert cli.main(["run", *words, "--json"]) == 0
     swept = json.loads(capsys.readouterr().out)
     assert swept["lam"] == [0.02, 0.03]
-    words = ["theory.rug.sigma", "--grid", "p=[0.1]", "ratio=[0.5,1]", "--store", str(tmp_path / "t")]
+    words = ["theory.rug.sigma", "--grid", "p=[0.1]", "ratio=[0.5,1]", "--jobs", "0"]
+    words += ["--store", str(tmp_path / "t")]
     assert cli.main(["run", *words, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["value"][0]) == 2
 

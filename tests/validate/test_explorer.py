@@ -116,10 +116,9 @@ def test_its_losses_are_the_engines(models, seen):
     off = np.abs(np.array(seen["losses"]) / np.array(truth) - 1.0)
     assert len(truth) == MODELS
     assert off.max() < PROMISED
-    wrong = [
-        exact_loss(W @ W.T, b + 1e-7, sp.Features(len(W), p, importance=i)).loss for W, b, p, i in models
-    ]
-    assert np.abs(np.array(seen["losses"]) / np.array(wrong) - 1.0).max() > PROMISED, (
+    few = models[:50]
+    wrong = [exact_loss(W @ W.T, b + 1e-7, sp.Features(len(W), p, importance=i)).loss for W, b, p, i in few]
+    assert np.abs(np.array(seen["losses"][:50]) / np.array(wrong) - 1.0).max() > PROMISED, (
         "the test sees 1e-7 of a bias"
     )
 

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import json
 import random
 import shutil
@@ -32,6 +33,11 @@ def code(tmp_path_factory):
     return folder
 
 
+@functools.cache
+def stamped(experiment):
+    return stamps.stamp(experiment)
+
+
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """Return a copy of the stored files, whose index takes the code of today for theirs."""
@@ -44,7 +50,7 @@ def copy(tmp_path, monkeypatch):
     files = stored.read_index()
     for name, entry in files.items():
         entry.pop("not_repeated", None)
-        entry["code"] = stamps.stamp(RUNS[name].experiment)
+        entry["code"] = stamped(RUNS[name].experiment)
     index.write_index(files)
     return folder
 

@@ -104,9 +104,9 @@ def test_losses_and_gradients_are_exact(seed):
 
 
 LAWS = {
-    "independent": Features(7, 0.25, "triangular", np.linspace(0.5, 2, 7), np.linspace(1, 2, 7)),
-    "exclusive": Features(7, 0.25, "triangular", groups=[exclusive([0, 3], [0.3, 0.4])]),
-    "exactly": Features(7, 0.25, "triangular", exactly=3),
+    "independent": Features(5, 0.25, "triangular", np.linspace(0.5, 2, 5), np.linspace(1, 2, 5)),
+    "exclusive": Features(5, 0.25, "triangular", groups=[exclusive([0, 3], [0.3, 0.4])]),
+    "exactly": Features(5, 0.25, "triangular", exactly=3),
 }
 
 
@@ -148,15 +148,15 @@ def test_a_hessian_is_that_of_the_gradients():
 
 @pytest.fixture(scope="module")
 def minimum():
-    law = Features(3, [0.5, 0.4, 0.3], "triangular", importance=[1.0, 0.9, 0.8])
-    return law, minimise(3, 2, law, starts=3, rng=0)
+    law = Features(2, [0.5, 0.4], "triangular", importance=[1.0, 0.9])
+    return law, minimise(2, 1, law, starts=3, rng=0)
 
 
 def test_minimisation_finds_the_best_of_descents(minimum):
     law, best = minimum
     assert best.loss == pytest.approx(exact_loss(best.W_out @ best.W_in, best.b, law).loss, rel=1e-7)
-    W = np.random.default_rng(1).normal(size=(3, 2)) / 2
-    assert descend(W, W.T, np.zeros(3), law, tied=True).loss >= best.loss * (1 - 1e-6)
+    W = np.random.default_rng(1).normal(size=(2, 1)) / 2
+    assert descend(W, W.T, np.zeros(2), law, tied=True).loss >= best.loss * (1 - 1e-6)
 
 
 def test_training_reaches_the_least_loss(minimum):
@@ -164,7 +164,7 @@ def test_training_reaches_the_least_loss(minimum):
     from superposition.validate.training import train
 
     law, how = minimum[0], {"tied": True, "keep_weights": True}
-    ds = train(3, 2, law, [0, 1], steps=2000, batch_size=256, device="cpu", threads=1, **how)
+    ds = train(2, 1, law, [0, 1], steps=2000, batch_size=256, device="cpu", threads=1, **how)
     end = ds.isel(end=-1)
     trained = [
         exact_loss(one["W_out"].values @ one["W_in"].values, one["bias"].values, law).loss

@@ -115,8 +115,9 @@ def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
     if key[0] == "run":
         pytest.importorskip("torch")
     before = planted(tmp_path, 1)
+    here = ["--jobs", "0"] if key[0] == "sweep" or key == ("run", "--store") else []  # in this process
     for _ in range(2):
-        status = cli.main(words(key, tmp_path))
+        status = cli.main([*words(key, tmp_path), *here])
         assert unchanged(before, tmp_path)
         # Folders with the names of a report's may hold somebody's data: these are refused.
         refused = key[0] == "report" or key[1] == "--data"
@@ -289,7 +290,7 @@ def test_the_result_of_a_sweep_lies_beside_its_store(tmp_path, capsys):
 
 
 def test_a_store_leaves_what_is_not_of_its_sweep(tmp_path, capsys):
-    command = f"sweep {GRID} --jobs 1 --store {tmp_path}"
+    command = f"sweep {GRID} --jobs 0 --store {tmp_path}"
     assert cli.main(command.split()) == 0
     mine = tmp_path / "value" / "thesis.partial"
     mine.write_text("mine", encoding="utf-8")
@@ -298,7 +299,7 @@ def test_a_store_leaves_what_is_not_of_its_sweep(tmp_path, capsys):
 
 
 def test_arrays_that_are_made_anew_leave_what_is_not_theirs(tmp_path, capsys):
-    command = f"sweep {GRID} --jobs 1 --store {tmp_path}"
+    command = f"sweep {GRID} --jobs 0 --store {tmp_path}"
     assert cli.main(command.split()) == 0
     whole = seen(tmp_path)
     mine = [tmp_path / "value" / name for name in ("thesis.txt", "c/3-38", "c/0/thesis.txt")]
@@ -322,7 +323,7 @@ def test_a_store_takes_no_folder_of_somebody_else(tmp_path, capsys):
     (tmp_path / "value").mkdir()
     (tmp_path / "value" / "thesis.txt").write_text("mine", encoding="utf-8")
     before = seen(tmp_path / "value")
-    assert cli.main(f"sweep {GRID} --jobs 1 --store {tmp_path}".split()) == 2
+    assert cli.main(f"sweep {GRID} --jobs 0 --store {tmp_path}".split()) == 2
     assert "`store` must be without a folder 'value' that is no array; got" in capsys.readouterr().err
     assert unchanged(before, tmp_path / "value")
 

@@ -224,29 +224,6 @@ def test_sphere_figure_shows_the_losses(sphere):
 
 
 @pytest.mark.parametrize(
-    ("run", "given", "name", "value"),
-    [
-        (relu.run_phases, {"size": 1}, "size", "1"),
-        (relu.run_phases, {"transitions": 0}, "transitions", "0"),
-        (relu.run_phases, {"reach": 1.0}, "reach", "1"),
-        (relu.run_phases, {"gap": 2.0}, "gap", "2"),
-        (relu.run_polygons, {"p": [0.2, 0.1]}, "p", r"\[0.2, 0.1\]"),
-        (relu.run_polygons, {"p": [2.0]}, "p", "2"),
-        (relu.run_polygons, {"k": [2]}, "k", "2"),
-        (relu.run_polygons, {"n_features": [20]}, "n_features", "20"),
-        (relu.run_truncation, {"n_features": [6]}, "n_features", "6"),
-        (relu.run_truncation, {"n_features": [2]}, "n_features", "2"),
-        (relu.run_truncation, {"n_features": [4], "on": [5.0]}, "on", "5"),
-        (relu.run_truncation, {"ratio": 1.5}, "ratio", "1.5"),
-        (relu.run_thomson, {"sizes": [(1, 2)]}, "sizes", "1"),
-    ],
-)
-def test_bad_arguments(run, given, name, value):
-    with pytest.raises(ValueError, match=rf"`{name}` must .*; got {value}"):
-        run(**given)
-
-
-@pytest.mark.parametrize(
     "plot",
     [
         relu.plot_phases,
@@ -280,15 +257,3 @@ def test_table():
     np.testing.assert_allclose(table["given_on"], table["probability"] / (1 - (1 - p) ** 3), rtol=1e-6)
     assert np.all((table["regret"] <= table["left_out"] + 1e-9) & (table["share"] < 0.6))
     assert table["share"][1] < table["share"][0]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: relu.dropping_table(2, 1, [0.5, 0]), r"`p` must lie in \[1e-100, 1\); got 0"),
-        (lambda: relu.dropping_table(2, 1, 0.5), r"`p` must have shape \(any\); got \(\)"),
-    ],
-)
-def test_bad_input_of_their_parts(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

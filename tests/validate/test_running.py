@@ -13,7 +13,8 @@ import xarray as xr
 
 from superposition import validate
 from superposition.validate import claims, cli, experiments, laboratory, running
-from superposition.validate.experiment import PROFILES
+from superposition.validate.collisions import run_fig3
+from superposition.validate.experiment import PROFILES, Run
 from superposition.validate.files import read_dataset
 from superposition.validate.index import stored_runs
 from superposition.validate.report import full_names
@@ -191,16 +192,9 @@ def test_the_list_measures_nothing(capsys, monkeypatch):
 
 
 def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
-    (job,) = running.select(["unequal_blocks"])
-    small = {
-        "cases": [["exclusive", s, 0.1, 0.4] for s in (0.5, 1.0)],
-        "sizes": [8],
-        "seeds": [0],
-        "pairs": [1],
-    }
-    parts = [{"cases": [case]} for case in small["cases"]]
-    small = job.full | small
-    apart = dataclasses.replace(job, quick=small, full=small, apart=parts, name="toy.apart", stored="")
+    small = {"n_features": 8, "n_hidden": [4, 8], "runs": 2, "lam": 0.02}
+    parts = [{"n_hidden": [m]} for m in small["n_hidden"]]
+    apart = Run(run_fig3, small, small, parts, "n_hidden", name="toy.apart")
     toys = {"toy.apart": apart, "toy.whole": dataclasses.replace(apart, apart=(), name="toy.whole")}
     for module in (laboratory, running):
         monkeypatch.setattr(module, "experiment", lambda name: toys[name])

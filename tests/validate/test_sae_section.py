@@ -11,7 +11,7 @@ from superposition.validate.sae.section import SECTION
 
 @pytest.fixture(scope="module")
 def pairs():
-    return sae.run_pairs([0.3, 1.4], [0.5, 2.0], starts=6)
+    return sae.run_pairs([0.6, 1.4], [0.5, 1.5], starts=6)
 
 
 def test_one_latent_hedges_as_the_closed_form_says():
@@ -60,20 +60,3 @@ def test_what_is_shown(pairs):
     # Bounds that do not hold are said to.
     broken = pairs.assign(bound=pairs["value"] + 1.0)
     assert not all(found.passed for found in SECTION.topics[1].judge(broken))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: sae.run_hedging([2.0]), r"`l1` must .*2"),
-        (lambda: sae.run_hedging(both=[0.9]), r"`parent` must leave a sum of at most 1"),
-        (lambda: sae.run_pairs([0.0]), r"`l1` must .*0"),
-        (lambda: sae.run_pairs(ratio=[9.0]), r"`parent` must leave a sum"),
-        (lambda: sae.run_reached(n_features=0), r"`n_features` must .*0"),
-        (lambda: sae.run_reached(share=[-1.0]), r"`share` must .*-1"),
-        (lambda: sae.run_reached(p=0.0), r"`p` must .*0"),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -1,6 +1,7 @@
 """The options of all commands; a complaint about them is one line."""
 
 import argparse
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -80,8 +81,9 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{complaint(f'{self.prog}: {message}')}{more}\n")
 
 
+@functools.cache
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the program; the function behind a command is its option `act`."""
+    """Return the parser of all command lines; the function behind a command is its option `act`."""
     alike: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **alike)
     parser.add_argument("--version", action="version", version=f"superposition {__version__}")

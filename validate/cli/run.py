@@ -91,7 +91,7 @@ def _list(chosen: list[Any], options: argparse.Namespace) -> None:
             "name": run.name,
             "file": run.stored,
             "for": run.summary,
-            **index.told_of(run.stored, files),
+            **index.told_of(run.stored, {run.stored: files[run.stored]} if run.stored in files else {}),
             "hours": number(running.cost(run, rate) / 3600),
         }
         for run in chosen

@@ -40,9 +40,9 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
     Examples
     --------
-    >>> ds = run_lines(["Petersen"], lowest=0.5, tol=1e-3)
+    >>> ds = run_lines(["triangle"], lowest=0.5, tol=1e-3)
     >>> ds["line"].values.tolist(), int(ds["nodes"].sum()) == ds.sizes["node"]
-    (['Petersen', 'Petersen shifted'], True)
+    (['triangle'], True)
     """
     codes = arguments.choices("codes", codes, CODES[1:])
     lowest = arguments.number("lowest", lowest, 1e-6, 1, brackets="[)")

@@ -1,5 +1,6 @@
 """The explorer: one HTML page that loads nothing, with the exact loss of small models under the pointer."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def explore(path: str | Path) -> Path:
     return target
 
 
+@functools.cache
 def _data() -> dict[str, Any]:
     """Return what the page shows and does not compute: the diagram, codes over ratios, solved models."""
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
