@@ -12,10 +12,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "recall", "stamp", "store"]
+__all__ = ["STORED", "ranges", "recall", "stamp", "store"]
 
 _HERE = Path(__file__).parent
 STORED = _HERE / "reference" / "claims.json"
+
+
+def ranges(ids: Iterable[str]) -> str:
+    """Return ids of rows in a few words.
+
+    Examples
+    --------
+    >>> ranges(["C1", "C2", "C3", "S1", "S2"])
+    'C1 to C3, S1 to S2'
+    """
+    found: dict[str, list[int]] = {}
+    for one in ids:
+        found.setdefault(one[0], []).append(int(one[1:]))
+    return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
 
 
 def stamp(module: str, data: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
     for name in wanted - set(known):
         close = [id for id in known if id.lower() == str(name).strip().lower()]
         meant = f" (did you mean {close[0]}?)" if close else ""
-        raise ValueError(f"`id` must be one of {_ranges()}; got {shown(name)}{meant}.")
+        raise ValueError(f"`id` must be one of {judged.ranges(known)}; got {shown(name)}{meant}.")
     if source is not None:
         choice("source", source, sorted({claim.source for claim in CLAIMS}))
     return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
@@ -95,14 +95,6 @@ def judge(claim: Claim, lab: Lab) -> Checked:
 
 def _not_judged(claim: Claim, why: str, start: float) -> Checked:
     return Checked(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
-
-
-def _ranges() -> str:
-    """Return the ids there are, in a few words."""
-    found: dict[str, list[int]] = {}
-    for claim in CLAIMS:
-        found.setdefault(claim.id[0], []).append(int(claim.id[1:]))
-    return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
 
 
 @as_annotated

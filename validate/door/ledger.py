@@ -50,8 +50,11 @@ def claims(
         rows = [row for row in rows if row["source"] == source]
     if id is not None:
         wanted = [id] if isinstance(id, str) else list(id)
+        known = [row["id"] for row in rows]
         for one in wanted:
-            arguments.choice("id", one, tuple(row["id"] for row in rows))
+            if one not in known:
+                there = judged.ranges(known)
+                raise ValueError(f"`id` must be one of {there}; got {arguments.shown(one)}.")
         rows = [row for row in rows if row["id"] in wanted]
     if arguments.flag("wrong", wrong):
         rows = [row for row in rows if row["verdict"] in _WRONG]
