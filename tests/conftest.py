@@ -36,10 +36,12 @@ def _group(name: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the two long groups first, and last what would compile what the examples are about to."""
-    after = ("tests/test_docs.py", "tests/test_bad_input.py", "tests/test_refusals.py")
-    place = {"derivations": 0, "tests/test_doctests.py": 1, **dict.fromkeys(after, 3)}
-    items.sort(key=lambda item: place.get(_group(item.nodeid), 4 if "tests/solvers/" in item.nodeid else 2))
+    """Put the two long groups first, then what compiles little, and last what the examples compile for."""
+    first = {"derivations": 0, "tests/test_doctests.py": 1}
+    folders = {"theory": 2, "validate": 3, "solvers": 5}
+    items.sort(
+        key=lambda item: first.get(_group(item.nodeid), folders.get(item.nodeid.split("/")[1], 4)),
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
