@@ -120,9 +120,9 @@ def measure(
     tol : float, optional
         Error to aim at for the squared error of more than a few features, in units of the latents' sizes:
         what a pair of latents may be off by. At 1e-5 a pair on 128 features takes some 20 milliseconds for
-        uniform values, twice that for half-normal ones, and seconds for exponential ones; with fewer features
-        on, or values of atoms, errors fall more slowly. Probabilities aim at `FIRING`, whatever it is; few
-        features are exact.
+        uniform values, three times that for half-normal ones, and seconds for exponential ones; with fewer
+        features on, or values of atoms, errors fall more slowly. Probabilities aim at `FIRING`, whatever it
+        is; few features are exact.
 
     Returns
     -------
