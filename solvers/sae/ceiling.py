@@ -188,31 +188,33 @@ def ceiling(
         exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
     spread = float(np.trace(_covariance(features, phi)))
     count = asked.size
-    readings = [phi.T, linear := _regression(features, phi)]
+    linear = _gained(_regression(features, phi), phi)
+    readings = [_gained(phi.T, phi), linear]
     if dense:
         first = known if isinstance(features, _Draws) else features.sample(samples, draw)
-        readings.append(_logistic(features, phi, first))
-        readings.append(_smoothed(features, phi, _gained(linear, phi), draw.spawn(1)[0]))
+        readings.append(_gained(_logistic(features, phi, first), phi))
+        readings.append(_gained(_smoothed(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
     found, models = np.zeros((len(decoders), count, 6)), []
-    for k, W in enumerate(_gained(one, phi) for one in readings):
-        cuts = _thresholds(W, phi, known, asked)
-        latents = _latents(W, phi, known, fresh, [one for kind in cuts for one in kind])
-        saes = [_decoded(W, phi, known, t, one, dense and k > 0) for t, one in latents]
-        rows = [
-            _exact(sae.model(), features, phi) if exact else _sampled(sae, phi, fresh, one.anew)
-            for sae, (_, one) in zip(saes, latents, strict=True)
-        ]
+    for k, W in enumerate(readings):
+        cuts = [one for kind in _thresholds(W, phi, known, asked) for one in kind]
+        latents = _latents(W, phi, known, fresh, cuts)
+        saes = [_decoded(W, phi, known, *one, dense and k > 0) for one in zip(cuts, latents, strict=True)]
+        whole = [sae.model() for sae in saes] if dense else []
+        rows = (
+            [_exact(one, features, phi) for one in whole]
+            if exact
+            else [_sampled(one, phi, fresh) for one in saes]
+        )
         found[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
-        if dense:
-            models += [tuple(sae.model() for sae in saes[j : j + count]) for j in range(0, len(saes), count)]
+        models += [tuple(whole[j : j + count]) for j in range(0, len(whole), count)]
     found[-1] = _pursuit(phi, known, fresh, asked)
     l0s, f1, mse, l0_error, f1_error, mse_error = (frozen(one.copy()) for one in np.moveaxis(found, 2, 0))
     variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
         decoders, on, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
-        exactly, tuple(models), frozen(_if_normal(features, phi, _gained(linear, phi), asked)), samples,
+        exactly, tuple(models), frozen(_if_normal(features, phi, linear, asked)), samples,
     )  # fmt: skip
 
 
@@ -505,11 +507,9 @@ def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, aske
             continue
         t = brentq(lambda t, wanted=wanted: shares(t).sum() - wanted, ends[0].min(), ends[1].max(), xtol=1e-9)
         share = shares(t)
-        false = (1.0 - chances) * ndtr((mean - t / scale) / size)
-        if zero:
-            false += chances * zero * ndtr((mean - t / scale) / size)
-        hits = np.where(there, share - false, 0.0)
-        found.append(float(np.mean(2.0 * hits / (share + chances * (1.0 - zero)))))
+        on = chances * (1.0 - zero)
+        hits = np.where(there, share - (1.0 - on) * ndtr((mean - t / scale) / size), 0.0)
+        found.append(float(np.mean(2.0 * hits / (share + on))))
     return np.array(found)
 
 
@@ -541,7 +541,7 @@ class _Decoded(NamedTuple):
 
 def _latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray]
-) -> list[tuple[FloatArray, _Latents]]:
+) -> list[_Latents]:
     """Return the latents of each set of thresholds, with activations by regression on known samples."""
     parts: list[list[_Latents]] = [[] for _ in cuts]
     for some in _blocks(len(W), known.shape[0]):
@@ -550,12 +550,12 @@ def _latents(
         for one, t in zip(parts, cuts, strict=True):
             one.append(_regressed(z, anew, x, t[some]))
     found = []
-    for t, some_of in zip(cuts, parts, strict=True):
+    for some_of in parts:
         gain, bias = (np.concatenate([getattr(one, name) for one in some_of]) for name in ("gain", "bias"))
         of_known, of_fresh = (
             hstack([getattr(one, name) for one in some_of], "csr") for name in ("known", "anew")
         )
-        found.append((t, _Latents(gain, bias, of_known, of_fresh)))
+        found.append(_Latents(gain, bias, of_known, of_fresh))
     return found
 
 
@@ -604,8 +604,9 @@ def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
     return float(found.l0.sum()), float(found.f1.diagonal().mean()), found.mse, error, error, found.mse_error
 
 
-def _sampled(sae: _Decoded, phi: FloatArray, x: Any, h: Any) -> Row:
-    """Return the same from samples of the features, with their latents."""
+def _sampled(sae: _Decoded, phi: FloatArray, x: Any) -> Row:
+    """Return the same from the fresh samples of the features."""
+    h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
     fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
     return _by_batches(fires, x, np.einsum("ij,ij->i", left, left))
