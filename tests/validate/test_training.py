@@ -16,6 +16,7 @@ from superposition.validate.training import falling, grid, learning_rates, train
 torch = pytest.importorskip("torch")
 
 from superposition.validate.training import run  # noqa: E402
+from superposition.validate.training.published import goes_on, run_published  # noqa: E402
 
 SMALL = {"evaluation_samples": 2048, "batch_size": 64, "device": "cpu", "threads": 1}
 
@@ -484,3 +485,26 @@ def test_grid_is_the_product():
 def test_grid_rejects(change, message):
     with pytest.raises(ValueError, match=message):
         grid(**{"n_features": 4, "p": [0.1], "ratio": [0.5], "seed": [0]} | change)
+
+
+def test_the_rule_of_the_public_code_looks_at_losses_at_the_start_of_an_epoch():
+    falls, level = np.linspace(2.0, 1.0, 1200), np.ones(1200)
+    assert [goes_on(level[:n]) for n in (30, 420, 430, 431, 450)] == [True, True, True, False, False]
+    assert goes_on(falls)
+    # What the last epoch found does not count yet.
+    assert goes_on(np.concatenate([falls[:600], np.full(30, 9.0)]))
+    assert not goes_on(np.concatenate([falls[:600], np.full(60, 9.0)]))
+
+
+def test_training_as_published_ends_where_its_rule_says():
+    ds = run_published(16, [0.2], [0.5], [0, 1], evaluation_samples=1000)
+    epochs = ds["history"].count("epoch").values
+    assert (ds["status"] == "reached").all()
+    assert (ds["steps"].values[0] == 30 * epochs).all()
+    assert len({*epochs}) == 2  # each at its own
+    assert (ds["text_steps"].values < ds["steps"].values[0]).all()  # shorter windows, and chance
+    alone = run_published(16, [0.2], [0.5], [1], evaluation_samples=1000)
+    assert alone["loss"].item() == ds["loss"].values[0, 1]
+    # The same weights, and batches of one size in place of a smaller last one: a loss like that of `train`.
+    like = train(16, 8, 0.2, [0, 1], init="linear", schedule="paper", evaluation_samples=1000)
+    assert (ds["loss"].values < 1.1 * like["loss"].values).all()

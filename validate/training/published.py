@@ -1,0 +1,154 @@
+"""Training as the public code of Cowsik et al. (2024) does it, to the end that its own rule sets."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...theory import arguments
+from ..annotations import as_annotated
+from . import engine
+from .points import LARGEST_SIZE, grid
+from .run import _workers
+from .schedule import BLOCK, STOPPING_RULE, falling
+from .weights import weight_statistics
+
+# Of github.com/KfirD/PersianRug, utils/model_scan.py and model.py: batches of an epoch (30,000 samples in
+# batches of 1024, the last of which is smaller there), most epochs, the window of the rule, Adam's epsilon
+# beside the mean over the features.
+EPOCH, EPOCHS, WINDOW, EPSILON = 30, 1500, 200, 1e-7
+
+
+def goes_on(losses: Sequence[float]) -> bool:
+    """Tell whether the public code trains for one more epoch, from the losses of all batches so far.
+
+    It does as long as the mean over 200 batches is below that over the 200 before, at the start of the epoch
+    that has just ended, and while there were no more than 400 then.
+
+    Examples
+    --------
+    >>> goes_on([1.0] * 430), goes_on([1.0] * 450), goes_on(np.linspace(2, 1, 450))
+    (True, False, True)
+    """
+    seen = losses[: len(losses) - EPOCH]
+    if len(seen) <= 2 * WINDOW:
+        return True
+    return bool(np.mean(seen[-WINDOW:]) < np.mean(seen[-2 * WINDOW : -WINDOW]))
+
+
+@as_annotated
+def run_published(
+    n_features: int,
+    p: npt.ArrayLike,
+    ratio: npt.ArrayLike,
+    seeds: npt.ArrayLike = (0,),
+    *,
+    init: str = "linear",
+    most_epochs: int = EPOCHS,
+    evaluation_samples: int = 2**19,
+    precision: str = "float32",
+    captured: bool = False,
+    device: str = "auto",
+) -> xr.Dataset:
+    """Train models of one shape as the source's public code does: its weights, rate, Adam and stopping rule.
+
+    A constant rate of 3e-3/sqrt(n_features), and epochs of 30 batches of 1024 samples.
+
+    Parameters
+    ----------
+    n_features : int
+    p, ratio : array_like
+        One number each.
+    seeds : array_like of int
+        One model each.
+    init : {"linear", "aligned", "normal"}
+        First weights, see `train`; the public code has "linear".
+    most_epochs : int
+        After which training ends in any case.
+    evaluation_samples : int
+        Fresh samples on which a model is evaluated where its training ended.
+    precision, captured, device
+        As in `train`.
+
+    Returns
+    -------
+    xarray.Dataset
+        As from `train`, without what is of single features, and with the one end "stopping rule". Of (model):
+        ``text_steps``, after which the rule of the text would have ended the same training, 0 if never; of
+        (model, epoch): ``history``, mean losses of epochs, nan after the end.
+
+    References
+    ----------
+    .. [1] github.com/KfirD/PersianRug at commit e178d0b, ``utils/model_scan.py`` and ``model.py``.
+
+    Examples
+    --------
+    >>> ds = run_published(4, [0.1], [0.5], most_epochs=2, evaluation_samples=2)
+    >>> ds["status"].item(), ds["steps"].item()
+    ('step limit', 60)
+    """
+    n = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
+    hidden, ps, seed = grid(n, p, ratio, seeds)
+    if len({*zip(hidden, ps, strict=True)}) > 1:
+        raise ValueError(f"`p`, `ratio` must be one number each; got {len(ps)} models.")
+    epochs = arguments.integer("most_epochs", most_epochs, 1)
+    samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+    torch = engine.load_torch()
+    place = engine.choose_device(torch, device)
+    engine.check_precision(torch, precision, place)
+    began, batch, epsilon = time.perf_counter(), 1024, EPSILON * n
+    models = [
+        engine.new_model(torch, place, n, int(m), float(q), int(s), False, init, 0.0, epsilon)
+        for m, q, s in zip(hidden, ps, seed, strict=True)
+    ]
+    losses: list[list[float]] = [[] for _ in models]
+    with _workers(torch, 1):
+        while active := [k for k, model in enumerate(models) if not model.finished]:
+            rates = np.full((EPOCH, len(active)), 3e-3 / n**0.5)
+            found = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, captured)
+            for k, column in zip(active, found.T, strict=True):
+                losses[k] += column.tolist()
+                over = goes_on(losses[k])
+                if not over or len(losses[k]) == EPOCH * epochs:
+                    models[k].finished, models[k].status[STOPPING_RULE] = (
+                        True,
+                        "step limit" if over else "reached",
+                    )
+                    models[k].ends[STOPPING_RULE] = models[k].parameters.cpu().numpy().copy()
+    columns: dict[str, list[float]] = {}
+    for model in models:
+        decoder, encoder, bias = engine.product(model, model.ends[STOPPING_RULE])
+        loss, error = engine.evaluate(torch, model, STOPPING_RULE, samples, batch)
+        row = {"loss": loss, "loss_se": error, **weight_statistics(decoder @ encoder, bias)}
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    history = np.full((len(models), max(map(len, losses)) // EPOCH), np.nan)
+    for means, one in zip(history, losses, strict=True):
+        means[: len(one) // EPOCH] = np.reshape(one, (-1, EPOCH)).mean(axis=1)
+    ends = {
+        "status": [model.status[STOPPING_RULE] for model in models],
+        "steps": list(map(len, losses)),
+        **columns,
+    }
+    ds = xr.Dataset({name: (("end", "model"), [values]) for name, values in ends.items()})
+    ds = ds.assign_coords(end=[STOPPING_RULE]).assign(
+        n_features=n,
+        n_hidden=("model", hidden),
+        p=("model", ps),
+        seed=("model", seed),
+        text_steps=("model", [_by_the_text(one) for one in losses]),
+        history=(("model", "epoch"), history),
+    )
+    told = {"init": init, "precision": precision, "device": place.type, "evaluation_samples": samples}
+    told |= {"most_epochs": epochs, **engine.provenance(torch, place, began)}
+    return ds.assign_attrs(**told, finished=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _by_the_text(losses: Sequence[float]) -> int:
+    """Return after how many batches the rule of the text ends training; 0 if these losses do not."""
+    means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
+    ends = (k for k in range(2, len(means) + 1) if not falling(means[:k]))
+    return BLOCK * next(ends, 0)
