@@ -23,10 +23,10 @@ ALARM = 1e-2
 BATCH = 1024  # samples
 # "Essentially the same" and "identical" are given this much room.
 SAME = before(0.1)
-# Of models of seeds 5 to 9. Limits were fixed before one of them was trained, when models of seeds 100 and 101
-# had been looked at. Loss / rug - 1 after 16,000 steps of a slower phase: by ratio, up to 4096 features, and of
-# 8192. Where the rule of the source's public code ends training: |loss / rug - 1| at 4096 and more features,
-# and loss / rug - 1 at 2048.
+# Of models of seeds 5 to 9. Limits were fixed before one of them was trained, when models of seeds 100 and
+# 101 had been looked at. Loss / rug - 1 after 16,000 steps of a slower phase: by ratio, up to 4096 features,
+# and of 8192. Where the rule of the source's public code ends training: |loss / rug - 1| at 4096 and more
+# features, and loss / rug - 1 at 2048.
 LATER = {LOW: before(-0.03), QUARTER: before(-0.15), HALF: before(-0.6)}
 LATER_MOST = before(-0.1)
 PUBLIC_NEAR, PUBLIC_BELOW = before(0.05), before(-0.05)

@@ -102,8 +102,8 @@ def _runs() -> Iterator[tuple[str, Run]]:
     part = Part({"most_epochs": 3, "seeds": [5], "evaluation_samples": 2}, ["history"], 1e-2, _DRAWN)
     for n, r in PUBLISHED:
         what, name = "where the public code of Cowsik et al. stops", f"published_n{n}_p0.05_r{r:g}"
-        given = {"n_features": n, "p": [0.05], "ratio": [r], "seeds": list(range(5, 10))} | LARGE
-        yield name, Run.kept(name, what, run_published, given, torch=True, part=part)
+        sizes: dict[str, Any] = {"n_features": n, "p": [0.05], "ratio": [r], "seeds": list(range(5, 10))}
+        yield name, Run.kept(name, what, run_published, sizes | LARGE, torch=True, part=part)
     for p in PANELS:
         what = "Fig. 2 of Cowsik et al. at its largest size"
         yield _trained(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)
