@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..codes.symmetry import by_cell, change
+from ..codes.symmetry import by_cell
 from ..statistics import Estimate, Family, mean
 from ..training.schedule import BLOCK
 from .cowsik_structure import CONVERGED, ENDS, HALF, LOW, MIDDLE, QUARTER, SOURCE, STOP
@@ -30,6 +30,8 @@ SAME = before(0.1)
 LATER = {LOW: before(-0.03), QUARTER: before(-0.15), HALF: before(-0.6)}
 LATER_MOST = before(-0.1)
 PUBLIC_NEAR, PUBLIC_BELOW = before(0.05), before(-0.05)
+# Two sides of five cells of the public code, one of seven later losses and of a spread.
+_FRESH = Family(ALARM, 2 * 5 + 7 + 1)
 CELLS = ", ".join(f"{r:g} ({n} features)" for r, n in LARGEST.items())
 
 
@@ -73,8 +75,14 @@ def _list(found: list[Estimate], digits: str) -> str:
     return ", ".join(f"{one.value:{digits}}" for one in found)
 
 
-@claim("C33", SOURCE, "2, Fig. 2, at 8192 features", needs=["codes.large", "codes.slow"])
-def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
+def _later(ds: xr.Dataset, ratio: float, n: int) -> Estimate:
+    """Return loss / rug - 1 of models of the last seeds, the mean over them."""
+    at = by_cell(ds)["excess"].squeeze("end").sel(p=MIDDLE, ratio=ratio, n_features=n)
+    return _FRESH.of(mean, at.dropna("seed").values)
+
+
+@claim("C33", SOURCE, "2, Fig. 2, at 8192 features", needs=["codes.large", "codes.later", "codes.published"])
+def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> Evidence:
     """models of thousands of features, trained to completion by the stopping rule, have essentially the loss
     of the Persian rug
     """
@@ -83,77 +91,91 @@ def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
     fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
     fall = fall[np.isfinite(fall)]
     falls = models.family.of(mean, fall)
-    late = [models.of("excess", QUARTER, n, CONVERGED) for n in (FEW, SOME)]
+    late = models.of("excess", QUARTER, FEW, CONVERGED)
     pairs = models.of("excess", HALF, FEW, CONVERGED)
-    left = models.at["excess"].sel(end=CONVERGED, ratio=HALF, n_features=SOME).dropna("seed").values
-    rise = models.family.of(change, models.at["loss"].sel(end=CONVERGED, ratio=QUARTER), FEW, SOME)
     # By how much two means over 100 batches differ by chance, over the loss: by the error of other samples.
     at = models.at.sel(end=STOP, n_features=[MANY, MOST])
     share = ds.attrs["samples"] / (BLOCK * BATCH)
     chance = np.sqrt(2 * share) * float((at["loss_se"] / at["loss"]).mean())
-    lower, rate = float(slow["excess"].max()), slow.attrs["peak_learning_rate"]
+    on = {r: [_later(later, r, n) for n in (SOME, MANY)] for r in LATER}
+    most = _later(later, QUARTER, MOST)
+    single = float(by_cell(later)["excess"].sel(p=MIDDLE, ratio=HALF, n_features=MOST).min())
+    near = [_later(public, r, MANY) for r in LATER] + [_later(public, QUARTER, MOST)]
+    below = _later(public, QUARTER, SOME)
+    told = "; ".join(f"{_list(found, '+.1%')} at {r:g}" for r, found in on.items())
+    true = partial(shown, "corrected", origin=later)
+    same = partial(shown, "corrected", origin=public)
     return evidence(
         f"At p = {MIDDLE} and ratios {CELLS} the loss over the rug's, less 1, is {_list(early, '+.1%')} "
         f"where the stopping rule ends training, and {models.single('excess'):+.1%} in one model of {MOST} "
         f"features at ratio {HALF}. Before that the loss falls by {fall.min():.2%} to {fall.max():.2%} in "
         f"100 batches in {fall.size} models of {MANY} and more features, and the means compared differ by "
         f"{chance:.2%} by chance, one standard error: so chance ends training, the sooner the slower a model "
-        "leaves the rug, which is a saddle of the loss. Predictions that were made before: within a tenth of "
-        f"the rug at ratios {LOW} and {QUARTER} (so it is); at most half of its loss at ratio {HALF} (false: "
+        "leaves the rug, which is a saddle of the loss. The public code of the source compares means over "
+        f"200 batches, looked at once in 30. So, {MANY} features end at {_list(near[:-1], '+.1%')} (ratios "
+        f"{LOW}, {QUARTER}, {HALF}) and {MOST} at {near[-1].value:+.2%} ({QUARTER}). Trained on at a lower "
+        f"rate, models leave the rug: for {later.attrs['steps']} steps from the start, those of {SOME} and "
+        f"{MANY} features end at {told}, and {MOST} at {most.value:+.1%} ({QUARTER}) and {single:+.1%} "
+        f"({HALF}, one model). Predictions that were made before: within a tenth of the rug at ratios {LOW} "
+        f"and {QUARTER} by the rule of the text (so it is); at most half of its loss at ratio {HALF} (false: "
         f"from {SOME} features on the rule ends at the rug there too); after {steps} more below the rug at "
-        f"all three ratios, by three quarters at {HALF}; more loss then at {MOST} features than at {FEW}. "
-        "The last two were not tested: the largest rate of that phase is too much for large models, and took "
-        f"what was learned from {models.told()} features at p = {MIDDLE}. One more model of {SOME} features "
-        f"was then trained from the start with a quarter of that rate, {rate:g}, said before to end at a "
-        f"quarter of the rug's loss or less: it ended at {1 + lower:.2f}. At ratio {QUARTER} the loss after "
-        f"{steps} changes from {FEW} to {SOME} features by a factor of {rise:.3f}. The public code of "
-        "the source compares means over 200 batches, which was not tried.",
+        f"all three ratios, by three quarters at {HALF} (not tested: that phase took what was learned from "
+        f"{models.told()} features). For the slower phase and the public code limits were fixed before "
+        "these models were trained, after a look at others. One was not kept: that the public code leaves "
+        f"{SOME} features a twentieth or more below the rug at ratio {QUARTER}. They end at "
+        f"{below.value:+.1%}, with limits of {below.low:+.0%} and {below.high:+.0%}: chance decides when "
+        "training ends.",
         models.enough,
         models.keeps("loss / rug - 1, stopping rule", early, "<=", SAME),
         models.keeps("loss / rug - 1, stopping rule", early, ">=", -SAME),
         models.keeps("completed: part by which the loss falls in 100 batches", falls, "<=", derived(0)),
         says(
-            f"at the stopping rule models of {MANY} to {MOST} features agree with the rug within a tenth",
+            f"at the stopping rule models of {MANY} to {MOST} features agree with the rug within a tenth, at "
+            "that of the public code within a twentieth",
             # Ratio 1/2 was predicted to be elsewhere, so that this limit is not from before.
             models.true("loss / rug - 1 there", early, "<=", after(float(SAME))),
             models.true("loss / rug - 1 there", early, ">=", after(-float(SAME))),
+            same("loss / rug - 1 by the public code", near, "<=", PUBLIC_NEAR),
+            same("loss / rug - 1 by the public code", near, ">=", -PUBLIC_NEAR),
         ),
         says(
             "but training is not complete there: the loss still falls",
             models.true("part by which it falls in 100 batches", falls, ">", derived(0)),
         ),
         says(
-            f"trained on for {steps}, models of {FEW} and {SOME} features at ratio {QUARTER} are a fifth and "
-            f"more below the rug ({_list(late, '+.1%')}), those of {FEW} at {HALF} three quarters and more",
-            models.true(f"loss / rug - 1 at ratio {QUARTER}", late, "<=", after(-0.2)),
-            # Predicted for the largest models, which were not tested.
+            f"trained on, models of {FEW} to {MOST} features at ratio {QUARTER} are a fifth and more below "
+            f"the rug, those of {FEW} to {MANY} at {HALF} three quarters and more",
+            *(true(f"loss / rug - 1, ratio {r:g}", found, "<=", LATER[r]) for r, found in on.items()),
+            true(f"loss / rug - 1, {MOST} features", most, "<=", LATER_MOST),
+            models.true(f"loss / rug - 1 at ratio {QUARTER}, {FEW} features", late, "<=", after(-0.2)),
             models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", after(-0.75)),
-        ),
-        says(
-            f"so are models of {SOME} features at ratio {HALF}, which the rule leaves at the rug: those "
-            f"{left.size} that the further phase did not break, and one trained at a quarter of its rate",
-            experiment("corrected", "loss / rug - 1, the largest", left.max(), "<=", after(-0.75), origin=ds),
-            experiment("corrected", "the same at the lower rate", lower, "<=", before(-0.75), origin=slow),
+            true(f"loss / rug - 1 at ratio {QUARTER}", [*on[QUARTER], most], "<=", after(-0.2)),
+            true(f"loss / rug - 1 at ratio {HALF}", on[HALF], "<=", after(-0.75)),
+            experiment("corrected", f"that of {MOST} features there", single, "<=", LATER_MOST, origin=later),
         ),
     )
 
 
-@claim("C34", SOURCE, "Fig. 6, caption", needs=["codes.large"])
-def c34(quick: bool, ds: xr.Dataset) -> Evidence:
+@claim("C34", SOURCE, "Fig. 6, caption", needs=["codes.large", "codes.later"])
+def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     """once n_s reaches 8192 all noise variables have identical variances"""
     models = _Models(ds)
     name, text = "row_variance_spread", "s.d. over mean of row variances"
     early = models.largest(name)
-    pairs = models.of(name, HALF, FEW, CONVERGED)
+    at = by_cell(later)[name].squeeze("end").sel(p=MIDDLE)
+    pairs = _FRESH.of(mean, at.sel(ratio=HALF, n_features=MANY).dropna("seed").values)
+    quarter = at.sel(ratio=QUARTER, n_features=MOST).values
+    most = float(at.sel(ratio=HALF, n_features=MOST).min())
     return evidence(
         f"Where the stopping rule ends training, at p = {MIDDLE} and ratios {CELLS}, the standard deviation "
         f"over the mean of row variances is {_list(early, '.2g')}, and {models.single(name):.2g} in one "
         f"model of {MOST} features at ratio {HALF}: so it is as printed there. Training is not complete "
-        f"(C33), and in pairs, which have less loss, it is not so: after {models.steps} more models of {FEW} "
-        f"features at ratio {HALF} have {pairs:.2f}. That it is a twentieth at most at ratio {QUARTER} was "
-        "predicted before, and holds at this end; what was predicted of the other end was not tested, as the "
-        f"further phase broke {models.told()} features. The variance over rows, which the caption shows, "
-        "falls like 1/n_s^2 for any code (C30).",
+        f"(C33). Trained on for {later.attrs['steps']} steps at a lower rate, {MOST} features at ratio "
+        f"{QUARTER} have {np.nanmean(quarter):.2g}, but at ratio {HALF}, where models become pairs, {MANY} "
+        f"features have {pairs.value:.2g} and one model of {MOST} has {most:.2g}. That it is a twentieth at "
+        f"most at ratio {QUARTER} was predicted before, and holds; that it is nine tenths and more in pairs "
+        f"of {MANY} and {MOST} features was predicted too, and is nearly so at {MANY} alone. The variance "
+        "over rows, which the caption shows, falls like 1/n_s^2 for any code (C30).",
         models.enough,
         models.keeps(text, early, "<=", SAME),
         models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", before(0.05)),

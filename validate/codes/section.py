@@ -252,8 +252,8 @@ FULL: dict[str, dict[str, Any]] = {
     "hessian": {"cases": CASES, "n_features": [16, 32, 64, 128]},
     "departure": {"n_features": 32, "cases": FEW, "steps": 400},
 }
-SLOW = {"names": ["slow_n2048"]}
 LARGE = {"names": [f"rug_n{n}_p" for n in SIZES]}
+LATER, PUBLISHED = {"names": ["later_n"]}, {"names": ["published_n"]}
 FIG3, LONGER, PAIR = {"names": ["codes_fig3_n512"]}, {"names": ["codes_long"]}, {"p": [0.01, 0.05, 0.1]}
 POLISHED: dict[str, Any] = {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0]}
 POLISHED |= {"train_steps": 8000, "steps": 600}
@@ -266,7 +266,8 @@ SECTION = Section(
     {
         "symmetry": Run(run_stored),
         "large": Run(run_stored, LARGE, LARGE),
-        "slow": Run(run_stored, SLOW, SLOW),
+        "later": Run(run_stored, LATER, LATER),
+        "published": Run(run_stored, PUBLISHED, PUBLISHED),
         "fig3": Run(run_stored, FIG3, FIG3),
         "longer": Run(run_stored, LONGER, LONGER),
         "known": Run.kept("codes_known", "the best codes known", runs.run_known, part=WHOLE),

@@ -90,21 +90,23 @@ def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Da
     -------
     xarray.Dataset
         As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
-        phase), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and ``stored_device``.
+        phase, 0 if there was none), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and
+        ``stored_device``.
 
     Raises
     ------
     ValueError
         If there is no such file, or files differ in their steps.
     """
-    parts = list(read_jobs(names, folder=folder).values())
-    steps = {int(part.attrs["steps"]) for part in parts}
+    # Histories by epochs are of another rule.
+    parts = [part.drop_dims("epoch", errors="ignore") for part in read_jobs(names, folder=folder).values()]
+    steps = {int(part.attrs.get("steps", 0)) for part in parts}
     if len(steps) > 1:
         raise ValueError(f"`names` must be those of runs of one number of steps; got {sorted(steps)}.")
     samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
     said = stored_facts(", ".join(f"{name}*.nc" for name in names), [part.attrs for part in parts])
     trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
-    peak = max(float(part.attrs["peak_learning_rate"]) for part in parts)
+    peak = max(float(part.attrs.get("peak_learning_rate", 0)) for part in parts)
     return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **said)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import draws, finished, size_axis
-from ..statistics import student
+from ..drawing import draw_means, draws, finished, size_axis
 
 __all__ = [
     "plot_bias_map", "plot_excess", "plot_finite_size", "plot_loss_against_p",
@@ -106,24 +105,23 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @draws
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
-    """Draw loss/theory against n_features near one ratio: means over seeds with their intervals."""
+    """Draw loss/theory against n_features near one ratio: means over seeds with their intervals.
+
+    An end that a run did not come to is nan, and left out.
+    """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05
     for p, colour in zip(np.unique(ds["model_p"]), COLOURS, strict=False):
         for end in range(ds.sizes["end"]):
             filled = end == ds.sizes["end"] - 1
             mine = near & (ds["model_p"].values == p)
-            runs = [ds["excess"].values[end, mine & (ds["n_features"].values == n)] for n in sizes]
-            cells = [  # an end that a run did not come to is nan, and its size is left out
-                (n, *student(1 + one))
-                for n, one in zip(sizes, runs, strict=True)
-                if one.size > 1 and np.isfinite(one).all()
-            ]
-            if cells:
-                look: dict[str, Any] = {"color": colour, "markerfacecolor": colour if filled else "white"}
-                look |= {"fmt": "o-" if filled else "o:", "markersize": 4, "linewidth": 1}
-                label = f"p = {p:g}" if filled else None
-                ax.errorbar(*np.transpose(cells), label=label, **look)
+            over = 1 + ds["excess"].values[end]
+            rows = [np.where(mine & (ds["n_features"].values == n), over, np.nan) for n in sizes]
+            if np.isfinite(rows).sum(axis=1).max() < 2:
+                continue
+            look: dict[str, Any] = {"color": colour, "markerfacecolor": colour if filled else "white"}
+            look |= {"fmt": "o-" if filled else "o:", "markersize": 4, "linewidth": 1, "capsize": 0}
+            draw_means(ax, sizes, rows, label=f"p = {p:g}" if filled else None, **look)
     ax.axhline(1, color="C0")
     size_axis(ax, sizes, yscale="log")
     return finished(ax, ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")

@@ -223,7 +223,9 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
 
 @as_annotated
 def run_reference(folder: str | Path = "") -> xr.Dataset:
-    """Read the runs ``rug_n*`` among the jobs, all as one, that came with the project or are in a folder.
+    """Read the runs ``rug_n*`` and ``later_n*``, all as one, that came with the project or are in a folder.
+
+    Those called ``later`` have no end by the stopping rule, where their numbers are nan.
 
     Returns
     -------
@@ -231,16 +233,18 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
         In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each file its name, sizes,
         device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
     """
-    read = read_jobs(["rug_n"], folder=folder)
+    read = read_jobs(["rug_n", "later_n"], folder=folder)
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
     provenance = [
         {"file": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}
         | {fact: ds.attrs[fact] for fact in facts}
         for name, ds in read.items()
     ]
-    trained = xr.concat((with_theory(ds, "reference") for ds in read.values()), "model", combine_attrs="drop")
+    each = [with_theory(ds, "reference") for ds in read.values()]
+    ends = list(dict.fromkeys(end for ds in each for end in ds["end"].values))
+    trained = xr.concat(each, "model", join="outer", combine_attrs="drop").sel(end=ends).drop_encoding()
     plain = json.dumps(provenance, default=lambda number: number.item())
-    return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc", provenance))
+    return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc, later_n*.nc", provenance))
 
 
 @as_annotated

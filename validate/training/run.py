@@ -160,8 +160,8 @@ def train(
     n_hidden) = (128, 32), 2.2 s at (256, 64) and 8 s at (512, 128), batches of 1024; on one H200, captured
     and with factors of tf32, 0.15 s at (512, 128) and 1.1 s at (8192, 2048).
 
-    A phase of `steps` steps with the largest rate 5e-3 broke models of 4096 features and more, and some of
-    2048: give large models a smaller `peak_learning_rate`.
+    A phase of 8000 steps with the largest rate 5e-3 broke models of 4096 features and more, and some of 2048;
+    16,000 steps with 6.25e-4 broke none up to 8192: give large models a smaller `peak_learning_rate`.
 
     Compare two budgets before calling a loss converged; ``validate/reference/README.md`` has measurements of
     budgets, of peaks of the learning rate and of both kinds of first weights.
