@@ -34,8 +34,8 @@ class _Models:
         self.steps = f"{trained.attrs['steps']} steps"
         # Two sides of a statistic in each cell at both ends, of a change, and of the fall of losses.
         self.family = Family(ALARM, 2 * len(LARGEST) * len(ENDS) + 4)
-        self.keeps = partial(allowed, "printed", origin=trained)
-        self.true = partial(shown, "corrected", origin=trained)
+        self.keeps = partial(allowed, origin=trained)
+        self.true = partial(shown, origin=trained)
         at = self.at["loss"].sel(end=STOP)
         least = min(int(at.sel(ratio=r, n_features=n).count()) for r, n in LARGEST.items())
         self.enough = runs("models in each cell that decides", least, origin=trained)
@@ -125,8 +125,8 @@ def c33(quick: bool, ds: xr.Dataset, slow: xr.Dataset) -> Evidence:
         says(
             f"so are models of {SOME} features at ratio {HALF}, which the rule leaves at the rug: those "
             f"{left.size} that the further phase did not break, and one trained at a quarter of its rate",
-            experiment("corrected", "loss / rug - 1, the largest", left.max(), "<=", after(-0.75), origin=ds),
-            experiment("corrected", "the same at the lower rate", lower, "<=", before(-0.75), origin=slow),
+            experiment("loss / rug - 1, the largest", left.max(), "<=", after(-0.75), origin=ds),
+            experiment("the same at the lower rate", lower, "<=", before(-0.75), origin=slow),
         ),
     )
 
