@@ -9,13 +9,33 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "ranges", "recall", "stamp", "store"]
+__all__ = ["STORED", "UNDECIDED", "WRONG", "Verdict", "ranges", "recall", "stamp", "store"]
 
 _HERE = Path(__file__).parent
 STORED = _HERE / "reference" / "claims.json"
+
+
+class Verdict(StrEnum):
+    """What the evidence says about a statement."""
+
+    HOLDS = "holds"
+    CORRECTED = "wrong as printed, corrected"
+    FAILS = "fails"
+    ORDER_ONLY = "order only"
+    ANSWERED = "question, answered"
+    TOO_FEW = "unsettled: too few runs"
+    UNSETTLED = "unsettled: a finding fails"
+    OPEN = "open"
+    NOT_JUDGED = "not judged"
+
+
+# What `claims --wrong` lists, and what is not known to be right or wrong.
+WRONG = (Verdict.CORRECTED, Verdict.FAILS)
+UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
 def ranges(ids: Iterable[str]) -> str:

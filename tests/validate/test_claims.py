@@ -217,9 +217,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     claim = Claim("X1", "nobody2000", "1", "it grows", check)
     record = claims.as_record(judge(claim, lab))["evidence"]["findings"]
     assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
-    several = experiment(
-        "printed", "least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored)
-    )
+    several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
     assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]

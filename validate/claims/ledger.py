@@ -14,7 +14,6 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from ...theory.arguments import integer
@@ -37,6 +36,7 @@ from ..findings import (
     shown,
     symbolic,
 )
+from ..judged import UNDECIDED, WRONG, Verdict
 
 __all__ = [
     "UNDECIDED", "WRONG", "Checked", "Claim", "Criterion", "Evidence", "Finding", "Limit", "Statement",
@@ -44,25 +44,6 @@ __all__ = [
     "experiment", "from_record", "numeric", "rounding", "runs", "says", "shown", "symbolic", "text",
     "verdict",
 ]  # fmt: skip
-
-
-class Verdict(StrEnum):
-    """What the evidence says about a statement."""
-
-    HOLDS = "holds"
-    CORRECTED = "wrong as printed, corrected"
-    FAILS = "fails"
-    ORDER_ONLY = "order only"
-    ANSWERED = "question, answered"
-    TOO_FEW = "unsettled: too few runs"
-    UNSETTLED = "unsettled: a finding fails"
-    OPEN = "open"
-    NOT_JUDGED = "not judged"
-
-
-# What `claims --wrong` lists, and what is not known to be right or wrong.
-WRONG = (Verdict.CORRECTED, Verdict.FAILS)
-UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from .laws import chances_of
-from .text import Add, Listed, layouts, print_json, print_table, say, shown, tell
+from .text import Add, Listed, layouts, print_json, print_table, say, shown, tell, written
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
@@ -52,11 +52,7 @@ def _atlas(options: argparse.Namespace) -> None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, path=options.out, layout=options.layout)
-        if options.json:
-            print_json({"written": options.out})
-        else:
-            say(f"written to {options.out}")
-        return
+        return written(options.out, options.json)
     if options.sparsity is not None:
         options.p = chances_of(options)[0]
     wanted = {name: getattr(options, name) for name in FILTERS}
