@@ -131,7 +131,7 @@ def _known(
     simple = Weights(eye, eye.T, b)
     lost = float(np.sum((law.importance * law.variance)[order[m:]]) / n)
     known.add(lost, f"the {m} features that matter most, the others dropped" if m < n else "all kept", simple)
-    for entry in _solved(n, m, law, tied):
+    for entry in solved(n, m, law, tied):
         name = f"entry {entry.name} of the atlas"
         model = Weights(entry.W_out, entry.W_in, entry.b)
         known.add(entry.loss, name, model, entry.starts, entry.hits)
@@ -160,7 +160,7 @@ def usual_starts(n_features: int, tied: bool) -> int:
     return _CHEAP if tied and n_features <= _FEW else _STARTS
 
 
-def _solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
+def solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
     """Return the entries of the atlas that solve this very problem."""
     return [one for one in atlas.entries(n_features=n, n_hidden=m, tied=tied) if one.law == law]
 

@@ -12,7 +12,7 @@ from ...solvers.minimise import lower_bound
 from ...theory import arguments
 from ...theory import unequal as theory
 from ...theory.features import Features
-from .. import atlas
+from ..audit.models import solved
 from ..codes import known_envelope
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
@@ -244,11 +244,10 @@ def _unlike(law: Features, m: int) -> list[Row]:
 def _solved(law: Features, m: int) -> list[Row]:
     rows = []
     for tied in (True, False):
-        for one in atlas.entries(n_features=law.n_features, n_hidden=m, tied=tied):
-            if one.law == law:
-                kind = "tied" if tied else "free decoder"
-                note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
-                rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
+        for one in solved(law.n_features, m, law, tied):
+            kind = "tied" if tied else "free decoder"
+            note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
+            rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
     return rows
 
 
