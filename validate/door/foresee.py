@@ -110,7 +110,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
-        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in _of(table, m)]
+        rows = sorted((row for row in table if row[0] == m), key=lambda row: row[3])
+        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in rows]
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
     from .picture import draw_widths
@@ -124,10 +125,6 @@ def _listed(widths: Sequence[int]) -> str:
     if len(widths) == 1:
         return counted(widths[0], "hidden neuron")
     return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
-
-
-def _of(table: list[Any], m: int) -> list[Any]:
-    return sorted((row for row in table if row[0] == m), key=lambda row: row[3])
 
 
 def _table(law: Features, widths: Sequence[int]) -> list[Any]:
