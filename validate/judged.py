@@ -47,8 +47,8 @@ def ranges(ids: Iterable[str]) -> str:
     'C1 to C3, S1 to S2'
     """
     found: dict[str, list[int]] = {}
-    for one in ids:
-        if not isinstance(one, str) or not one[1:].isdecimal():
+    for one in _listed("ids", ids):
+        if not one[1:].isdecimal():
             raise ValueError(f"`ids` must be ids of rows, such as 'C8'; got {one!r:.80}.")
         found.setdefault(one[0], []).append(int(one[1:]))
     return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
