@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "UNDECIDED", "WRONG", "Verdict", "ranges", "recall", "stamp", "store"]
+__all__ = ["STORED", "ranges", "recall", "stamp", "store"]
 
 _HERE = Path(__file__).parent
 STORED = _HERE / "reference" / "claims.json"
