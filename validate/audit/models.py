@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.codes import Envelope
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
@@ -87,9 +86,7 @@ class _Known:
             self.best, self.model = loss, model
 
 
-@cache  # the instances of a file often share them
-def _codes(p: float, ratio: float, models: str) -> Envelope:
-    return known_envelope(p, ratio, models=models)
+_codes = cache(known_envelope)  # the instances of a file often share them
 
 
 def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
@@ -100,7 +97,7 @@ def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
     if law.alike and np.all(law.importance == law.importance[0]):
         if 1e-6 <= law.p[0] < 1.0:
             unit = float(law.scale[0] ** 2 * law.importance[0])
-            codes = _codes(float(law.p[0]), m / n, "tied" if tied else "free")
+            codes = _codes(float(law.p[0]), m / n, models="tied" if tied else "free")
             names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
             known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
             known.limit_name = f"{' and '.join(names)} in the limit of many features"
