@@ -99,8 +99,9 @@ class Finding:
 
     Parameters
     ----------
-    about : {"printed", "corrected", "order", "answer", "runs"}
-        Which statement it tests, or whether there are runs enough for a verdict.
+    about : {"printed", "corrected", "order", "answer", "runs", ""}
+        Which statement it tests, or whether there are runs enough for a verdict; nothing where its place in
+        the evidence says that.
     kind : {"symbolic", "bound searched", "numeric", "experiment"}
         How the number was found.
     text : str
@@ -145,7 +146,7 @@ class Finding:
     def __post_init__(self) -> None:
         if not isinstance(self.origin, str):
             raise ValueError(f"`origin` must be text; got {self.origin!r:.80}.")
-        choice("about", self.about, ABOUT)
+        choice("about", self.about, (*ABOUT, ""))
         choice("kind", self.kind, tuple(ORIGINS))
         choice("relation", self.relation, tuple(RELATIONS))
         object.__setattr__(self, "basis", self.basis or getattr(self.limit, "basis", UNSTATED))
@@ -226,7 +227,7 @@ class Criterion:
         return keeps(values if isinstance(values, xr.DataArray) else found, float(self.limit))
 
     def finding(
-        self, values: npt.ArrayLike, about: str = "answer", *, kind: str = "experiment", origin: Origin = ""
+        self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "", about: str = ""
     ) -> Finding:
         """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
         seen = _numbers(values).ravel()
@@ -247,7 +248,7 @@ def _numbers(values: Any) -> npt.NDArray[Any]:
     raise ValueError(f"`values` must be numbers; got {told(values)}.")
 
 
-def symbolic(about: str, text: str, residual: Any) -> Finding:
+def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     """Return the finding that a SymPy expression is identically zero.
 
     The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. An
@@ -257,9 +258,9 @@ def symbolic(about: str, text: str, residual: Any) -> Finding:
     --------
     >>> import sympy
     >>> x = sympy.Symbol("x")
-    >>> symbolic("printed", "square", (x + 1) ** 2 - x**2 - 2 * x - 1).value
+    >>> symbolic("square", (x + 1) ** 2 - x**2 - 2 * x - 1).value
     0.0
-    >>> symbolic("printed", "square", (x + 1) ** 2 - x**2 - 2 * x).text
+    >>> symbolic("square", (x + 1) ** 2 - x**2 - 2 * x).text
     'square; residual 1'
     """
     entries = list(residual) if isinstance(residual, sp.MatrixBase) else [sp.sympify(residual)]
@@ -275,18 +276,18 @@ def symbolic(about: str, text: str, residual: Any) -> Finding:
     return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", derived())
 
 
-def bound(about: str, text: str, value: float, relation: str, limit: Limit) -> Finding:
+def bound(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
     """Return the finding of a search for a violation: the worst case met and its limit."""
     return Finding(about, "bound searched", text, float(value), relation, limit)
 
 
-def numeric(about: str, text: str, value: float, relation: str, limit: Limit) -> Finding:
+def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
     """Return the finding of a computation; where two routes are compared, the limit is their error."""
     return Finding(about, "numeric", text, float(value), relation, limit)
 
 
 def experiment(
-    about: str, text: str, value: float, relation: str, limit: Limit, *, origin: Origin = ""
+    text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
@@ -307,7 +308,7 @@ def runs(text: str, count: int, *, origin: Origin = "") -> Finding:
 
 
 def shown(
-    about: str, text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = ""
+    text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
     """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
 
@@ -316,44 +317,38 @@ def shown(
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [shown("corrected", "growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
+    >>> [shown("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
     """
     return _limited(about, text, found, relation, limit, origin, near=True)
 
 
 def allowed(
-    about: str, text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = ""
+    text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [allowed("printed", "growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
+    >>> [allowed("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
     return _limited(about, text, found, relation, limit, origin, near=False)
 
 
 def between(
-    judge: Callable[..., Finding],
-    about: str,
-    text: str,
-    found: Found,
-    low: Limit,
-    high: Limit,
-    **origin: Origin,
+    judge: Callable[..., Finding], text: str, found: Found, low: Limit, high: Limit, **origin: Origin
 ) -> list[Finding]:
     """Return two findings by `shown` or `allowed`, for a limit on either side.
 
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [found.passed for found in between(allowed, "printed", "growth", rise, derived(0), before(0.3))]
+    >>> [found.passed for found in between(allowed, "growth", rise, derived(0), before(0.3))]
     [True, False]
     """
-    return [judge(about, text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
+    return [judge(text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
 
 
 def _limited(

@@ -82,10 +82,6 @@ def commit() -> str:
     return f"{told}, changed" if ".py" in changed else told
 
 
-def _today() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%d")
-
-
 def libraries() -> dict[str, str]:
     """Return the versions of what computes."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
@@ -325,7 +321,7 @@ def confirm(name: str) -> dict[str, Any]:
     began = time.perf_counter()
     new = experiments.run(job, given)
     result = {
-        "date": _today(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": commit(),
         "part": dict(job.part.settings),
         **compared(old, new, job.part.only),

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,25 @@ __all__ = ["STORED", "ranges", "recall", "stamp", "store"]
 
 _HERE = Path(__file__).parent
 STORED = _HERE / "reference" / "claims.json"
+
+
+class Verdict(StrEnum):
+    """What the evidence says about a statement."""
+
+    HOLDS = "holds"
+    CORRECTED = "wrong as printed, corrected"
+    FAILS = "fails"
+    ORDER_ONLY = "order only"
+    ANSWERED = "question, answered"
+    TOO_FEW = "unsettled: too few runs"
+    UNSETTLED = "unsettled: a finding fails"
+    OPEN = "open"
+    NOT_JUDGED = "not judged"
+
+
+# What `claims --wrong` lists, and what is not known to be right or wrong.
+WRONG = (Verdict.CORRECTED, Verdict.FAILS)
+UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
 def ranges(ids: Iterable[str]) -> str:
@@ -27,8 +47,8 @@ def ranges(ids: Iterable[str]) -> str:
     'C1 to C3, S1 to S2'
     """
     found: dict[str, list[int]] = {}
-    for one in ids:
-        if not isinstance(one, str) or not one[1:].isdecimal():
+    for one in _listed("ids", ids):
+        if not one[1:].isdecimal():
             raise ValueError(f"`ids` must be ids of rows, such as 'C8'; got {one!r:.80}.")
         found.setdefault(one[0], []).append(int(one[1:]))
     return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())

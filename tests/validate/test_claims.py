@@ -127,12 +127,12 @@ def test_rows_are_frozen():
 
 def test_symbolic_findings_need_an_exact_zero():
     x = sympy.Symbol("x", positive=True)
-    assert symbolic("printed", "", sympy.sin(x) ** 2 + sympy.cos(x) ** 2 - 1).passed
-    assert symbolic("printed", "", sympy.zeros(2, 2)).passed
+    assert symbolic("", sympy.sin(x) ** 2 + sympy.cos(x) ** 2 - 1).passed
+    assert symbolic("", sympy.zeros(2, 2)).passed
     # Wrong by less than any tolerance, and at one point not at all.
-    assert not symbolic("printed", "", sympy.Rational(1, 10**30)).passed
-    assert not symbolic("printed", "", x - sympy.Rational(1, 3)).passed
-    assert not symbolic("printed", "", sympy.Matrix([0, x])).passed
+    assert not symbolic("", sympy.Rational(1, 10**30)).passed
+    assert not symbolic("", x - sympy.Rational(1, 3)).passed
+    assert not symbolic("", sympy.Matrix([0, x])).passed
 
 
 def test_a_correction_that_nothing_says_is_refused(lab):
@@ -185,16 +185,16 @@ def test_a_correction_shows_only_where_the_verdict_asks_for_it():
 
 def test_limits_decide_by_the_end_that_the_claim_needs():
     rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    assert [shown("order", "x", rise, ">", derived(limit)).passed for limit in (0.3, 0.5)] == [True, False]
-    assert [shown("order", "x", rise, "<=", derived(limit)).passed for limit in (1.5, 1.7)] == [False, True]
-    assert [allowed("order", "x", rise, ">=", derived(limit)).passed for limit in (1.5, 1.7)] == [True, False]
-    assert [allowed("order", "x", rise, "<", derived(limit)).passed for limit in (0.3, 0.5)] == [False, True]
-    worst = shown("order", "x", [rise, replace(rise, low=-1.0)], ">", derived())
+    assert [shown("x", rise, ">", derived(limit)).passed for limit in (0.3, 0.5)] == [True, False]
+    assert [shown("x", rise, "<=", derived(limit)).passed for limit in (1.5, 1.7)] == [False, True]
+    assert [allowed("x", rise, ">=", derived(limit)).passed for limit in (1.5, 1.7)] == [True, False]
+    assert [allowed("x", rise, "<", derived(limit)).passed for limit in (0.3, 0.5)] == [False, True]
+    worst = shown("x", [rise, replace(rise, low=-1.0)], ">", derived())
     assert (worst.value, worst.alarm, worst.resolution) == (-1.0, 1e-3, 1.3)
     nothing = replace(rise, low=np.nan)
-    assert not shown("order", "x", [nothing, rise], ">", derived()).passed
+    assert not shown("x", [nothing, rise], ">", derived()).passed
     with pytest.raises(ValueError, match=r"`relation` must be one of .*; got '=='"):
-        shown("order", "x", rise, "==", derived())
+        shown("x", rise, "==", derived())
 
 
 def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
@@ -205,21 +205,19 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
         return Evidence(
             "",
             [
-                shown("printed", "mean", found, ">", derived(), origin=stored),
+                shown("mean", found, ">", derived(), origin=stored),
                 replace(
-                    experiment("printed", "p-value", 0.4, ">", before(0.01), origin=xr.Dataset()),
+                    experiment("p-value", 0.4, ">", before(0.01), origin=xr.Dataset()),
                     alarm=0.01,
                 ),
-                symbolic("printed", "identity", 0),
+                symbolic("identity", 0),
             ],
         )
 
     claim = Claim("X1", "nobody2000", "1", "it grows", check)
     record = claims.as_record(judge(claim, lab))["evidence"]["findings"]
     assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
-    several = experiment(
-        "printed", "least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored)
-    )
+    several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
     assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]
@@ -240,12 +238,12 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
 def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
     found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
     for early in (derived, rounding, before):
-        assert "alarm rate 0.001" in judged("printed", "mean", found, ">", early(0.0)).chance
-    late = judged("printed", "mean", found, ">", after(0.0))
+        assert "alarm rate 0.001" in judged("mean", found, ">", early(0.0)).chance
+    late = judged("mean", found, ">", after(0.0))
     assert late.alarm is None
     assert "alarm" not in late.chance
     assert (late.basis, late.limit_set) == ("after", "limit chosen after a look at the data")
-    assert [one.basis for one in between(judged, "order", "", found, -after(1.0), before(1.0))] == [
+    assert [one.basis for one in between(judged, "", found, -after(1.0), before(1.0))] == [
         "after",
         "before",
     ]
@@ -275,7 +273,7 @@ def wrong_bound(quick):
 
 def wrong_variance(quick):
     p = sympy.Symbol("p", positive=True)
-    return Evidence("", [symbolic("printed", "Var x - (4p - 4p^2)/12", p / 3 - p**2 / 4 - (p - p**2) / 3)])
+    return Evidence("", [symbolic("Var x - (4p - 4p^2)/12", p / 3 - p**2 / 4 - (p - p**2) / 3)])
 
 
 def wrong_constant(quick):

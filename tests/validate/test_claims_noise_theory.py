@@ -22,7 +22,7 @@ def test_counterexamples_are_the_known_residuals():
 def wrong_loss(quick):
     """Take the loss after a step for independent of |W|_4."""
     loss = noise.derive_next_step_loss().expression.subs(sympy.Symbol("p2"), 1)
-    return Evidence("", [symbolic("printed", "slope in p4", loss.diff(sympy.Symbol("p4")))])
+    return Evidence("", [symbolic("slope in p4", loss.diff(sympy.Symbol("p4")))])
 
 
 def regulariser_is_drift(quick):
@@ -33,9 +33,7 @@ def regulariser_is_drift(quick):
     bipolar = drift.subs({m: 16, mu4: mu2**2, mu2: 1})
     force = -loss.subs({sympy.Symbol("p2"): 1}).coeff(sympy.Symbol("eta"), 2).diff(sympy.Symbol("p4"))
     sign = sympy.sign(force.subs({mu4: mu2**2}).subs(mu2, 1))
-    return Evidence(
-        "", [symbolic("printed", "sign of the drift less that of the force", sympy.sign(bipolar) - sign)]
-    )
+    return Evidence("", [symbolic("sign of the drift less that of the force", sympy.sign(bipolar) - sign)])
 
 
 def another_moment(quick):

@@ -10,7 +10,7 @@ NEAR = Criterion("gap", "<=", before(0.1))
 
 
 def test_the_worst_number_decides_and_places_are_counted():
-    found = NEAR.finding([0.05, 0.1, 0.3], "printed")
+    found = NEAR.finding([0.05, 0.1, 0.3])
     assert (found.value, found.passed, found.places, found.basis) == (0.3, False, "2 of 3", "before")
     assert Criterion("share", ">=", derived(0.5)).finding([0.6, 0.9]).value == 0.6
 

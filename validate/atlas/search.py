@@ -177,21 +177,10 @@ def make(
     pool = None if scheduler is None else cluster(scheduler)
     names = ("settings.json", "atlas.json", "atlas.safetensors")
     with held(folder, names, "folder") as place, recorded(place):
-        return _made(place, problems, settings, jobs, pool, tell)
-
-
-def _made(
-    place: Path,
-    problems: Sequence[Problem],
-    settings: dict[str, Any],
-    jobs: int,
-    pool: Pool | None,
-    tell: Callable[[str], None],
-) -> Path:
-    _agree(place / "settings.json", settings)
-    known = _solved(place, problems, settings, jobs, pool, tell)
-    settings["problems"] = len(problems)
-    return write(place, [(one, known[one.name]) for one in problems], settings)
+        _agree(place / "settings.json", settings)
+        known = _solved(place, problems, settings, jobs, pool, tell)
+        told = {**settings, "problems": len(problems)}
+        return write(place, [(one, known[one.name]) for one in problems], told)
 
 
 def _agree(path: Path, settings: Mapping[str, Any]) -> None:

@@ -275,7 +275,7 @@ def load(name: str) -> Entry:
     (2, 5)
     """
     found = read()
-    if not isinstance(name, str) or name not in found:
+    if name not in found:
         rule = "the name of a solved model, such as n5-m2-p0.1-equal-tied"
         raise ValueError(f"`name` must be {rule}; got {arguments.shown(name)}.")
     return found[name]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.codes import Envelope
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
@@ -87,9 +86,7 @@ class _Known:
             self.best, self.model = loss, model
 
 
-@cache  # the instances of a file often share them
-def _codes(p: float, ratio: float, models: str) -> Envelope:
-    return known_envelope(p, ratio, models=models)
+_codes = cache(known_envelope)  # the instances of a file often share them
 
 
 def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
@@ -100,7 +97,7 @@ def _limits(n: int, m: int, law: Features, tied: bool) -> _Known:
     if law.alike and np.all(law.importance == law.importance[0]):
         if 1e-6 <= law.p[0] < 1.0:
             unit = float(law.scale[0] ** 2 * law.importance[0])
-            codes = _codes(float(law.p[0]), m / n, "tied" if tied else "free")
+            codes = _codes(float(law.p[0]), m / n, models="tied" if tied else "free")
             names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
             known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
             known.limit_name = f"{' and '.join(names)} in the limit of many features"
@@ -131,7 +128,7 @@ def _known(
     simple = Weights(eye, eye.T, b)
     lost = float(np.sum((law.importance * law.variance)[order[m:]]) / n)
     known.add(lost, f"the {m} features that matter most, the others dropped" if m < n else "all kept", simple)
-    for entry in _solved(n, m, law, tied):
+    for entry in solved(n, m, law, tied):
         name = f"entry {entry.name} of the atlas"
         model = Weights(entry.W_out, entry.W_in, entry.b)
         known.add(entry.loss, name, model, entry.starts, entry.hits)
@@ -160,7 +157,7 @@ def usual_starts(n_features: int, tied: bool) -> int:
     return _CHEAP if tied and n_features <= _FEW else _STARTS
 
 
-def _solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
+def solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
     """Return the entries of the atlas that solve this very problem."""
     return [one for one in atlas.entries(n_features=n, n_hidden=m, tied=tied) if one.law == law]
 

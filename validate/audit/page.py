@@ -100,20 +100,15 @@ def _law(one: Audited) -> str:
     return ", ".join(said)
 
 
-def _search(one: Audited) -> str:
-    if not one.searched:
-        return "none was made"
-    return f"{one.searched} starts, of which {one.hits} ended at the best known loss; {one.seconds:.1f} s"
-
-
 def _model(one: Audited) -> str:
     slope = one.gradient_norm
+    search = f"{one.searched} starts, of which {one.hits} ended at the best known loss; {one.seconds:.1f} s"
     numbers = [
         ("features, hidden neurons", f"{one.n_features}, {one.n_hidden}{', tied' if one.tied else ''}"),
         ("law", _law(one)),
         ("exact loss per feature", f"{one.loss:.6g}, off by at most {one.loss_error:.1e}"),
         ("best known of this size", f"{one.best_known:.6g}: {one.best_name}"),
-        ("search at this size", _search(one)),
+        ("search at this size", search if one.searched else "none was made"),
         ("proved lower bound", f"{one.lower_bound:.6g}"),
         ("macroscopic loss of the rug", "not for such features" if np.isnan(one.rug) else f"{one.rug:.6g}"),
         ("in a limit", "none is known" if np.isnan(one.limit) else f"{one.limit:.6g}: {one.limit_name}"),

@@ -66,7 +66,6 @@ def network_certificate(
     F = arguments.integer("n_features", n_features, 2, MOST_FEATURES)
     n = arguments.integer("n_hidden", n_hidden, 1, F - 1)
     chance, name = probability(p), arguments.choice("target", target, tuple(TARGETS))
-    bias = arguments.flag("output_bias", output_bias)
     U, V = ([[Fraction(0)] * n_columns for _ in range(n_rows)] for n_rows, n_columns in ((n, F), (F, n)))
     each = 2 if name == "abs" else 1
     for i in range(n):
@@ -74,10 +73,10 @@ def network_certificate(
     mean = chance / (2 if name == "abs" else 4)
     # The weight at which a dropped target is read from the targets that are kept whole (`derive_readout`).
     kept = n // each
-    read = Fraction(0) if bias else mean**2 / (variance(chance, name) + kept * mean**2)
+    read = Fraction(0) if output_bias else mean**2 / (variance(chance, name) + kept * mean**2)
     for k in range(-(-n // each), F):
         V[k] = [read if i < kept * each else Fraction(0) for i in range(n)]
-    c = [mean - sum(row, Fraction(0)) * chance / 4 if bias else Fraction(0) for row in V]
+    c = [mean - sum(row, Fraction(0)) * chance / 4 if output_bias else Fraction(0) for row in V]
     beta = [Fraction(0)] * n
     lower, upper = (F - n) * variance(chance, name), loss(U, beta, V, c, chance, name)
     content: dict[str, Any] = {
@@ -94,7 +93,7 @@ def network_certificate(
             "lower": str(lower),
             "n_features": F,
             "n_hidden": n,
-            "output_bias": bias,
+            "output_bias": output_bias,
             "p": str(chance),
             "target": name,
             "upper": str(upper),

@@ -34,15 +34,14 @@ def s1(quick: bool) -> Evidence:
         "Their features: on with probability 0.25 and 0.2, values of 1, l1 strength 0.001, a decoder bias. "
         "The error then needs the covariance, which is diagonal. The bias decides: without one the best "
         f"latent is {mixed:.1f} degrees from the first feature, though the features are independent.",
-        symbolic("printed", "tan of twice the angle, without covariance", expression.subs(cross, 0)),
+        symbolic("tan of twice the angle, without covariance", expression.subs(cross, 0)),
         numeric(
-            "printed",
             "cosine of the best latent found with the other feature",
             abs(best.W_out[1, 0]) / np.linalg.norm(best.W_out),
             "<=",
             rounding(1e-5),
         ),
-        numeric("printed", "its decoder bias there, less 0.2", abs(best.b[1] - 0.2), "<=", rounding(1e-5)),
+        numeric("its decoder bias there, less 0.2", abs(best.b[1] - 0.2), "<=", rounding(1e-5)),
     )
 
 
@@ -68,20 +67,13 @@ def s2(quick: bool) -> Evidence:
         "eigenvector of the covariance, without one that of the second moment, so that features that are "
         "ever on together are merged without a bias even if they are independent.",
         numeric(
-            "printed",
             f"least sine of twice the angle at {len(angles)} correlations of both signs, with a decoder bias",
             min(angles),
             ">",
             derived(0),
         ),
-        numeric("printed", "child's share of the best latent found", abs(d[1] / d[0]), ">", derived(0)),
-        numeric(
-            "printed",
-            "its error less what the eigenvector leaves",
-            abs(best.value - least),
-            "<=",
-            rounding(1e-8),
-        ),
+        numeric("child's share of the best latent found", abs(d[1] / d[0]), ">", derived(0)),
+        numeric("its error less what the eigenvector leaves", abs(best.value - least), "<=", rounding(1e-8)),
     )
 
 
@@ -106,17 +98,15 @@ def s3(quick: bool) -> Evidence:
         f"features beats the true dictionary; above {always:.4f} one beats every dictionary that "
         "rebuilds both.",
         numeric(
-            "printed",
             f"least that absorbing saves, at {len(saved)} places of a binary hierarchy",
             min(saved),
             ">",
             derived(0),
         ),
         numeric(
-            "printed", "error of the true dictionary without a penalty", unpunished, "<=", rounding(1e-15)
+            "error of the true dictionary without a penalty", unpunished, "<=", rounding(1e-15)
         ),
         numeric(
-            "printed", "absorption of the best autoencoder found, less 1", abs(absorbed - 1.0), "<=",
-            rounding(1e-9),
-        ),
+            "absorption of the best autoencoder found, less 1", abs(absorbed - 1.0), "<=",
+            rounding(1e-9)),
     )  # fmt: skip

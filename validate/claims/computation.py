@@ -30,9 +30,8 @@ def k1(quick: bool) -> Evidence:
         "So it is for networks without biases, which theirs are. With an output bias a dropped target costs "
         "p/6 - p^2/16, and no network with a linear readout, with or without bias, is below (n - d)/n "
         "times that.",
-        symbolic("printed", "mean square of ReLU(x), less p/6", square - p / 6),
+        symbolic("mean square of ReLU(x), less p/6", square - p / 6),
         numeric(
-            "printed",
             "loss of one neuron for two features at p = 0.3, less p/12",
             abs(found.loss - 0.3 / 12),
             "<=",
@@ -54,10 +53,8 @@ def k2(quick: bool, ds: xr.Dataset) -> Evidence:
         "networks at their best readout, with output bias. What is found is what a network may save; trained "
         "ones save less. Without an output bias networks may save up to 3p/8 with no matrix at all, which is "
         "0.4 % here.",
-        numeric(
-            "printed", "least rise of the share that may be saved, by 0.01 of size", rise, ">", derived(0)
-        ),
-        numeric("printed", "share that may be saved without mixing", none, "<=", rounding(1e-12)),
+        numeric("least rise of the share that may be saved, by 0.01 of size", rise, ">", derived(0)),
+        numeric("share that may be saved without mixing", none, "<=", rounding(1e-12)),
     )
 
 
@@ -69,12 +66,10 @@ def k3(quick: bool) -> Evidence:
     return evidence(
         "The mean of the fourth power is not the square of the mean square 1/6: values are uniform on "
         "[-1, 1].",
-        symbolic("printed", "E ReLU(x)^4 of a feature that is on, less 1/36", mean - sp.Rational(1, 36)),
+        symbolic("E ReLU(x)^4 of a feature that is on, less 1/36", mean - sp.Rational(1, 36)),
         says(
             "it costs 1/10",
-            symbolic(
-                "corrected", "E ReLU(x)^4 of a feature that is on, less 1/10", mean - sp.Rational(1, 10)
-            ),
+            symbolic("E ReLU(x)^4 of a feature that is on, less 1/10", mean - sp.Rational(1, 10)),
         ),
     )
 
@@ -101,22 +96,20 @@ def k4(quick: bool) -> Evidence:
         says(
             "with a linear readout, no model beats n of more targets computed exactly, if these are "
             "independent and alike; so none beats naive for ReLU(x)",
-            numeric("answer", "naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
+            numeric("naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
         ),
         says(
             "for |x| fans of three and four neurons beat neurons that serve one feature each: they lose "
             f"{shares[3]:.2f} and {shares[4]:.2f} times as much at p = {p:g}",
+            numeric("largest loss of a fan over the naive one", max(shares.values()), "<", derived(1)),
             numeric(
-                "answer", "largest loss of a fan over the naive one", max(shares.values()), "<", derived(1)
-            ),
-            numeric(
-                "answer",
                 "limit of the same as p -> 0, 100 features on 50 neurons",
                 limit.fan / limit.naive,
                 "<",
                 derived(1),
             ),
         ),
+        about="answer",
     )
 
 
@@ -136,25 +129,13 @@ def k5(quick: bool) -> Evidence:
         "0 are 0.0825 p, 0.0811 p, 0.0684 p and 0.0525 p at p = 0.05, 0.1, 0.5 and 1. Findings: closed "
         "forms, 100 on 50.",
         numeric(
-            "printed",
-            "loss of the best readout at p = 1 over the naive one, less 1",
-            at[1.0] - 1.0,
-            ">=",
-            derived(0),
+            "loss of the best readout at p = 1 over the naive one, less 1", at[1.0] - 1.0, ">=", derived(0)
         ),
         says(
             "without biases a network of the same neurons, that reads the means from them, loses less than "
             f"the naive one: {shares}; with an output bias nothing beats naive at any p",
-            numeric(
-                "corrected",
-                "largest loss of the readout over the naive one",
-                max(at.values()),
-                "<",
-                derived(1),
-            ),
-            numeric(
-                "corrected", "naive loss less the floor, with a bias, p = 1", biased, "<=", rounding(1e-15)
-            ),
+            numeric("largest loss of the readout over the naive one", max(at.values()), "<", derived(1)),
+            numeric("naive loss less the floor, with a bias, p = 1", biased, "<=", rounding(1e-15)),
         ),
     )
 
@@ -175,16 +156,12 @@ def k6(quick: bool) -> Evidence:
     return evidence(
         "The printed numbers are the least of a hundred sampled losses, on a grid of steps of 3.3 %: the "
         "minimum is flat at p = 0.1.",
-        numeric("printed", "offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", rounding(5e-4)),
-        numeric("printed", "offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", rounding(5e-4)),
+        numeric("offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", rounding(5e-4)),
+        numeric("offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", rounding(5e-4)),
         says(
             f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {said}",
             numeric(
-                "corrected",
-                "of the exact best readout, three features on two",
-                abs(own - closed),
-                "<=",
-                rounding(1e-12),
+                "of the exact best readout, three features on two", abs(own - closed), "<=", rounding(1e-12)
             ),
         ),
     )

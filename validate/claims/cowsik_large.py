@@ -43,8 +43,8 @@ class _Models:
         self.steps = f"{trained.attrs['steps']} steps"
         # Two sides of a statistic in each cell at both ends, of a change, and of the fall of losses.
         self.family = Family(ALARM, 2 * len(LARGEST) * len(ENDS) + 4)
-        self.keeps = partial(allowed, "printed", origin=trained)
-        self.true = partial(shown, "corrected", origin=trained)
+        self.keeps = partial(allowed, origin=trained)
+        self.true = partial(shown, origin=trained)
         at = self.at["loss"].sel(end=STOP)
         least = min(int(at.sel(ratio=r, n_features=n).count()) for r, n in LARGEST.items())
         self.enough = runs("models in each cell that decides", least, origin=trained)
@@ -103,8 +103,8 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
     near = [_later(public, r, MANY) for r in LATER] + [_later(public, QUARTER, MOST)]
     below = _later(public, QUARTER, SOME)
     told = "; ".join(f"{_list(found, '+.1%')} at {r:g}" for r, found in on.items())
-    true = partial(shown, "corrected", origin=later)
-    same = partial(shown, "corrected", origin=public)
+    true = partial(shown, origin=later)
+    same = partial(shown, origin=public)
     return evidence(
         f"At p = {MIDDLE} and ratios {CELLS} the loss over the rug's, less 1, is {_list(early, '+.1%')} "
         f"where the stopping rule ends training, and {models.single('excess'):+.1%} in one model of {MOST} "
@@ -151,7 +151,7 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
             models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", after(-0.75)),
             true(f"loss / rug - 1 at ratio {QUARTER}", [*on[QUARTER], most], "<=", after(-0.2)),
             true(f"loss / rug - 1 at ratio {HALF}", on[HALF], "<=", after(-0.75)),
-            experiment("corrected", f"that of {MOST} features there", single, "<=", LATER_MOST, origin=later),
+            experiment(f"that of {MOST} features there", single, "<=", LATER_MOST, origin=later),
         ),
     )
 

@@ -37,7 +37,7 @@ def c1(quick: bool) -> Evidence:
     variance = sp.expand(second - mean**2)
     return evidence(
         f"x = c u gives E x = {mean}, E x^2 = {second} and the variance {variance}.",
-        symbolic("printed", "Var x - (4p - 3p^2)/12", variance - (4 * p - 3 * p**2) / 12),
+        symbolic("Var x - (4p - 3p^2)/12", variance - (4 * p - 3 * p**2) / 12),
         numbers={"variance at p = 0.1": float(variance.subs(p, sp.Rational(1, 10)))},
     )
 
@@ -71,11 +71,11 @@ def c2(quick: bool) -> Evidence:
         f"Var x). Without a bias the second moment counts, its top eigenvalue {sp.factor(top)} (n = {n}) "
         f"stands out, and the first hidden unit saves {sp.factor(first_saving)} instead of "
         f"{sp.factor(variance)}: linear from n_d = 1 on only.",
-        symbolic("printed", "covariance less Var x times identity", covariance - variance * sp.eye(n)),
-        symbolic("printed", "second differences of the optimal loss in n_d", sp.Matrix(bend)),
-        bound("printed", "||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", rounding(-1e-12)),
+        symbolic("covariance less Var x times identity", covariance - variance * sp.eye(n)),
+        symbolic("second differences of the optimal loss in n_d", sp.Matrix(bend)),
+        bound("||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", rounding(-1e-12)),
         # Two roundings of numbers below 0.04.
-        numeric("printed", "linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", rounding(1e-16)),
+        numeric("linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", rounding(1e-16)),
         numbers={"first saving over the others, no bias, p = 0.1, n = 5": float(more)},
     )
 
@@ -100,9 +100,9 @@ def c3(quick: bool) -> Evidence:
         "Moving the mean m of nu into the bias, b -> b + a m, leaves the pre-activation the same. One "
         f"number b for all rows needs row sums that are equal; here they spread by {np.ptp(mean):.3g}, a "
         f"bias for each row is used, and the outputs agree within {gap:.0e}.",
-        symbolic("printed", "pre-activation with the mean of nu moved into b", shifted),
+        symbolic("pre-activation with the mean of nu moved into b", shifted),
         # A dozen roundings of numbers below 10.
-        numeric("printed", "outputs of a random model, both forms", gap, "<=", rounding(1e-13)),
+        numeric("outputs of a random model, both forms", gap, "<=", rounding(1e-13)),
     )
 
 
@@ -130,11 +130,9 @@ def c4(quick: bool) -> Evidence:
         "with any k > 0 (for k = 0 both sides are 1): the two parts add up for every error that "
         f"polynomials approximate. For the ReLU's error the two routes agree within {worst:.0e} "
         "(relative).",
-        symbolic("printed", "E x^k by parts less p E u^k, any k > 0", layered - split),
+        symbolic("E x^k by parts less p E u^k, any k > 0", layered - split),
         # 60 Gauss points integrate a function of scale sigma >= 0.1 to 1e-12.
-        numeric(
-            "printed", "loss by the distribution function against its parts", worst, "<=", rounding(1e-10)
-        ),
+        numeric("loss by the distribution function against its parts", worst, "<=", rounding(1e-10)),
     )
 
 
@@ -162,10 +160,8 @@ def c5(quick: bool) -> Evidence:
         "losses at sigma is at least their minimum. So the optimal loss cannot fall; over the grid d log L "
         f"/ d log sigma is between {steps.min():.2e} and {steps.max():.4f}.",
         # Gauss-Hermite with 80 points on a function of scale sigma/tau >= 1.25 standard deviations.
-        numeric(
-            "printed", "loss at more noise against the mean over random biases", worst, "<=", rounding(1e-9)
-        ),
-        bound("printed", "smallest slope of log optimal loss over log sigma", steps.min(), ">", derived(0)),
+        numeric("loss at more noise against the mean over random biases", worst, "<=", rounding(1e-9)),
+        bound("smallest slope of log optimal loss over log sigma", steps.min(), ">", derived(0)),
     )
 
 
@@ -186,9 +182,9 @@ def c14(quick: bool) -> Evidence:
         "In the limit x is negligible in the pre-activation, the loss is quadratic in a and its minimum is "
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma "
         f"= 100, {near.max():.1e} at 1000.",
-        symbolic("printed", "root of dL/da less p U / S", best - p * cross / square),
-        bound("printed", "smallest order of the approach in 1/sigma", order.min(), ">=", after(0.9)),
-        numeric("printed", "largest relative gap at sigma = 1000", near.max(), "<=", after(1e-2)),
+        symbolic("root of dL/da less p U / S", best - p * cross / square),
+        bound("smallest order of the approach in 1/sigma", order.min(), ">=", after(0.9)),
+        numeric("largest relative gap at sigma = 1000", near.max(), "<=", after(1e-2)),
     )
 
 
@@ -211,23 +207,17 @@ def c15(quick: bool) -> Evidence:
         f"limit loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = "
         f"0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} "
         "corrected.",
-        bound("printed", "smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
+        bound("smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
         says(
             f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
             # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
-            bound(
-                "corrected",
-                "smallest (limit loss - corrected bound) / p^2",
-                corrected,
-                ">=",
-                rounding(-1e-12),
-            ),
-            symbolic("corrected", "p/3 - p^2 (E u)^2 - Var x", right),
+            bound("smallest (limit loss - corrected bound) / p^2", corrected, ">=", rounding(-1e-12)),
+            symbolic("p/3 - p^2 (E u)^2 - Var x", right),
         ),
         says(
             "approached as b/sigma -> infinity",
             # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
-            numeric("corrected", "optimum at ratio 1e-9 over that, less 1", reached, "<=", derived(1e-8)),
+            numeric("optimum at ratio 1e-9 over that, less 1", reached, "<=", derived(1e-8)),
         ),
     )
 
@@ -256,10 +246,10 @@ def c16(quick: bool) -> Evidence:
         "for sigma > 0, positive together with positive probability, so a_opt > 0: the smallest of "
         f"{count} random cases is {smallest:.1e}. The quotient by quadrature agrees with the engine within "
         f"{gap:.0e}.",
-        symbolic("printed", "root of dL/da less U / S", best - cross / square),
-        bound("printed", "smallest a_opt", smallest, ">", derived(0)),
+        symbolic("root of dL/da less U / S", best - cross / square),
+        bound("smallest a_opt", smallest, ">", derived(0)),
         # The textbook form of the ramps at z = -5 loses four digits.
-        numeric("printed", "engine against quadrature of the quotient", gap, "<=", rounding(1e-10)),
+        numeric("engine against quadrature of the quotient", gap, "<=", rounding(1e-10)),
     )
 
 
@@ -278,11 +268,9 @@ def c17(quick: bool) -> Evidence:
         "With t = |mu|/sigma both sides are sigma^2 exp(-t^2/2) times int_0^inf s^2 phi(s) w(s) ds, with w "
         "= exp(-s t) on the left and w = 1 on the right: strict for every mu != 0, with equality at mu = "
         f"0. The left side is between {scaled.min() / 0.5:.1e} and {scaled.max() / 0.5:.8f} of the right.",
-        symbolic("printed", "the left side as this integral, against its closed form", tilted - closed),
-        symbolic("printed", "the right side as this integral, less 1/2", half - sp.S.Half),
-        bound(
-            "printed", "largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", derived(1)
-        ),
+        symbolic("the left side as this integral, against its closed form", tilted - closed),
+        symbolic("the right side as this integral, less 1/2", half - sp.S.Half),
+        bound("largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", derived(1)),
         numbers={f"left over right side at t = {t}": scaled[-3 + t] / 0.5 for t in (1, 2)},
     )
 
@@ -301,11 +289,11 @@ def c21(quick: bool) -> Evidence:
         f"The off-loss is a mean square, so L - p L_on = (1 - p) L_off >= 0: between {gap.min():.1e} and "
         f"{gap.max():.2g} in {count} random cases. At the optimum for p = 0.01, ratio 0.1 the on part is "
         f"{part:.3f} of the loss. The lower bound that App. D goes on to derive needs this direction.",
-        bound("printed", "largest L - p L_on", gap.max(), "<=", derived(0)),
+        bound("largest L - p L_on", gap.max(), "<=", derived(0)),
         says(
             "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
             # Rounding of the difference of numbers of order 10.
-            bound("corrected", "smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
+            bound("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
         ),
         numbers={"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
     )

@@ -106,27 +106,20 @@ def c18(quick: bool) -> Evidence:
         says(
             "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z (at "
             "the best scale)",
-            symbolic("order", "best on-loss / sigma^2 - (1 + t^2/4), sigma -> 0", leading - 1 - t**2 / 4),
-            numeric("order", "exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", after(1.0)),
+            symbolic("best on-loss / sigma^2 - (1 + t^2/4), sigma -> 0", leading - 1 - t**2 / 4),
+            numeric("exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", after(1.0)),
             # One Newton step from the Lambert W start leaves t^-7, at t >= 3.
-            numeric("order", "closed form: largest relative error, p <= 1e-4", closed, "<=", derived(1e-3)),
+            numeric("closed form: largest relative error, p <= 1e-4", closed, "<=", derived(1e-3)),
         ),
         says(
             "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
-            bound(
-                "order",
-                "largest change of |exponent - 1/2| per doubling",
-                np.diff(away).max(),
-                "<",
-                derived(),
-            ),
-            numeric(
-                "order", "|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", after(0.01)
-            ),
+            bound("largest change of |exponent - 1/2| per doubling", np.diff(away).max(), "<", derived()),
+            numeric("|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", after(0.01)),
             # The next terms of the expansion are -6/t^2 + 21/t^4.
-            numeric("order", "largest t^2 |remainder of the expansion|", left, "<=", derived(6.0)),
+            numeric("largest t^2 |remainder of the expansion|", left, "<=", derived(6.0)),
         ),
         numbers={"t at p = 1e-10": shift[1]},
+        about="order",
     )
 
 
@@ -185,22 +178,21 @@ def c19(quick: bool) -> Evidence:
         "improved.",
         says(
             "E_nu < sigma^2 + mu^2",
-            symbolic("order", "E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
-            bound("order", "largest E_nu over sigma^2 + mu^2", noise, "<=", derived(1)),
+            symbolic("E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
+            bound("largest E_nu over sigma^2 + mu^2", noise, "<=", derived(1)),
         ),
         says(
             "E_r^mean < (8/3)|mu|^3",
-            bound("order", "largest E_r^mean over (8/3)|mu|^3", mean, "<=", derived(1)),
+            bound("largest E_r^mean over (8/3)|mu|^3", mean, "<=", derived(1)),
         ),
         says(
             "E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for |mu| < 1/2",
             # Quadrature to 1e-8, the default of the library.
-            numeric("order", "E_r + E_nu against the on-loss, relative", total, "<=", rounding(1e-6)),
-            bound("order", "largest E_r^tail over its bound", worst_tail, "<=", derived(1)),
-            bound(
-                "order", "largest log of 2 P(Z > t) exp(t^2/2), t <= 30", mills.max(), "<=", rounding(1e-15)
-            ),
+            numeric("E_r + E_nu against the on-loss, relative", total, "<=", rounding(1e-6)),
+            bound("largest E_r^tail over its bound", worst_tail, "<=", derived(1)),
+            bound("largest log of 2 P(Z > t) exp(t^2/2), t <= 30", mills.max(), "<=", rounding(1e-15)),
         ),
+        about="order",
     )
 
 
@@ -232,25 +224,22 @@ def c20(quick: bool) -> Evidence:
         f"optimum meets within {gap:.2f} (t sigma)^2.",
         says(
             "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r",
-            bound("order", "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
-            bound("order", "largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", derived(1)),
-            bound(
-                "order", "largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", derived(1.0 + 1e-12)
-            ),
+            bound("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
+            bound("largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", derived(1)),
+            bound("largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", derived(1.0 + 1e-12)),
         ),
         says(
             "the leading term has the constant 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with sigma^2 "
             "log(1/p) -> 0",
-            bound("order", "smallest change of the slope towards 1/2", np.diff(slope).min(), ">", derived()),
+            bound("smallest change of the slope towards 1/2", np.diff(slope).min(), ">", derived()),
             # The slope is (1/2)(1 - 3/t^2 + ...), with t^2 = 2900 at p = 1e-640.
-            numeric(
-                "order", "|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", after(0.01)
-            ),
+            numeric("|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", after(0.01)),
             # The law leaves out terms of the order of its small parameter squared; a limit of 2 could not
             # fail. This one was set when the value, 0.41, was known.
-            numeric("order", "largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", after(1.0)),
+            numeric("largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", after(1.0)),
         ),
         numbers={"L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": scaled},
+        about="order",
     )
 
 
@@ -287,10 +276,10 @@ def c22(quick: bool) -> Evidence:
         "probability is erf(2^-1/2) divided by the mass that is not cut away, which is below 1. It lies "
         f"between {least:.6f} and {probability.max():.4f}; erf(2^-1/2) = {WITHIN_ONE:.6f}.",
         # Deep inside the mass is 1 up to rounding, so equality is met to the last digits.
-        bound("printed", "smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", rounding(-2e-16)),
-        bound("printed", "largest mass inside [0, 1]", float(mass.max()), "<=", derived(1)),
+        bound("smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", rounding(-2e-16)),
+        bound("largest mass inside [0, 1]", float(mass.max()), "<=", derived(1)),
         # The quadrature's default accuracy is 1.5e-8; it does far better on a smooth integrand.
-        numeric("printed", "formula against quadrature of Eq. 26", worst, "<=", rounding(1e-8)),
+        numeric("formula against quadrature of Eq. 26", worst, "<=", rounding(1e-8)),
     )
 
 
@@ -323,27 +312,18 @@ def c23(quick: bool) -> Evidence:
         f">= {interior.min():.4f}) gives C' = {chain:.4f}.",
         says(
             f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
-            numeric(
-                "order", "posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", rounding(1e-7)
-            ),
-            bound(
-                "order", "largest slope of posterior loss / sigma^2 in sigma", steepest, "<", rounding(1e-14)
-            ),
-            bound("order", "ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">=", derived()),
-            numeric("order", "posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", after(1e-3)),
+            numeric("posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", rounding(1e-7)),
+            bound("largest slope of posterior loss / sigma^2 in sigma", steepest, "<", rounding(1e-14)),
+            bound("ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">=", derived()),
+            numeric("posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", after(1e-3)),
         ),
         says(
             f"the source's chain of inequalities gives {chain:.4f}",
-            bound("order", "smallest posterior loss / sigma^2 less C' of the chain", over, ">", derived()),
-            bound(
-                "order",
-                "largest slope of P(y inside) in sigma",
-                np.diff(interior).max(),
-                "<",
-                rounding(1e-14),
-            ),
+            bound("smallest posterior loss / sigma^2 less C' of the chain", over, ">", derived()),
+            bound("largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", rounding(1e-14)),
         ),
         numbers={"smallest on-loss / sigma^2 of a ReLU decoder": relu},
+        about="order",
     )
 
 
@@ -375,26 +355,25 @@ def c24(quick: bool) -> Evidence:
         says(
             "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - r) "
             "<= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
-            bound("order", "smallest L over its lower bound, sigma < 1/4", lower, ">=", derived(1)),
-            bound("order", "largest L over its upper bound, sigma < 1/4", upper, "<=", derived(1)),
+            bound("smallest L over its lower bound, sigma < 1/4", lower, ">=", derived(1)),
+            bound("largest L over its upper bound, sigma < 1/4", upper, "<=", derived(1)),
         ),
         says(
             f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound with "
             "the largest C'",
-            numeric("order", "loss of uneven pairs at p = 1e-4 over that bound", below, "<", derived(1)),
+            numeric("loss of uneven pairs at p = 1e-4 over that bound", below, "<", derived(1)),
         ),
         says(
             "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 "
             "log(1/p)",
             # The next term is of relative size t sigma = 4e-3.
-            numeric(
-                "order", "|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", derived(0.01)
-            ),
+            numeric("|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", derived(0.01)),
             # The logarithm takes 1/log(1/p) = 0.02 away.
-            numeric("order", "|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", derived(0.03)),
-            numeric("order", "|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", after(0.02)),
+            numeric("|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", derived(0.03)),
+            numeric("|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", after(0.02)),
         ),
         numbers={"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
+        about="order",
     )
 
 
@@ -454,38 +433,30 @@ def c25(quick: bool) -> Evidence:
         f"{', '.join(f'{x:.2f}' for x in factor)}; the floor leaves room for "
         f"{', '.join(f'{x:.2f}' for x in best.loss / floor)}. ReLU is a stationary point of the JumpReLU's "
         "loss, and the best one where features are not rare.",
-        numeric("printed", "factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", derived(0)),
-        numeric("printed", "the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", derived(0)),
+        numeric("factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", derived(0)),
+        numeric("the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", derived(0)),
         says(
             "by no constant: on the same noise JumpReLU (a y + b above a threshold, else 0) gains a factor "
             f"of about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r "
             "= 1/4)",
             # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
-            numeric("corrected", "|growth of the factor per log(1/p) - 1/2|", growth, "<=", after(0.01)),
-            numeric("corrected", "JumpReLU's on-loss against a double integral", gap, "<=", rounding(1e-6)),
+            numeric("|growth of the factor per log(1/p) - 1/2|", growth, "<=", after(0.01)),
+            numeric("JumpReLU's on-loss against a double integral", gap, "<=", rounding(1e-6)),
         ),
         says(
             f"this holds for rare features: at r = 1/4 the gain begins below p = {even:.1g}; at {p[4]:g} the "
             "best JumpReLU is a ReLU",
-            numeric("corrected", "|factor at p = 0.1, less 1|", abs(factor[4] - 1), "<=", SAME),
-            numeric("corrected", "p below which JumpReLU gains, r = 1/4", even, ">", after(p[0] / 10)),
+            numeric("|factor at p = 0.1, less 1|", abs(factor[4] - 1), "<=", SAME),
+            numeric("p below which JumpReLU gains, r = 1/4", even, ">", after(p[0] / 10)),
         ),
         says(
             f"a decoder that sees all outputs may lose nothing: message passing at p = {p[0]:g}, r = 1/4",
-            numeric("corrected", "what it loses by state evolution", recovered, "<=", derived(0)),
+            numeric("what it loses by state evolution", recovered, "<=", derived(0)),
         ),
         says(
             f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} for "
             "sigma < 1/4",
-            bound(
-                "corrected",
-                "largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))",
-                over,
-                "<=",
-                derived(1),
-            ),
-            bound(
-                "corrected", "least JumpReLU's loss over the floor", (jump / floor).min(), ">=", derived(1)
-            ),
+            bound("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
+            bound("least JumpReLU's loss over the floor", (jump / floor).min(), ">=", derived(1)),
         ),
     )

@@ -86,8 +86,8 @@ class _Models:
         compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS)})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
         # Findings that estimates do not refute the print, which is a limit, and that they keep one.
-        self.keeps = partial(allowed, "printed", origin=trained)
-        self.true = partial(shown, "corrected", origin=trained)
+        self.keeps = partial(allowed, origin=trained)
+        self.true = partial(shown, origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
         """Return means over seeds at the largest size that decides."""
@@ -113,7 +113,7 @@ class _Models:
         """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
         at = self.cells[statistic].sel(end=CONVERGED, ratio=HALF, p=list(SIZES), n_features=list(TRAINED))
         text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
-        return experiment("corrected", text, float(at.min()), ">=", after(limit), origin=self.origin)
+        return experiment(text, float(at.min()), ">=", after(limit), origin=self.origin)
 
     def falls(self, text: str, statistic: str) -> list[Finding]:
         """Return the findings, one for each end, that no doubling refutes that a statistic falls."""
@@ -167,30 +167,24 @@ def c26(quick: bool) -> Evidence:
         "ReLU(u - k) then takes the share (1 - k)(2 + k)^2/4 off the loss at ratio 0: nothing above k = 1. "
         f"Where a twentieth is lost, r/(p log 1/p) is {_list(scaled, '.3f')} for p = {_list(tiny)}, which "
         f"tends to {limit:.3f} (derived: {start:.3f}).",
-        numeric(
-            "printed", "a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", after(3)
-        ),
-        numeric("printed", "the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", after(3)),
-        numeric("printed", "largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", after(0.05)),
+        numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", after(3)),
+        numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", after(3)),
+        numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", after(0.05)),
         says(
             f"at p = {_list(large)} a twentieth of the loss is lost at r/p = {_list(first, '.2g')}, which "
             "rises without limit as p falls",
-            numeric("corrected", "r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", derived(1)),
+            numeric("r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", derived(1)),
         ),
         says(
             "as p -> 0 the drop starts at r = (2/3) p log(1/p)",
-            symbolic("corrected", "share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
-            symbolic("corrected", "it starts from 0 at k = 1", sp.limit(3 * slope**2 / square, k, 1)),
-            numeric(
-                "corrected", "r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", after(0.01)
-            ),
+            symbolic("share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
+            symbolic("it starts from 0 at k = 1", sp.limit(3 * slope**2 / square, k, 1)),
+            numeric("r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", after(0.01)),
         ),
         says(
             "half of the loss is lost at (2 + sqrt 3)/3 p log(1/p)",
-            symbolic("corrected", "share lost at k = sqrt 3 - 1, less 1/2", at_half),
-            numeric(
-                "corrected", "p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", after(0.03)
-            ),
+            symbolic("share lost at k = sqrt 3 - 1, less 1/2", at_half),
+            numeric("p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", after(0.03)),
         ),
     )
 
@@ -232,9 +226,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
             for relation, limit in (("<=", SAME), (">=", -SAME))
             for end, found in ((STOP, early), (steps, late))
         ),
-        experiment(
-            "printed", f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds
-        ),
+        experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
         says(
             f"at the stopping rule they agree within a tenth at ratio {LOW} and p = {MIDDLE}, {COMMON} "
             f"({_list(same, '+.1%')})",
@@ -253,12 +245,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
             models.true(f"{name}, {steps}, all nine cells", late, "<", after(0)),
             models.true(f"{name}, {steps}, ratio {HALF}", pairs, "<=", -FAR),
             experiment(
-                "corrected",
-                f"least loss / rug at p = {RAREST}, ratio {FEWEST}",
-                worse.min(),
-                ">",
-                after(2),
-                origin=ds,
+                f"least loss / rug at p = {RAREST}, ratio {FEWEST}", worse.min(), ">", after(2), origin=ds
             ),
         ),
         says(
@@ -287,17 +274,13 @@ def c28(quick: bool, found: xr.Dataset) -> Evidence:
         f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number "
         "of steps, and there is one model of each: whether some training gives both numbers is not settled.",
         runs("trained models at each ratio", 1, origin=found),
-        experiment(
-            "printed", f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found
-        ),
+        experiment(f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found),
         # The printed bias with its error is [-0.19, -0.17].
-        experiment(
-            "printed", "stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found
-        ),
-        experiment("printed", f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=found),
+        experiment("stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found),
+        experiment(f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=found),
         says(
             "the rug's optimum has not both of these numbers at any ratio",
-            numeric("corrected", "rug's highest bias at that diagonal", highest, "<", derived(bias - error)),
+            numeric("rug's highest bias at that diagonal", highest, "<", derived(bias - error)),
         ),
     )
 
@@ -328,8 +311,8 @@ def c29(quick: bool, ds: xr.Dataset, pair: xr.Dataset) -> Evidence:
         says(
             f"in pairs (ratio 1/2) the optimum has the same spreads at every n_s: {_list(diagonal, '.2g')} "
             f"of the diagonal and {_list(bias, '.1g')} of the bias at p = {MIDDLE}, {COMMON}",
-            numeric("corrected", "pairs: gradient at the optimum", steepest.max(), "<=", rounding(1e-12)),
-            numeric("corrected", "pairs: smallest spread of the diagonal", diagonal.min(), ">=", after(1e-3)),
+            numeric("pairs: gradient at the optimum", steepest.max(), "<=", rounding(1e-12)),
+            numeric("pairs: smallest spread of the diagonal", diagonal.min(), ">=", after(1e-3)),
         ),
         says(
             f"after {steps} the bias's spread in pairs of {LARGEST} features is {_list(beside, '.0f')} "
@@ -380,8 +363,8 @@ def c30(quick: bool, ds: xr.Dataset) -> Evidence:
             "the variance vanishes like 1/n_s^2 whatever the code; relative to the mean it does not in "
             "pairs, where the two rows have entries c and 1/c: s.d. over mean stays at (c^2 - c^-2)/(c^2 + "
             "c^-2)",
-            symbolic("corrected", "s.d. over mean in pairs, less that", 2 * half / sum(rows) - spread),
-            symbolic("corrected", "n^2 times the variance in pairs, in the limit", limit),
+            symbolic("s.d. over mean in pairs, less that", 2 * half / sum(rows) - spread),
+            symbolic("n^2 times the variance in pairs, in the limit", limit),
         ),
         says(f"it is {least.limit} or more in every trained model at ratio {HALF}", least),
         says(

@@ -105,8 +105,8 @@ def _identities(d: int) -> list[Finding]:
     b = sp.Matrix(sp.symbols("b1:4", positive=True))
     every = _identity(b.applyfunc(lambda v: 1 / v) * b.T, b * b.T / b.dot(b), 1)
     return [
-        symbolic("printed", "identity for every W of rank 1, n = 3", every),
-        symbolic("printed", f"identity for a rational W of rank {d}, n = 5", rational),
+        symbolic("identity for every W of rank 1, n = 3", every),
+        symbolic(f"identity for a rational W of rank {d}, n = 5", rational),
     ]
 
 
@@ -131,10 +131,10 @@ def c6(quick: bool) -> Evidence:
         f"it end {descents:.1e} above it, and {len(_optimal_matrices())} matrices (n/d)P reach it within "
         f"{reached:.0e}.",
         *_identities(2),
-        numeric("printed", "relative residual of the identity, random W", identity, "<=", rounding(1e-11)),
-        bound("printed", "smallest relative excess, random W", worst, ">=", -ROUNDING),
-        bound("printed", "smallest relative excess after descent", descents, ">=", -ROUNDING),
-        numeric("printed", "largest excess where equality is expected", reached, "<=", ROUNDING),
+        numeric("relative residual of the identity, random W", identity, "<=", rounding(1e-11)),
+        bound("smallest relative excess, random W", worst, ">=", -ROUNDING),
+        bound("smallest relative excess after descent", descents, ">=", -ROUNDING),
+        numeric("largest excess where equality is expected", reached, "<=", ROUNDING),
     )
 
 
@@ -160,10 +160,10 @@ def c7(quick: bool) -> Evidence:
         f"leaves an excess: not symmetric {skewed:.2g}, eigenvalues unequal {uneven:.2g}, rank too small "
         f"{deficient:.2g}.",
         *_identities(3),
-        bound("printed", "smallest excess, only symmetry broken", skewed, ">", ROUNDING),
-        bound("printed", "smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
-        bound("printed", "smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
-        numeric("printed", "largest entry of W - (n/d)P at equality", shape, "<=", ROUNDING),
+        bound("smallest excess, only symmetry broken", skewed, ">", ROUNDING),
+        bound("smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
+        bound("smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
+        numeric("largest entry of W - (n/d)P at equality", shape, "<=", ROUNDING),
     )
 
 
@@ -176,17 +176,17 @@ def c8(quick: bool) -> Evidence:
     largest = max(abs(excess(W, d)) for _, _, d, W in spectra)
     from_one = max(float(np.abs(values - 1.0).max()) for values, _, _, _ in spectra)
     from_ratio = max(float(np.abs(values - ratio).max()) for values, ratio, _, _ in spectra)
-    saturates = ("largest excess over the bound", largest, "<=", ROUNDING)
+    saturates = numeric("largest excess over the bound", largest, "<=", ROUNDING)
     return evidence(
         f"{len(spectra)} matrices of this form reach the bound within {largest:.0e}. Their nonzero "
         f"eigenvalues differ from 1 by up to {from_one:.4g}, from n_s/n_d by rounding, {from_ratio:.0e}: "
         "n_d eigenvalues equal to 1 would give the trace n_d, but the unit diagonal gives n_s.",
-        numeric("printed", *saturates),
-        numeric("printed", "largest |eigenvalue - 1|", from_one, "<=", ROUNDING),
-        says("it saturates the bound", numeric("corrected", *saturates)),
+        saturates,
+        numeric("largest |eigenvalue - 1|", from_one, "<=", ROUNDING),
+        says("it saturates the bound", saturates),
         says(
             "its nonzero eigenvalues equal n_s/n_d, as their sum must be Tr W = n_s",
-            numeric("corrected", "largest |eigenvalue - n_s/n_d|", from_ratio, "<=", ROUNDING),
+            numeric("largest |eigenvalue - n_s/n_d|", from_ratio, "<=", ROUNDING),
         ),
     )
 
@@ -212,11 +212,11 @@ def c9(quick: bool) -> Evidence:
         "the second is Cauchy-Schwarz for at most n_d eigenvalues with the sum n_s. The smallest relative "
         f"gaps in the search are {schur:.2g} and {cauchy:.2g} ({complex_ones} of the matrices have complex "
         "eigenvalues).",
-        numeric("printed", "||W||^2 less both parts of U, relative", residual, "<=", rounding(1e-12)),
+        numeric("||W||^2 less both parts of U, relative", residual, "<=", rounding(1e-12)),
         # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
-        bound("printed", "smallest relative first gap", schur, ">=", rounding(-1e-12)),
-        bound("printed", "smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
-        numeric("printed", "both gaps for W = (n/d)P", reached, "<=", ROUNDING),
+        bound("smallest relative first gap", schur, ">=", rounding(-1e-12)),
+        bound("smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
+        numeric("both gaps for W = (n/d)P", reached, "<=", ROUNDING),
     )
 
 
@@ -238,10 +238,10 @@ def c10(quick: bool) -> Evidence:
         f"F with F F^T = W has F^T F = (n_s/n_d) I: exactly for all {len(rows)} rugs of size 8 and rank 3, "
         f"within {frame:.0e} for all matrices tried. The reason given, (Tr F^T F)^2 = n_d Tr (F^T F)^2, "
         f"holds within {potential:.0e}.",
-        numeric("printed", "n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", derived(0)),
-        symbolic("printed", "pentagon: F^T F - (5/2) I", five.T * five - sp.Rational(5, 2) * sp.eye(2)),
-        numeric("printed", "largest entry of F^T F - (n_s/n_d) I", frame, "<=", ROUNDING),
-        numeric("printed", "largest |(Tr F^T F)^2 - n_d Tr (F^T F)^2|", potential, "<=", ROUNDING),
+        numeric("n_d (F^T F - (n_s/n_d) I) in integers, all rugs", exact, "==", derived(0)),
+        symbolic("pentagon: F^T F - (5/2) I", five.T * five - sp.Rational(5, 2) * sp.eye(2)),
+        numeric("largest entry of F^T F - (n_s/n_d) I", frame, "<=", ROUNDING),
+        numeric("largest |(Tr F^T F)^2 - n_d Tr (F^T F)^2|", potential, "<=", ROUNDING),
     )
 
 
@@ -259,17 +259,15 @@ def c11(quick: bool) -> Evidence:
     return evidence(
         f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with "
         f"AND H H^T = n I exactly, and the largest rank is {full}.",
-        numeric("printed", "largest |H H^T - n I| with XOR", by_xor, "==", derived(0)),
+        numeric("largest |H H^T - n I| with XOR", by_xor, "==", derived(0)),
         says(
             "H_ij = parity(bin(i) AND bin(j))",
-            numeric("corrected", "largest |H H^T - n I| with AND", by_and, "==", derived(0)),
-            numeric(
-                "corrected", "largest difference from Sylvester's matrix (SciPy)", library, "==", derived(0)
-            ),
+            numeric("largest |H H^T - n I| with AND", by_and, "==", derived(0)),
+            numeric("largest difference from Sylvester's matrix (SciPy)", library, "==", derived(0)),
         ),
         says(
             f"the parity of XOR is parity(i) parity(j), a matrix of rank {rank}",
-            numeric("corrected", "largest rank with XOR", rank, "==", derived(1)),
+            numeric("largest rank with XOR", rank, "==", derived(1)),
         ),
     )
 
@@ -289,16 +287,16 @@ def c12(quick: bool) -> Evidence:
         found.append([np.abs(gap).max() for gap in gaps])
     projector, diagonal, corrected = np.max(found, axis=0)
     n, d = sizes[np.argmax(found, axis=0)[0]]
-    unit = ("n_d |R_ii - 1| in integers", diagonal, "==", derived(0))
+    unit = numeric("n_d |R_ii - 1| in integers", diagonal, "==", derived(0))
     return evidence(
         f"The diagonal is 1 exactly. R^2 - R has entries up to {projector:.4g} (at n_s/n_d = {n / d:g}), "
         "while n_d^2 (R^2 - (n_s/n_d) R) vanishes in integers.",
-        numeric("printed", *unit),
-        numeric("printed", "largest entry of R^2 - R", projector, "<=", ROUNDING),
+        unit,
+        numeric("largest entry of R^2 - R", projector, "<=", ROUNDING),
         says(
             "R has unit diagonal, and (n_d/n_s) R is a projector: R^2 = (n_s/n_d) R",
-            numeric("corrected", *unit),
-            numeric("corrected", "n_d^2 |R^2 - (n_s/n_d) R| in integers", corrected, "==", derived(0)),
+            unit,
+            numeric("n_d^2 |R^2 - (n_s/n_d) R| in integers", corrected, "==", derived(0)),
         ),
     )
 
@@ -341,11 +339,11 @@ def c13(quick: bool) -> Evidence:
         f"at {sizes[0]} and {subgroup[1]:.3f} at {sizes[-1]}, as each output hears three features in full, "
         "at any size. The constant Hadamard row in S shifts the mean interference by p n_s/(2 n_d), which "
         "the bias takes up.",
-        numeric("printed", "excess over the bound of Eq. 6", abs(excess(full, 16)), "<=", ROUNDING),
-        numeric("printed", "spread over rows of diagonal, sum, squares", spread, "<=", ROUNDING),
+        numeric("excess over the bound of Eq. 6", abs(excess(full, 16)), "<=", ROUNDING),
+        numeric("spread over rows of diagonal, sum, squares", spread, "<=", ROUNDING),
         # The expected power is -1/2; a ratio that does not fall has power 0.
-        shown("printed", "power of n_s with which the Lyapunov ratio goes", slope, "<=", after(-0.4)),
-        shown("printed", "mean Lyapunov ratio over its bound", beside, "<=", derived(1)),
+        shown("power of n_s with which the Lyapunov ratio goes", slope, "<=", after(-0.4)),
+        shown("mean Lyapunov ratio over its bound", beside, "<=", derived(1)),
         numbers={
             "sqrt(n_s) Lambda at the largest size": ratio[:, -1].mean() * np.sqrt(sizes[-1]),
             "sqrt(8/pi)": np.sqrt(8 / np.pi),
@@ -421,39 +419,28 @@ def c32(quick: bool) -> Evidence:
         says(
             "with the rug's weights the loss of many features is that of independent ones with the same p: "
             f"a sparse graph changes it by a share that falls as n_s^({slope.value:.2f})",
-            numeric("answer", "variance on a sparse graph less the formula", variance, "<=", ROUNDING),
+            numeric("variance on a sparse graph less the formula", variance, "<=", ROUNDING),
             # A weight of a neighbour goes with the power -1/2; an effect that stays has power 0.
-            shown("answer", "power of n_s in the mean |L/L_independent - 1|", slope, "<=", before(-0.25)),
+            shown("power of n_s in the mean |L/L_independent - 1|", slope, "<=", before(-0.25)),
         ),
         says(
             f"other weights do better: for neighbours that are on together one shared direction for each "
             f"pair has {pair:.2f} of the rug's loss, two pairs at opposite ends of one have {opposite:.2f}; "
             f"for neighbours that exclude each other opposite ends of one direction have {apart:.2f}",
-            numeric("answer", "best code of pairs on together / rug, in the limit", pair, "<=", after(0.7)),
-            numeric("answer", "exact loss of its matrix, 256 features / rug", made, "<=", after(0.7)),
-            numeric("answer", "two pairs at opposite ends, exact / rug", opposite, "<=", after(0.4)),
-            numeric("answer", "best code of exclusive pairs / rug, in the limit", apart, "<=", after(0.8)),
+            numeric("best code of pairs on together / rug, in the limit", pair, "<=", after(0.7)),
+            numeric("exact loss of its matrix, 256 features / rug", made, "<=", after(0.7)),
+            numeric("two pairs at opposite ends, exact / rug", opposite, "<=", after(0.4)),
+            numeric("best code of exclusive pairs / rug, in the limit", apart, "<=", after(0.8)),
         ),
         says(
             "better still are planes of eight features whose encodings differ in length by orders of "
             "magnitude, so that the first one that is on silences the others; either kind of edge helps: "
             f"{first:.2f} of the rug's loss for neighbours that are on together, {other:.2f} for those "
             f"that exclude each other, {alone:.2f} without edges",
-            numeric(
-                "answer",
-                "planes, on together / two pairs at opposite ends",
-                first / opposite,
-                "<",
-                derived(1),
-            ),
-            numeric("answer", "planes, on together / without edges", first / alone, "<=", after(0.9)),
-            numeric("answer", "planes, exclusive / without edges", other / alone, "<=", after(0.9)),
-            numeric(
-                "answer",
-                "exact loss of weights for on together / the limit",
-                built / first,
-                "<=",
-                after(1.05),
-            ),
+            numeric("planes, on together / two pairs at opposite ends", first / opposite, "<", derived(1)),
+            numeric("planes, on together / without edges", first / alone, "<=", after(0.9)),
+            numeric("planes, exclusive / without edges", other / alone, "<=", after(0.9)),
+            numeric("exact loss of weights for on together / the limit", built / first, "<=", after(1.05)),
         ),
+        about="answer",
     )

@@ -51,7 +51,7 @@ def e1(quick: bool) -> Evidence:
         f"times the rest at W = 0 and {most:.2g} times where W'W misses the direction of ones alone, and two "
         "features on one neuron, w = (0.8, 0.6) or (0.8, -0.6), have the same printed value but losses whose "
         f"ratio is {ratio:.3g} at p = 1.",
-        symbolic("printed", "loss at the best bias less Var x times the printed sum", best - v * form),
+        symbolic("loss at the best bias less Var x times the printed sum", best - v * form),
     )
 
 
@@ -83,15 +83,9 @@ def e2(quick: bool) -> Evidence:
         "= D^-1/2 P D^1/2 with D = diag(I) and P the projection on the leading eigenvectors of D^1/2 E xx' "
         "D^1/2, and mixing gains: two features that are always on, one neuron, w = (1, 1)/2^1/2, have the "
         f"loss {2 * both:.4f} (sum over features), where one kept whole has {2 * uncentred.dedicated:.4f}.",
-        numeric(
-            "printed", "largest gain of mixing, best bias, random importance", gain, "<=", rounding(1e-13)
-        ),
-        bound(
-            "printed", "least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)
-        ),
-        numeric(
-            "printed", "equal importance, turned by 3 angles: gain", kept - min(turned), "<=", rounding(1e-14)
-        ),
+        numeric("largest gain of mixing, best bias, random importance", gain, "<=", rounding(1e-13)),
+        bound("least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)),
+        numeric("equal importance, turned by 3 angles: gain", kept - min(turned), "<=", rounding(1e-14)),
     )
 
 
@@ -112,9 +106,7 @@ def e3(quick: bool) -> Evidence:
     second = odds**2 * lifted.classes[2] / lifted.classes[0]
     # In both laws the next order is a further factor p times a ratio of classes.
     near = [
-        numeric(
-            "corrected", f"{text}: |share over its first order - 1|, S = 1 - 1e-6", off, "<=", after(1e-4)
-        )
+        numeric(f"{text}: |share over its first order - 1|, S = 1 - 1e-6", off, "<=", after(1e-4))
         for text, off in (
             ("pentagon without bias, (1-S) L_2/(S L_1)", abs(shares[0] / first - 1)),
             ("pentagon with the bias 0.1, (1-S)^2 L_2/(S^2 L_0)", abs(shares[2] / second - 1)),
@@ -127,9 +119,9 @@ def e3(quick: bool) -> Evidence:
         f"{shares[0]:.3g} of the loss of a pentagon in two dimensions (L_0 = 0), {shares[2]:.3g} with the "
         f"bias 0.1 (L_0 = {lifted.classes[0]:.3g}), and {shares[1]:g} of that of an antipodal pair, whose "
         "L_0 and L_1 vanish.",
-        numeric("printed", text, gap, "<=", rounding(1e-10)),
-        numeric("printed", in_pair, shares[1], "<", derived(0.5)),
-        says("the expansion is exact", numeric("corrected", text, gap, "<=", rounding(1e-10))),
+        numeric(text, gap, "<=", rounding(1e-10)),
+        numeric(in_pair, shares[1], "<", derived(0.5)),
+        says("the expansion is exact", numeric(text, gap, "<=", rounding(1e-10))),
         says(
             "at fixed weights the share of L_2 and above is, to first order, (1-S)^2 L_2/(S^2 L_0) if L_0 > "
             "0, and (1-S) L_2/(S L_1) if L_0 = 0 and L_1 > 0",
@@ -137,7 +129,7 @@ def e3(quick: bool) -> Evidence:
         ),
         says(
             "where both vanish, as for antipodal pairs, it is the whole loss at every S",
-            numeric("corrected", in_pair, shares[1], ">=", rounding(1 - 1e-12)),
+            numeric(in_pair, shares[1], ">=", rounding(1 - 1e-12)),
         ),
     )
 
@@ -152,12 +144,10 @@ def e4(quick: bool) -> Evidence:
     return evidence(
         f"At x = 0 the output is ReLU(b). For b = {b.tolist()} and importances {importance.tolist()} the "
         f"loss is {loss:g}; without importances {printed:g}. A negative bias costs nothing here.",
-        numeric(
-            "printed", "|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", rounding(1e-15)
-        ),
+        numeric("|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", rounding(1e-15)),
         says(
             "L_0 = sum_i I_i ReLU(b_i)^2: the importance is missing, though L_1 has it",
-            numeric("corrected", "|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", rounding(1e-15)),
+            numeric("|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", rounding(1e-15)),
         ),
     )
 
@@ -195,10 +185,8 @@ def e5(quick: bool) -> Evidence:
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
         f"have closed forms: {off} for interference, and 1/3 less the feature benefit, for example "
         f"{closed:.6g} at |W_i|^2 = 3/4 and b = -1/4.",
-        numeric(
-            "printed", "gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", rounding(1e-10)
-        ),
-        numeric("printed", "gap between derivation and kernel", off_kernel, "<=", rounding(1e-15)),
+        numeric("gap between closed form and quadrature, 1 + L_1 as unit", gap, "<=", rounding(1e-10)),
+        numeric("gap between derivation and kernel", off_kernel, "<=", rounding(1e-15)),
     )
 
 
@@ -225,9 +213,7 @@ def e6(quick: bool) -> Evidence:
         f"the source does not call it one: without bias it is 3 L_1 (to {free:.1e}), with biases it was "
         f"{min(ratios):.3g} to {max(ratios):.3g} times 3 L_1 for random models. A pentagon of |W_i|^2 = "
         f"{1 / (1 - mu):.4g} with b = {c:.4g} has the loss {corner:.1g} at x_i = 1, and L_1 = {first:.4g}.",
-        numeric(
-            "printed", "largest relative gap of the print from the model's errors", gap, "<=", rounding(1e-12)
-        ),
+        numeric("largest relative gap of the print from the model's errors", gap, "<=", rounding(1e-12)),
     )
 
 
@@ -252,12 +238,10 @@ def e7(quick: bool) -> Evidence:
         f"{gain}, which is positive for x >= 0: with the same weights ReLU is nowhere worse, and neither is "
         "its minimum. This needs x >= 0: at x = -1, z = 1 ReLU loses 1. Negative interference is free with "
         f"one feature on; with two on an overlap -c costs the own output c^2/3 - c^3/6, up to {two:.4g}.",
-        symbolic("printed", "gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
-        numeric("printed", "interference of negative overlaps, b <= 0", free, "==", derived(0)),
+        symbolic("gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
+        numeric("interference of negative overlaps, b <= 0", free, "==", derived(0)),
         # Both losses carry rounding of 1e-13 or so.
-        bound(
-            "printed", "largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)
-        ),
+        bound("largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)),
     )
 
 
@@ -284,10 +268,10 @@ def e8(quick: bool) -> Evidence:
         f"assumption and no consequence: for a pentagon in two dimensions L_1 = {energy / 3:.4g} falls to "
         f"{lengths:.4g} with the best common length and to {silent:.4g} at most with a bias too, and below n "
         "= 2m the energy is 0 for a continuum of arrangements.",
-        symbolic("printed", "own loss at norm 1", own),
-        symbolic("printed", "own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
-        symbolic("printed", "interference less c^2/3", overlap - c**2 / 3),
-        numeric("printed", "largest |L_1 - (E + dropped)/3|", gap, "<=", rounding(1e-12)),
+        symbolic("own loss at norm 1", own),
+        symbolic("own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
+        symbolic("interference less c^2/3", overlap - c**2 / 3),
+        numeric("largest |L_1 - (E + dropped)/3|", gap, "<=", rounding(1e-12)),
     )
 
 
@@ -308,9 +292,9 @@ def e9(quick: bool) -> Evidence:
         f"1 pays {own_cost} for it, of second order, while the gain is of first order: dL_1/db_j at b = 0 "
         "and unit norms is the sum of the positive overlaps of j, so the best bias is negative as soon as "
         f"there is one (pentagon: {slope:.4g} over all outputs).",
-        numeric("printed", "interference of overlaps c at the bias -c", free, "==", derived(0)),
-        symbolic("printed", "interference of c > t less (c - t)^3/(3 c)", left - (c - t) ** 3 / (3 * c)),
-        numeric("printed", "largest |share left - (1 - t/c)^3|", partly, "<=", rounding(1e-12)),
-        symbolic("printed", "cost to the own output at first order", own_slope),
-        symbolic("printed", "gain at first order, plus c", left_slope + c),
+        numeric("interference of overlaps c at the bias -c", free, "==", derived(0)),
+        symbolic("interference of c > t less (c - t)^3/(3 c)", left - (c - t) ** 3 / (3 * c)),
+        numeric("largest |share left - (1 - t/c)^3|", partly, "<=", rounding(1e-12)),
+        symbolic("cost to the own output at first order", own_slope),
+        symbolic("gain at first order, plus c", left_slope + c),
     )

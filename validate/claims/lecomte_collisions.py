@@ -57,7 +57,7 @@ def l1(quick: bool) -> Evidence:
         "The neuron of the largest of m exchangeable weights is uniform, independently for each feature. All "
         "m^n choices are counted, n up to 5, m up to 4; three features on one neuron are three pairs "
         "(footnote 3).",
-        numeric("printed", "largest difference of exact mean and formula", float(worst), "==", derived(0)),
+        numeric("largest difference of exact mean and formula", float(worst), "==", derived(0)),
         numbers={"pairs at n = 256, m = 1024": value(theory.expected_collisions(256, 1024))},
     )
 
@@ -87,11 +87,9 @@ def l2(quick: bool) -> Evidence:
     return evidence(
         "The loss is a sum of squares, (1 - |W_i|^2)^2 and ReLU(W_i.W_j)^2, so it vanishes where all of them "
         "do. There are more solutions: three vectors at 120 degrees on two neurons.",
-        numeric("printed", "loss against its sum of squares, relative", gap, "<=", ROUNDING),
-        numeric(
-            "printed", "largest loss, 63 mixtures of 0, 1, 2 features a neuron", largest, "==", derived(0)
-        ),
-        numeric("printed", "least loss of three features on one neuron", third, ">=", derived(1)),
+        numeric("loss against its sum of squares, relative", gap, "<=", ROUNDING),
+        numeric("largest loss, 63 mixtures of 0, 1, 2 features a neuron", largest, "==", derived(0)),
+        numeric("least loss of three features on one neuron", third, ">=", derived(1)),
         numbers={"loss of three vectors at 120 degrees": _error(np.c_[np.cos(angle), np.sin(angle)])},
     )
 
@@ -121,7 +119,7 @@ def l14(quick: bool) -> Evidence:
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
         text = f"{name} sampled at n = {size}, m = {hidden}, {runs} runs, over the exact mean"
-        measured += between(allowed, "order", text, family.of(mean, samples / true), derived(1), derived(1))
+        measured += between(allowed, text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
     benefit_then, interference_then = (value(one) for one in theory.initial_forces(big, big, small))
@@ -133,19 +131,20 @@ def l14(quick: bool) -> Evidence:
         "= n c^2/(2 (1 - c^2)).",
         says(
             "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly",
-            symbolic("order", "interference less (n-1) c^4/(2m)", interference),
-            symbolic("order", "feature benefit less c^2 - c^4 (1 + 2/m)", benefit),
+            symbolic("interference less (n-1) c^4/(2m)", interference),
+            symbolic("feature benefit less c^2 - c^4 (1 + 2/m)", benefit),
             *measured,
         ),
         says(
             f"at c = {scale:g} and n = m interference is {ratio:.2g} times the feature benefit, which "
             f"dominates only for m above {ratio:.2g} n",
-            numeric("order", f"interference over benefit at n = m, c = {scale:g}", ratio, ">", derived(1)),
+            numeric(f"interference over benefit at n = m, c = {scale:g}", ratio, ">", derived(1)),
         ),
         says(
             "at c = 1 the benefit is negative",
-            numeric("order", f"feature benefit at c = 1, m = {big:.0e}", negative, "<", derived(0)),
+            numeric(f"feature benefit at c = 1, m = {big:.0e}", negative, "<", derived(0)),
         ),
+        about="order",
     )
 
 
@@ -171,23 +170,21 @@ def l15(quick: bool) -> Evidence:
         f"fall, at the rate {-first:.3g} in place of {2 * long**2:.3g}, and at length 1 both rates are "
         f"{-unit:.3g}. The whole motion of a pair, a closed system of three inner products, is "
         "theory.pair_flow.",
-        symbolic("printed", "rate under interference alone", interference_rate + a + b),
-        numeric("printed", f"rate of an overlap in the flow at lengths {long:g}", first, "<", derived(0)),
-        numeric("printed", f"rate of an overlap in the flow at lengths {short:g}", half, "<", derived(0)),
+        symbolic("rate under interference alone", interference_rate + a + b),
+        numeric(f"rate of an overlap in the flow at lengths {long:g}", first, "<", derived(0)),
+        numeric(f"rate of an overlap in the flow at lengths {short:g}", half, "<", derived(0)),
         says(
             "with the feature benefit the relative rate is 2(1 - |W_i|^2 - |W_j|^2): positive overlaps grow "
             f"while the squares add up to less than 1 (rate {half:.3g} for lengths {short:g}) and decrease "
             f"above (at {-first:.3g} for lengths {long:g})",
-            symbolic("corrected", "rate of the overlap", overlap_rate - 2 * (1 - a - b)),
+            symbolic("rate of the overlap", overlap_rate - 2 * (1 - a - b)),
         ),
         says(
             "for any lengths it is the cosine of the angle that decays from the start, at the rate "
             "(|W_i|^2+|W_j|^2)(1 - cos^2)",
-            symbolic("corrected", "rate of the cosine", cosine_rate + (a + b) * (1 - x**2 / (a * b))),
+            symbolic("rate of the cosine", cosine_rate + (a + b) * (1 - x**2 / (a * b))),
             # Over a time of 1e-6: rounding 1e-10 and the change of the rate.
-            numeric(
-                "corrected", "rate of the cosine against the flow, 20 pairs", worst, "<=", rounding(1e-4)
-            ),
+            numeric("rate of the cosine against the flow, 20 pairs", worst, "<=", rounding(1e-4)),
         ),
     )
 
@@ -234,11 +231,11 @@ def l16(quick: bool) -> Evidence:
     slow = small * solvers.collide(first, second, small).drop_times[1]
     off = abs(slow / value(theory.shared_drop_time(0.9)) - 1)
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
-    nothing = ("what opposite signs change", benign, "==", derived(0))
+    nothing = numeric("what opposite signs change", benign, "==", derived(0))
 
-    def keeps(text: str, found: int, expected: int, about: str = "corrected") -> Finding:
+    def keeps(text: str, found: int, expected: int) -> Finding:
         return numeric(
-            about, f"{text}: who keeps the neuron (0 is the larger there)", found, "==", derived(expected)
+            f"{text}: who keeps the neuron (0 is the larger there)", found, "==", derived(expected)
         )
 
     won, less = _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak)
@@ -248,17 +245,15 @@ def l16(quick: bool) -> Evidence:
         "against (0.5, 0.3), which has less elsewhere. The l1 force takes spread weights away faster, and "
         "where lambda is below the product of the shared weights and a weight of the other encoding, weights "
         "that were zero take part.",
-        numeric("printed", *nothing),
-        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0, "printed"),
-        says("opposite signs: exactly nothing", numeric("corrected", *nothing)),
+        nothing,
+        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0),
+        says("opposite signs: exactly nothing", nothing),
         says(
             "equal signs: while zeros stay zero, x1/x2 of the shared weights grows at |y2|^2 - |y1|^2 + "
             "lambda (1/x2 - 1/x1), y the weights elsewhere",
-            symbolic("corrected", "that rate, two weights elsewhere each", rate),
-            numeric(
-                "corrected", "weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", after(-0.05)
-            ),
-            numeric("corrected", "weight that stayed at zero, lambda = 0.3", revived[1], "==", derived(0)),
+            symbolic("that rate, two weights elsewhere each", rate),
+            numeric("weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", after(-0.05)),
+            numeric("weight that stayed at zero, lambda = 0.3", revived[1], "==", derived(0)),
         ),
         says(
             f"neither size nor length says who keeps the neuron: {smaller:g} of a unit encoding can win "
@@ -270,10 +265,8 @@ def l16(quick: bool) -> Evidence:
         says(
             f"alone on it the larger wins, by the l1 force only, in {slow:.2f}/lambda for {first:g} and "
             f"{second:g}",
-            numeric(
-                "corrected", "pairs alone on a neuron that the smaller wins", sum(alone), "==", derived(0)
-            ),
-            numeric("corrected", "drop time times lam over its limit, less 1", off, "<=", after(20 * small)),
+            numeric("pairs alone on a neuron that the smaller wins", sum(alone), "==", derived(0)),
+            numeric("drop time times lam over its limit, less 1", off, "<=", after(20 * small)),
         ),
     )
 
@@ -305,23 +298,21 @@ def l17(quick: bool) -> Evidence:
         "= 16 n, the range of the source's experiment, the mean number of neurons with both signs taken is "
         f"{equal:.2f} to {sixteen:.2f} times n^2/(4m). “Roughly” is taken to mean within {ACCURATE:.0%}. "
         "What training does is L18.",
-        numeric("printed", "largest difference of the pair's probability", float(pair), "==", derived(0)),
-        numeric("printed", f"{where} 4096", abs(sixteen - 1), "<=", after(ACCURATE)),
-        numeric("printed", f"{where} 256", abs(equal - 1), "<=", after(ACCURATE)),
+        numeric("largest difference of the pair's probability", float(pair), "==", derived(0)),
+        numeric(f"{where} 4096", abs(sixteen - 1), "<=", after(ACCURATE)),
+        numeric(f"{where} 256", abs(equal - 1), "<=", after(ACCURATE)),
         says(
             "the mean number of neurons that the largest weights of independent features share with both "
             "signs is m(1 - 2(1 - 1/(2m))^n + (1 - 1/m)^n)",
-            numeric("corrected", "off a count of all ways, n to 4, m to 3", float(neurons), "==", derived(0)),
+            numeric("off a count of all ways, n to 4, m to 3", float(neurons), "==", derived(0)),
         ),
         says(
             f"that is n^2/(4m) for m far above n, {equal:.2f} times it at m = n = 256",
-            numeric(
-                "corrected", "count over n^2/(4m) - 1 at n = 1e4, m = 1e8", far, "<=", derived(2 / n + n / m)
-            ),
+            numeric("count over n^2/(4m) - 1 at n = 1e4, m = 1e8", far, "<=", derived(2 / n + n / m)),
         ),
         says(
             "with every feature in a place of its own the mean is n(n-1)/(2(2m-1)), near n^2/(4m) for all m "
             f"({places:.2f} times at m = n = 256)",
-            numeric("corrected", "|that ratio - 1| at m = n = 256", abs(places - 1), "<=", derived(2 / 256)),
+            numeric("|that ratio - 1| at m = n = 256", abs(places - 1), "<=", derived(2 / 256)),
         ),
     )

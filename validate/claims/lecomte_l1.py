@@ -61,7 +61,7 @@ def l3(quick: bool) -> Evidence:
     return evidence(
         f"Differentiated for {shape[0]} features and {shape[1]} neurons with symbols for the signs and for "
         "which overlaps are positive. The sum over i counts each pair twice, hence the second 4.",
-        symbolic("printed", "minus gradient less the printed flow", flow - _printed_flow(*shape)),
+        symbolic("minus gradient less the printed flow", flow - _printed_flow(*shape)),
     )
 
 
@@ -81,11 +81,9 @@ def l4(quick: bool) -> Evidence:
     return evidence(
         "The loss's flow dW/dT = 4 F - lambda' sign at lambda' = 4 lambda, in the time t = 4 T, is the "
         "normal form dW/dt = F - lambda sign.",
-        symbolic("printed", "normal form less the rescaled flow", rescaled),
+        symbolic("normal form less the rescaled flow", rescaled),
         # The integration is good to about 100 times its rtol.
-        numeric(
-            "printed", "largest relative difference of three weights, integrated", gap, "<=", rounding(1e-10)
-        ),
+        numeric("largest relative difference of three weights, integrated", gap, "<=", rounding(1e-10)),
     )
 
 
@@ -97,7 +95,7 @@ def l5(quick: bool) -> Evidence:
     residual = slopes[0] - free * (w[0] - strength / free)
     return evidence(
         "An identity wherever |W_i| < 1, as the source assumes; from there on nothing grows.",
-        symbolic("printed", "slope of a weight less the printed one", residual),
+        symbolic("slope of a weight less the printed one", residual),
     )
 
 
@@ -110,8 +108,8 @@ def l6(quick: bool) -> Evidence:
     residual = rate - 2 * ((1 - square) * square - strength * total)
     remainder = 1 - square - strength * total / square - rate / (2 * square)
     findings = [
-        symbolic("printed", "d|W|^2/dt less 2((1-|W|^2)|W|^2 - lambda |W|_1)", residual),
-        symbolic("printed", "1-|W|^2 - lambda |W|_1/|W|^2 less (d|W|^2/dt)/(2|W|^2)", remainder),
+        symbolic("d|W|^2/dt less 2((1-|W|^2)|W|^2 - lambda |W|_1)", residual),
+        symbolic("1-|W|^2 - lambda |W|_1/|W|^2 less (d|W|^2/dt)/(2|W|^2)", remainder),
     ]
     m = 10_000 if quick else 100_000
     for scaled in (1e-1, 1e-2, 1e-3):
@@ -121,7 +119,7 @@ def l6(quick: bool) -> Evidence:
         gap = float(np.abs(lam * result.l1_norm / squares / (1 - squares) - 1).max())
         # What is neglected is (relative variance) lambda |W|_1 / 2 of it, and |W|_1 < sqrt(m).
         text = f"largest relative gap from t = 15 on, m = {m}, lambda sqrt(m) = {scaled:g}"
-        findings.append(numeric("printed", text, gap, "<=", derived(scaled)))
+        findings.append(numeric(text, gap, "<=", derived(scaled)))
     return evidence(
         "The balance omits (d|W|^2/dt)/(2|W|^2), exactly. Once the first length is forgotten (at rate 2) "
         "that is half the relative variance times lambda |W|_1 of the whole, and goes to 0 with lambda "
@@ -171,15 +169,16 @@ def l7(quick: bool) -> Evidence:
         says(
             f"the three orders are right: with constants 1 the true curve is {first:.2f} times the pieces at "
             f"the first corner, {second:.2f} times at the second",
-            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", after(0.5)),
-            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", after(2.0)),
+            numeric("smallest ratio over times and sizes", ratios.min(), ">=", after(0.5)),
+            numeric("largest ratio over times and sizes", ratios.max(), "<=", after(2.0)),
         ),
         says(
             "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi), then 1 (up to "
             "logarithms)",
-            numeric("order", "||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", rounding(1e-12)),
-            numeric("order", "| |W|_1 lambda t - 1| deep in the middle", deep, "<=", after(4 / DEEP**2)),
+            numeric("||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", rounding(1e-12)),
+            numeric("| |W|_1 lambda t - 1| deep in the middle", deep, "<=", after(4 / DEEP**2)),
         ),
+        about="order",
     )
 
 
@@ -214,34 +213,29 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
         "from 0 to m' - 1 (L13).",
         says(
             "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1",
-            numeric(
-                "order", "largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", rounding(1e-12)
-            ),
+            numeric("largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", rounding(1e-12)),
         ),
         says(
             f"for many weights the factor goes from {1 + share[-1]:.2f} to 2; the orders hold with constants "
             f"between {ratios.min():.2f} and {ratios.max():.2f}",
-            numeric("order", "least limit of the relative variance", share.min(), ">=", after(0.5)),
-            numeric("order", "largest", share.max(), "<=", derived(1)),
-            numeric("order", "smallest ratio over times and sizes", ratios.min(), ">=", after(0.4)),
-            numeric("order", "largest ratio over times and sizes", ratios.max(), "<=", after(3.5)),
+            numeric("least limit of the relative variance", share.min(), ">=", after(0.5)),
+            numeric("largest", share.max(), "<=", derived(1)),
+            numeric("smallest ratio over times and sizes", ratios.min(), ">=", after(0.4)),
+            numeric("largest ratio over times and sizes", ratios.max(), "<=", after(3.5)),
         ),
         says(
             "in the middle m' = 2/(lambda t)^2 + 1 on average, up to logarithms",
-            numeric("order", "|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", after(8 / DEEP**2)),
-            symbolic("order", "E m' - 2/(lambda t)^2 less 1, second order of fluctuations", expected - 1),
+            numeric("|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", after(8 / DEEP**2)),
+            symbolic("E m' - 2/(lambda t)^2 less 1, second order of fluctuations", expected - 1),
         ),
         says(
             "the spread is Poisson's in the limit of the middle only: before, variance over mean is "
             f"{at[0]:.2f}, {at[1]:.2f} and {at[2]:.2f} when a quarter, a tenth and a hundredth are left",
-            numeric(
-                "order", "largest variance over mean of m' by the limit law", over.max(), "<", derived(1)
-            ),
-            *between(
-                allowed, "order", "variance of m' in runs over the law's", scatter, derived(1), derived(1)
-            ),
-            symbolic("order", "Var m' (lambda t)^2/2 less 1", variance - 1),
+            numeric("largest variance over mean of m' by the limit law", over.max(), "<", derived(1)),
+            *between(allowed, "variance of m' in runs over the law's", scatter, derived(1), derived(1)),
+            symbolic("Var m' (lambda t)^2/2 less 1", variance - 1),
         ),
+        about="order",
     )
 
 
@@ -259,13 +253,11 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
         over_law = (values / ds[f"law_{name}"].values)[:, some]
         means = [family.of(mean, column) for column in over_law.T]
         text = f"{name}: mean of exact runs over the limit law"
-        law_off += between(allowed, "order", text, means, derived(1), derived(1))
+        law_off += between(allowed, text, means, derived(1), derived(1))
         ratio = (ds[f"source_{name}"].values / values.mean(axis=0))[early]
         factor = float(max(ratio.max(), 1 / ratio.min()))
         # An order is within a decade: set when the factors, 3.1 and 1.5, were known.
-        source_off.append(
-            numeric("order", f"{name}: source off by at most a factor", factor, "<=", after(10.0))
-        )
+        source_off.append(numeric(f"{name}: source off by at most a factor", factor, "<=", after(10.0)))
         said.append(
             f"{name}: source / exact up to t = 1/lambda from {ratio.min():.2f} to {ratio.max():.2f}, mean "
             f"over limit law from {over_law.mean(axis=0).min():.3f} to {over_law.mean(axis=0).max():.3f}"
@@ -283,6 +275,7 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
             "statistical error",
             *law_off,
         ),
+        about="order",
     )
 
 
@@ -306,18 +299,16 @@ def l10(quick: bool) -> Evidence:
     printed, corrected = (lam * w.size**2 / square * spread / rate for spread in spreads)
     return evidence(
         f"With {n} weights the printed right side is {n} times the one that follows.",
-        numeric("printed", "printed over true rate, 50 weights at balance", printed, "==", derived(1)),
+        numeric("printed over true rate, 50 weights at balance", printed, "==", derived(1)),
         says(
             "the variance is the mean of squared deviations (their sum is m' times too large), and the "
             "identity holds at balance (L6)",
             # Differences of sums of 50 terms: a few roundings.
-            numeric(
-                "corrected", "|with the mean over true rate - 1|", abs(corrected - 1), "<=", rounding(1e-12)
-            ),
+            numeric("|with the mean over true rate - 1|", abs(corrected - 1), "<=", rounding(1e-12)),
         ),
         says(
             "exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
-            symbolic("corrected", "true rate less mean of squares less what balance omits", exact),
+            symbolic("true rate less mean of squares less what balance omits", exact),
         ),
     )
 
@@ -337,16 +328,15 @@ def l11(quick: bool) -> Evidence:
         f"For many normal weights the constant goes from {start:.4f} to 1.",
         says(
             "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
-            symbolic("order", "growth of 1/|W|_1 at balance less the corrected form", growth),
+            symbolic("growth of 1/|W|_1 at balance less the corrected form", growth),
         ),
         says(
             "in the limit of many normal weights the relative variance goes from pi/2 - 1 to 1",
-            numeric(
-                "order", "|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", rounding(1e-12)
-            ),
-            numeric("order", "1 - limit at a share of 1e-280", 1 - end, "<=", after(0.01)),
-            numeric("order", "the same, not above 1", end, "<=", derived(1)),
+            numeric("|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", rounding(1e-12)),
+            numeric("1 - limit at a share of 1e-280", 1 - end, "<=", after(0.01)),
+            numeric("the same, not above 1", end, "<=", derived(1)),
         ),
+        about="order",
     )
 
 
@@ -375,11 +365,11 @@ def l12(quick: bool) -> Evidence:
     return evidence(
         "The same in two variables: |W_ik| = A (|W_ik(0)| - c) with dA/dt = (1-|W|^2) A and dc/dt = "
         "lambda/A, for all weights not zero yet; gamma = A W_i1(0)/W_i1. The flow is then one equation in c.",
-        symbolic("printed", "d(1 - w_k/w_1)/dt less lambda/w_1 times it", rate),
-        symbolic("printed", "printed affine map less A (w_k(0) - c)", display),
-        symbolic("printed", "d(A w_1(0)/w_1)/dt less lambda/w_1 times it", gamma),
-        symbolic("printed", "d(A (w_k(0) - c))/dt less the flow", residual),
-        symbolic("printed", "dg/dc less (Q/g^2 - 1)/lambda, g = 1/A", scalar),
+        symbolic("d(1 - w_k/w_1)/dt less lambda/w_1 times it", rate),
+        symbolic("printed affine map less A (w_k(0) - c)", display),
+        symbolic("d(A w_1(0)/w_1)/dt less lambda/w_1 times it", gamma),
+        symbolic("d(A (w_k(0) - c))/dt less the flow", residual),
+        symbolic("dg/dc less (Q/g^2 - 1)/lambda, g = 1/A", scalar),
     )
 
 
@@ -410,7 +400,7 @@ def l13(quick: bool) -> Evidence:
         f"100 left it was between {lowest:.2f} and {highest:.2f}; with a handful left it can be anything "
         "from 0 to m' - 1. How far from 1 is 'not far' the print leaves open: these are the numbers.",
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
-        bound("printed", "largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
-        bound("printed", "largest fall of the limit as the share falls", fall, "<=", derived(0)),
+        bound("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
+        bound("largest fall of the limit as the share falls", fall, "<=", derived(0)),
         numbers={"limit with a share of 1e-5": float(theory.limiting_relative_variance(1e-5))},
     )

@@ -82,9 +82,7 @@ def _sampled(
         draws = rng.choice([-1.0, 1.0], shape) if name == "bipolar" else rng.laplace(0.0, 0.5**0.5, shape)
         samples, expected = statistic(w, draws, name)
         told = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
-        found += between(
-            allowed, "corrected", told, SAMPLED.of(mean, samples / expected - 1), derived(), derived()
-        )
+        found += between(allowed, told, SAMPLED.of(mean, samples / expected - 1), derived(), derived())
     return found
 
 
@@ -109,7 +107,7 @@ def l21(quick: bool) -> Evidence:
         "strong one: noise of size at most c is silent only if the mean of |W_i|_1 is at most "
         "|W|^2/((n-1)c): random encodings are not in such a state, and at n = 8 from a bipolar noise of 1/7 "
         "on none is. In the chain rule of C.1 the Jacobian of h is I_m, not I_n.",
-        symbolic("printed", "gradient on the unit sphere less the printed one", off.applyfunc(sp.simplify)),
+        symbolic("gradient on the unit sphere less the printed one", off.applyfunc(sp.simplify)),
         numbers={"largest mean |W_i|_1 of a silent state, n = 8, bipolar noise of 0.1": silent},
     )
 
@@ -123,7 +121,7 @@ def l22(quick: bool) -> Evidence:
     return evidence(
         "The new noise is independent of the step, of mean 0 and variance sigma^2 on each neuron. Exact for "
         "any number of neurons, length of W and learning rate, while the ReLU is on.",
-        symbolic("printed", "whole loss less the two parts", (whole - error - mu2 * square).expand()),
+        symbolic("whole loss less the two parts", (whole - error - mu2 * square).expand()),
     )
 
 
@@ -135,7 +133,7 @@ def l23(quick: bool) -> Evidence:
     residual = _unit(noise.derive_squared_norm().expression) - printed
     return evidence(
         "At |W| = 1. (The loss averaged over the noise is stationary at |W|^2 = 1 - sigma^2/2.)",
-        symbolic("printed", "squared length less the printed one", residual),
+        symbolic("squared length less the printed one", residual),
     )
 
 
@@ -148,7 +146,7 @@ def l24(quick: bool) -> Evidence:
     residual = _unit(noise.derive_next_step_square().expression) - printed
     return evidence(
         "Odd moments vanish by symmetry.",
-        symbolic("printed", "mean squared length less the printed one", residual),
+        symbolic("mean squared length less the printed one", residual),
     )
 
 
@@ -161,12 +159,12 @@ def l25(quick: bool) -> Evidence:
     right = mu2 * (1 - 4 * eta * (1 - 4 * eta) * mu2 + 4 * eta**2 * (mu4 + (m - 1) * mu2**2))
     return evidence(
         "The part of the loss with new noise follows; it is constant on the unit sphere, as printed.",
-        symbolic("printed", "moment less the printed one", moment),
-        symbolic("printed", "what the part with new noise knows of |W|_4", part.diff(p4)),
+        symbolic("moment less the printed one", moment),
+        symbolic("what the part with new noise knows of |W|_4", part.diff(p4)),
         says(
             "the display after it, sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 +- 4 eta^2 (mu4 + (m-1) sigma^4)), "
             "needs + for +-",
-            symbolic("corrected", "part with new noise, + for +-, less the derivation", part - right),
+            symbolic("part with new noise, + for +-, less the derivation", part - right),
         ),
     )
 
@@ -180,12 +178,12 @@ def l26(quick: bool) -> Evidence:
     return evidence(
         "The coefficient of eta. With the print's factor eta the square is of the order that is dropped, and "
         "the fourth moment never enters L27.",
-        symbolic("printed", "coefficient of eta of what is left", printed.expand().coeff(eta, 1)),
+        symbolic("coefficient of eta of what is left", printed.expand().coeff(eta, 1)),
         says(
             "|W'|^2 - 1 = -4 eta (2(W.xi) + (W.xi)^2) + O(eta^2): no eta before the square, or L27 would not "
             "follow",
-            symbolic("corrected", "coefficient of eta of what is left", right.expand().coeff(eta, 1)),
-            symbolic("corrected", "value at eta = 0", error.subs(eta, 0)),
+            symbolic("coefficient of eta of what is left", right.expand().coeff(eta, 1)),
+            symbolic("value at eta = 0", error.subs(eta, 0)),
         ),
     )
 
@@ -208,11 +206,11 @@ def l27(quick: bool) -> Evidence:
     return evidence(
         "At |W| = 1, by L26 as corrected. The polynomial in eta ends at eta^4; all its coefficients are "
         f"derived, and the loss after a step, which has it, is sampled at sigma = {std}, eta = {rate}.",
-        *(symbolic("printed", f"coefficient of eta^{k}", error.coeff(eta, k)) for k in (0, 1)),
-        symbolic("printed", "eta^2, less 16(4 sigma^2 + E(W.xi)^4)", second),
+        *(symbolic(f"coefficient of eta^{k}", error.coeff(eta, k)) for k in (0, 1)),
+        symbolic("eta^2, less 16(4 sigma^2 + E(W.xi)^4)", second),
         says(
             "the term of eta^3 is -32 eta^3 (12 E(W.xi)^4 + E(W.xi)^4|xi|^2)",
-            symbolic("corrected", "eta^3, plus 32(12 E(W.xi)^4 + E(W.xi)^4|xi|^2)", third),
+            symbolic("eta^3, plus 32(12 E(W.xi)^4 + E(W.xi)^4|xi|^2)", third),
             *_sampled("loss after a step, all orders", quick, step),
         ),
     )
@@ -230,11 +228,11 @@ def l28(quick: bool) -> Evidence:
 
     return evidence(
         "The print's next line, 3 (sigma^2 |W|^2)^2 + (mu4 - 3 sigma^4) |W|_4^4, has the right factor: L29.",
-        symbolic("printed", "moment less the formula with 6", printed),
+        symbolic("moment less the formula with 6", printed),
         says(
             "E(W.xi)^4 = sum_j W_j^4 mu4 + 3 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4, as the sum over j != j' "
             "counts each pair twice (6 is right for j < j')",
-            symbolic("corrected", "moment less the formula with 3", right),
+            symbolic("moment less the formula with 3", right),
             *_sampled("moment", quick, fourth),
         ),
     )
@@ -245,7 +243,7 @@ def l29(quick: bool) -> Evidence:
     """E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)"""
     *_, p2, p4, mu2, mu4 = _symbols()
     off = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
-    return evidence("By the cumulants of W.xi, for any m.", symbolic("printed", "moment less the print", off))
+    return evidence("By the cumulants of W.xi, for any m.", symbolic("moment less the print", off))
 
 
 @claim("L30", SOURCE, "3.2")
@@ -259,11 +257,11 @@ def l30(quick: bool) -> Evidence:
         "term of the loss after a step, not where encodings go: without interference E|W|_4^4/|W|_2^4 moves "
         "by 8 eta^2 [sigma^4 (3 - (m+2) |W|_4^4) + 2 (mu4 - 3 sigma^4)(|W|_4^4 - 4 |W|_6^6 + 3 |W|_4^8)] a "
         "step, which for random encodings has the sign of the excess kurtosis.",
-        symbolic("printed", "moment less the print", exact - 3 * mu2**2 * (p2**2 + p4 * kurtosis)),
+        symbolic("moment less the print", exact - 3 * mu2**2 * (p2**2 + p4 * kurtosis)),
         says(
             "16 eta^2 E(W.xi)^4 = 16 eta^2 (3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)): 3 sigma^4 "
             "belongs to the first term alone",
-            symbolic("corrected", "moment less this", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
+            symbolic("moment less this", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
         ),
     )
 
@@ -279,7 +277,7 @@ def l32(quick: bool) -> Evidence:
     return evidence(
         "For a flat and for a one-hot encoding it is arithmetic: m (1/sqrt(m))^4 = 1/m, and 1^4. The mean "
         f"for a random unit vector is {mean} for every m.",
-        symbolic("printed", "random, limit of m times the mean, less 3", limit - 3),
+        symbolic("random, limit of m times the mean, less 3", limit - 3),
     )
 
 
@@ -292,7 +290,6 @@ def l33(quick: bool) -> Evidence:
         "From the moment generating functions. Uniform noise has -6/5, Laplace noise 3.",
         *(
             symbolic(
-                "printed",
                 f"fourth cumulant over sigma^4, {name}, less {printed}",
                 sp.diff(sp.log(transform), x, 4).subs(x, 0) / sigma**4 - printed,
             )
@@ -318,7 +315,7 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
     overlap, force = (family.of(mean, ds[name]) for name in ("overlap", "force"))
     eta, p4, mu2, mu4 = sp.symbols("eta p4 mu2 mu4")
     term = next_step_error().coeff(eta, 2).diff(p4) - 16 * (mu4 - 3 * mu2**2)
-    keeps, true = partial(allowed, "printed", origin=ds), partial(shown, "corrected", origin=ds)
+    keeps, true = partial(allowed, origin=ds), partial(shown, origin=ds)
     return evidence(
         f"At n, m = {ds['n_features'].values[-1]}, {ds.attrs['n_hidden']}, sigma = {std:g} and a fixed "
         f"learning_rate * steps growth of |W|_4^4 goes with the power {found['power']} of the learning "
@@ -331,14 +328,12 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
         "limits were planned before they were made, and they decide alone.",
         keeps("power of the learning rate", found["power"], ">=", before(1.0)),
         keeps("growth of one encoding alone", lone, ">=", before(0.0)),
-        says("the loss after a step has this term", symbolic("corrected", "eta^2 |W|_4^4 in it", term)),
+        says("the loss after a step has this term", symbolic("eta^2 |W|_4^4 in it", term)),
         says(
             "encodings do not descend it: one alone gets flatter under bipolar noise, by "
             f"{-lone.value:.2g} in |W|_4^4/|W|_2^4 where theory's second order has {-predicted:.2g}",
             true("growth of one encoding alone", lone, "<", before(0.0)),
-            *between(
-                allowed, "corrected", "the same less theory's", lone_gap, before(0.0), before(0.0), origin=ds
-            ),
+            *between(allowed, "the same less theory's", lone_gap, before(0.0), before(0.0), origin=ds),
         ),
         says(
             "what Figs. 4-6 show is of first order: extrapolated to learning rate 0 growth is "
@@ -373,10 +368,10 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
         f"|W|_4^4/|W|_2^4 under bipolar noise {'; '.join(map(format, rise))}. Under normal noise no axis "
         "is special, so random first weights keep the mean 3/(m+2) of random directions at all times: "
         "differences from it are tested for 0, and against a tenth of the way to 1/2, which is sparse.",
-        shown("printed", "growth under bipolar noise", rise, ">", derived(0)),
-        shown("printed", "what larger sigma adds, early", faster, ">", derived(0)),
-        shown("printed", random, gaps, "<=", before((0.5 - 3 / (m + 2)) / 10)),
-        *between(allowed, "printed", random, gaps, derived(0), derived(0)),
+        shown("growth under bipolar noise", rise, ">", derived(0)),
+        shown("what larger sigma adds, early", faster, ">", derived(0)),
+        shown(random, gaps, "<=", before((0.5 - 3 / (m + 2)) / 10)),
+        *between(allowed, random, gaps, derived(0), derived(0)),
     )
 
 
@@ -416,33 +411,33 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
         f"At n, m = {n}, {m}, {ds.sizes['run']} runs, after {steps[1]} steps growth goes as the power "
         f"{linear} of lambda from {WEAK_LAM[0]:g} to {WEAK_LAM[-1]:g}, and {steep} of sigma from "
         f"{STEEP[0]:g} to {STEEP[-1]:g}.",
-        shown("printed", "growth at the weakest lambda and sigma", weak, "<=", NOTHING),
-        *between(shown, "printed", "power of lambda", linear, before(1 - NEAR), before(1 + NEAR)),
-        allowed("printed", f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
-        shown("printed", "drop of |W|_4^4 at strong noise and strong l1", drops, ">", derived(0)),
+        shown("growth at the weakest lambda and sigma", weak, "<=", NOTHING),
+        *between(shown, "power of lambda", linear, before(1 - NEAR), before(1 + NEAR)),
+        allowed(f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
+        shown("drop of |W|_4^4 at strong noise and strong l1", drops, ">", derived(0)),
         says(
             "in sigma growth has an onset and no power: at regular simplexes of unit encodings the "
             f"first-order rate goes with local powers from {local[0]:.2g} (sigma = {grid[0]:.2g} to "
             f"{grid[1]:.2g}) to {local[-1]:.2g} ({grid[-2]:.2g} to {grid[-1]:.2g})",
-            numeric("corrected", "largest change of the local power along sigma", turn, "<", derived(0)),
+            numeric("largest change of the local power along sigma", turn, "<", derived(0)),
         ),
         says(
             "the onset moves with the number of steps: growth of a tenth is reached at sigma = "
             f"{onsets[0]:.2g} after {steps[0]}, at {onsets[1]:.2g} after {steps[1]}",
-            shown("corrected", "the first less the second", moved, ">", derived(0)),
+            shown("the first less the second", moved, ">", derived(0)),
         ),
         says(
             "bipolar noise leaves such simplexes alone whose |W_k|_1 are all below 1/((n-1) sigma), for "
             f"random directions at sigma below about sqrt(pi/(2m))/(n-1) = {ds.attrs['silent_std']:.2g}",
-            numeric("corrected", "largest rate at simplexes just below, exact", still, "<=", rounding(1e-12)),
-            shown("corrected", f"growth at sigma = {stds[silent]:g}", quiet, "<=", NOTHING),
+            numeric("largest rate at simplexes just below, exact", still, "<=", rounding(1e-12)),
+            shown(f"growth at sigma = {stds[silent]:g}", quiet, "<=", NOTHING),
         ),
         says(
             "the drop is of lengths and, to second order in the learning rate, also of shapes: at sigma = "
             f"{float(at['noise_std']):g}, |W|_2^2 and |W|_4^4/|W|_2^4 are {float(squares[0].mean()):.2g} "
             f"and {float(shapes[0].mean()):.2g} at the source's rate, {float(squares[1].mean()):.2g} and "
             f"{float(shapes[1].mean()):.2g} at {float(shapes['learning_rate'][1]):.2g}",
-            shown("corrected", "loss of shape at the larger rate", lost, ">", derived(0)),
+            shown("loss of shape at the larger rate", lost, ">", derived(0)),
         ),
     )
 
@@ -467,29 +462,27 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
         f"above. At n, m = {n}, {m} and sigma = {printed_std:g} the mean of |W|_4^4 is {last} after "
         f"{int(at['step'])} steps: bipolar noise of this size leaves regular simplexes alone whose |W|_1 "
         f"are below {silent:.3g}, and no unit encoding on {m} neurons has more than {math.sqrt(m):.3g}.",
-        allowed("printed", f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", before(0.5)),
+        allowed(f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", before(0.5)),
         says(
             f"the figure's sigma = {printed_std:g} must be another: with n = {n} it leaves simplexes of "
             f"any orientation alone on up to {math.floor(silent**2)} neurons, and changes |W|_4^4 by "
             f"{grown.value:.1g} on {m}",
-            numeric("corrected", "largest |W|_1 of a unit encoding", math.sqrt(m), "<=", derived(silent)),
-            shown("corrected", f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
+            numeric("largest |W|_1 of a unit encoding", math.sqrt(m), "<=", derived(silent)),
+            shown(f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
         ),
         says(
             f"at sigma = {ds.attrs['noise_std']:g} (authors' code) {int(ds['found'])} of "
             f"{ds.attrs['runs']} runs have a stuck encoding on neurons that others own",
-            shown("corrected", "share of runs with one", having, ">=", before(0.25)),
-            experiment(
-                "corrected", "squared length on others' neurons", float(ds["owned"]), ">=", before(0.9)
-            ),
+            shown("share of runs with one", having, ">=", before(0.25)),
+            experiment("squared length on others' neurons", float(ds["owned"]), ">=", before(0.9)),
         ),
         says(
             "in the first of them it rests at a strict minimum of the noise-averaged loss, in which it "
             f"opposes all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings "
             "all near one-hot",
-            numeric("corrected", "least curvature there", float(ds["curvature"]), ">", derived(0)),
-            numeric("corrected", "gradient over it, the distance left", away, "<=", before(0.05)),
-            numeric("corrected", "stuck after the averaged flow", still, ">=", derived(1)),
-            numeric("corrected", "loss less that of all near one-hot", spread - sparse, "<", derived(0)),
+            numeric("least curvature there", float(ds["curvature"]), ">", derived(0)),
+            numeric("gradient over it, the distance left", away, "<=", before(0.05)),
+            numeric("stuck after the averaged flow", still, ">=", derived(1)),
+            numeric("loss less that of all near one-hot", spread - sparse, "<", derived(0)),
         ),
     )

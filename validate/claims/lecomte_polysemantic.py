@@ -1,8 +1,5 @@
 """Lecomte et al. (2024), L18-L20, L37: polysemantic neurons, who wins, untied weights, the remedy."""
 
-from dataclasses import replace
-from functools import partial
-
 import numpy as np
 import xarray as xr
 
@@ -66,17 +63,15 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
     near, findings = (before(1 - ACCURATE), before(1 + ACCURATE)), []
     for m, ratio in trained.items():
         text = f"trained as printed, m = {m}, {ratio.size} runs: count over n^2/(4m)"
-        findings += between(allowed, "printed", text, family.of(mean, ratio), *near, origin=printed)
+        findings += between(allowed, text, family.of(mean, ratio), *near, origin=printed)
     common = last["polysemantic"].transpose("run", "n_hidden").dropna("run")
     average = family.of(mean, (common / last["quoted"]).mean("n_hidden"))
     text = f"the same, mean over m, {common.sizes['run']} runs"
-    findings += between(shown, "printed", text, average, *near, origin=printed)
+    findings += between(shown, text, average, *near, origin=printed)
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
     power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
-    findings += between(
-        allowed, "printed", text, power, before(-1 - TREND), before(-1 + TREND), origin=printed
-    )
+    findings += between(allowed, text, power, before(-1 - TREND), before(-1 + TREND), origin=printed)
     n, first = printed.attrs["n_features"], min(trained)
     ((chosen, again),) = _ratios(fresh).items()
     few = f"n = {fresh.attrs['n_features']}, m = {chosen}"
@@ -103,21 +98,21 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
         says(
             f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = {first} "
             f"(trained) and {equal.value:.2f} (flow), {low.value:.2f} at m = 1024 (flow)",
-            shown("corrected", f"trained, m = {first}", high, ">", after(1.0), origin=printed),
-            shown("corrected", "flow, m = 256", equal, ">", after(1.0), origin=long),
-            shown("corrected", "flow, m = 1024", low, "<", after(1.0), origin=long),
+            shown(f"trained, m = {first}", high, ">", after(1.0), origin=printed),
+            shown("flow, m = 256", equal, ">", after(1.0), origin=long),
+            shown("flow, m = 1024", low, "<", after(1.0), origin=long),
         ),
         says(
             f"nor all n: at {few} it is {below.value:.2f} (flow)",
-            shown("corrected", f"flow, {few}", below, "<", before(1.0), origin=fresh),
+            shown(f"flow, {few}", below, "<", before(1.0), origin=fresh),
         ),
         says(
             "chance alone gives n(n-1)/(2(2m-1)), interference does the rest",
-            *between(allowed, "corrected", text, chance, derived(1), derived(1)),
+            *between(allowed, text, chance, derived(1), derived(1)),
         ),
         says(
             "every feature ends on a neuron",
-            experiment("corrected", "features of the flow on no neuron", lost, "==", derived(0), origin=long),
+            experiment("features of the flow on no neuron", lost, "==", derived(0), origin=long),
         ),
     )
 
@@ -133,7 +128,7 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
         first, second, *_ = won.mean(axis=0)
         leads = [family.of(mean, won[:, 0] - other) for other in won[:, 1:].T]
         text = f"largest's share less those of numbers 2 to {won.shape[1]}, n = {n}, m = {m}, {len(won)} runs"
-        findings.append(shown("printed", text, leads, ">", derived()))
+        findings.append(shown(text, leads, ">", derived()))
         said.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
     return evidence(
         f"Shares of the features, n = {n}, that end on the neuron of their largest first weight; "
@@ -170,15 +165,12 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
 
     gradient = float(np.abs(slope(A, Q) - Q.T @ slope(Q @ A, np.eye(len(D)))).max())
     same = [
-        numeric(
-            "printed", "flows for rotated and for basis inputs, difference", inputs, "<=", rounding(1e-5)
-        ),
+        numeric("flows for rotated and for basis inputs, difference", inputs, "<=", rounding(1e-5)),
         # Central differences at 1e-6 in a loss of order 10.
-        numeric("printed", "gradient in the encoder against its rotation", gradient, "<=", rounding(1e-7)),
+        numeric("gradient in the encoder against its rotation", gradient, "<=", rounding(1e-7)),
     ]
     free = ("no l1, small start", "no l1, decay = λ")
-    equal = [shown("printed", f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
-    again = partial(replace, about="corrected")  # what holds of the print holds of its correction
+    equal = [shown(f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
     clock = float(end["time"])
     dead = {case: float((end["dead"].sel(case=case) / ds.attrs["n_features"]).mean()) for case in free}
     return evidence(
@@ -192,30 +184,30 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         "limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
-            allowed("printed", f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
+            allowed(f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
             for case in ("small start", "decay = λ")
         ),
         *same,
-        says("orthogonal inputs: exactly the same", *map(again, same)),
+        says("orthogonal inputs: exactly the same", *same),
         says(
             "without the l1 term the untied weights of features that are learned end up equal, from a small "
             f"start or with weight decay; {dead[free[0]]:.0%} and {dead[free[1]]:.0%} are never learned",
-            *map(again, equal),
+            *equal,
         ),
         says(
             "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "
             f"|D|/|E| = {drift.value:.2g} at time {clock:g} ({value(untied_length_ratio(clock)):.2g} for one "
             "neuron)",
-            shown("corrected", "|D|/|E| from equal weights", drift, ">", after(2.0)),
+            shown("|D|/|E| from equal weights", drift, ">", after(2.0)),
         ),
         says(
             f"weight decay lambda as well leaves them parallel, |D|/|E| = {longer.value:.2f}",
-            shown("corrected", "cosine, weight decay", of("decay = λ", "cosine"), ">=", after(0.99)),
-            shown("corrected", "|D|/|E|, weight decay", longer, ">", after(1.1)),
+            shown("cosine, weight decay", of("decay = λ", "cosine"), ">=", after(0.99)),
+            shown("|D|/|E|, weight decay", longer, ">", after(1.1)),
         ),
         says(
             "equal if the l1 term is on the decoder too",
-            shown("corrected", f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
+            shown(f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
         ),
     )
 
@@ -264,33 +256,27 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
             "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
             f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
             f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
-            *between(allowed, "answer", f"tied weights: {part}", tied, after(0.5), after(0.5)),
-            *between(
-                allowed,
-                "answer",
-                f"outgoing weights halved, decided: {part}",
-                decided,
-                after(0.5),
-                after(0.5),
-            ),
-            *between(allowed, "answer", f"the same, l1 term on both: {part}", both, after(0.5), after(0.5)),
+            *between(allowed, f"tied weights: {part}", tied, after(0.5), after(0.5)),
+            *between(allowed, f"outgoing weights halved, decided: {part}", decided, after(0.5), after(0.5)),
+            *between(allowed, f"the same, l1 term on both: {part}", both, after(0.5), after(0.5)),
         ),
         says(
             "it takes the l1 term, or else something that prefers one large weight: about equal copies a "
             "difference grows at the rate lambda/w, sqrt(2) lambda in the normal form, and not at all "
             "without",
-            symbolic("answer", "growth rate less lam/w", difference - rest / w),
-            numeric("answer", "split neurons decided without an l1 term", still, "==", derived(0)),
+            symbolic("growth rate less lam/w", difference - rest / w),
+            numeric("split neurons decided without an l1 term", still, "==", derived(0)),
         ),
         says(
             "it takes a time ln(1/perturbation)/(sqrt(2) lambda), as long as the training before "
             f"({halfway.value:.2f} have parted at {time:g}/lambda with perturbation {eps:g})",
-            allowed("answer", f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", after(late)),
-            allowed("answer", f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", after(early)),
+            allowed(f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", after(late)),
+            allowed(f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", after(early)),
         ),
         says(
             f"a perturbation shared by all incoming weights of a copy parts all ({everyone.value:.2f} of "
             f"{everyone.runs})",
-            shown("answer", "shared perturbation: share that parts", everyone, ">=", ALL),
+            shown("shared perturbation: share that parts", everyone, ">=", ALL),
         ),
+        about="answer",
     )

@@ -13,8 +13,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...theory.arguments import integer
@@ -37,6 +36,7 @@ from ..findings import (
     shown,
     symbolic,
 )
+from ..judged import UNDECIDED, WRONG, Verdict
 
 __all__ = [
     "UNDECIDED", "WRONG", "Checked", "Claim", "Criterion", "Evidence", "Finding", "Limit", "Statement",
@@ -44,25 +44,6 @@ __all__ = [
     "experiment", "from_record", "numeric", "rounding", "runs", "says", "shown", "symbolic", "text",
     "verdict",
 ]  # fmt: skip
-
-
-class Verdict(StrEnum):
-    """What the evidence says about a statement."""
-
-    HOLDS = "holds"
-    CORRECTED = "wrong as printed, corrected"
-    FAILS = "fails"
-    ORDER_ONLY = "order only"
-    ANSWERED = "question, answered"
-    TOO_FEW = "unsettled: too few runs"
-    UNSETTLED = "unsettled: a finding fails"
-    OPEN = "open"
-    NOT_JUDGED = "not judged"
-
-
-# What `claims --wrong` lists, and what is not known to be right or wrong.
-WRONG = (Verdict.CORRECTED, Verdict.FAILS)
-UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
 @dataclass(frozen=True)
@@ -92,18 +73,34 @@ class Evidence:
     corrections : sequence of Statement, optional
         What is true instead, or the constants that the print leaves open, sentence by sentence; the numbers
         in them are formatted from what was computed. Shown only where the verdict asks for it.
+    about : str, optional
+        What findings are about that do not say it; if not given, those of sentences are about the corrected
+        statement, and others about the print.
     """
 
     text: str
     printed: Sequence[Finding]
     numbers: Mapping[str, float] = field(default_factory=dict)
     corrections: Sequence[Statement] = ()
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        said = [
+            replace(one, findings=_about(one.findings, self.about or "corrected")) for one in self.corrections
+        ]
+        object.__setattr__(self, "corrections", said)
+        object.__setattr__(self, "printed", _about(self.printed, self.about or "printed"))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, each once, those of the corrections included."""
         others = [finding for statement in self.corrections for finding in statement.findings]
         return tuple(dict.fromkeys([*self.printed, *others]))
+
+
+def _about(findings: Sequence[Finding], about: str) -> list[Finding]:
+    """Return findings, those that do not say what they are about with this."""
+    return [one if one.about else replace(one, about=about) for one in findings]
 
 
 @dataclass(frozen=True)
@@ -220,19 +217,24 @@ def verdict(evidence: Evidence) -> Verdict:
     return Verdict.ANSWERED if passed["answer"] or passed["corrected"] else Verdict.OPEN
 
 
-def evidence(text: str, *parts: Finding | Statement, numbers: Mapping[str, float] | None = None) -> Evidence:
+def evidence(
+    text: str, *parts: Finding | Statement, numbers: Mapping[str, float] | None = None, about: str = ""
+) -> Evidence:
     """Return what a check found out, from findings and sentences of a correction in any order.
+
+    `about` is "order" where the print leaves a constant open, and "answer" where it asks.
 
     Examples
     --------
-    >>> right = numeric("corrected", "gap", 1e-16, "<=", rounding(1e-9))
-    >>> wrong = numeric("printed", "gap", 0.1, "<=", rounding(1e-9))
+    >>> right = numeric("gap", 1e-16, "<=", rounding(1e-9))
+    >>> wrong = numeric("gap", 0.1, "<=", rounding(1e-9))
     >>> found = evidence("added", wrong, says("it is 2", right))
     >>> str(verdict(found)), [one.text for one in found.corrections]
     ('wrong as printed, corrected', ['it is 2'])
     """
     printed = [part for part in parts if isinstance(part, Finding)]
-    return Evidence(text, printed, numbers or {}, [part for part in parts if isinstance(part, Statement)])
+    said = [part for part in parts if isinstance(part, Statement)]
+    return Evidence(text, printed, numbers or {}, said, about)
 
 
 def says(text: str, *findings: Finding) -> Statement:

@@ -50,8 +50,8 @@ def b1(quick: bool) -> Evidence:
     by_decoder, by_encoder = gradients[:3, :] + 2 * rest * B.T, gradients[3:, :] + 2 * (A.T * rest).T
     return evidence(
         "The loss, written as a sum over data points and differentiated entry by entry.",
-        symbolic("printed", "dL/dB + 2(A'Sigma - A'AB Sigma)", by_encoder),
-        symbolic("printed", "dL/dA + 2(Sigma B' - AB Sigma B')", by_decoder),
+        symbolic("dL/dB + 2(A'Sigma - A'AB Sigma)", by_encoder),
+        symbolic("dL/dA + 2(Sigma B' - AB Sigma B')", by_decoder),
     )
 
 
@@ -88,29 +88,15 @@ def b2(quick: bool) -> Evidence:
         "subset: A'AB = A' makes AB the projection on the columns of A, whatever their rank, and Sigma "
         "commutes with it. With d = 2 of D = 4 neurons A = B = 0 is a critical point, and so is each that "
         "keeps one direction. Sigma has to be invertible; equal eigenvalues leave a choice of eigenvectors.",
-        numeric(
-            "printed",
-            f"of 11 critical points (gradient {slope:.0e}) those of rank < d",
-            low,
-            "==",
-            derived(0),
-        ),
+        numeric(f"of 11 critical points (gradient {slope:.0e}) those of rank < d", low, "==", derived(0)),
         says(
             "AB is the projection on r = rank A <= d eigenvectors, r = d where A has full rank, and the loss "
             "is the sum of the eigenvalues left out",
-            numeric("corrected", "largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
-            numeric("corrected", "loss less the eigenvalues left out", gap, "<=", ROUNDING),
+            numeric("largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
+            numeric("loss less the eigenvalues left out", gap, "<=", ROUNDING),
             # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
-            bound(
-                "corrected",
-                "distance of AB from the nearest such projection",
-                max(distances),
-                "<=",
-                rounding(1e-9),
-            ),
-            bound(
-                "corrected", "different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)
-            ),
+            bound("distance of AB from the nearest such projection", max(distances), "<=", rounding(1e-9)),
+            bound("different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)),
         ),
         numbers={"starts of the search that end at no critical point": starts - len(met)},
     )
@@ -136,16 +122,8 @@ def b3(quick: bool) -> Evidence:
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
         "eigenvalues at the edge other subspaces too.",
-        bound(
-            "printed",
-            "least loss of random weights less that of the d largest",
-            worst,
-            ">=",
-            rounding(-1e-13),
-        ),
-        numeric(
-            "printed", "least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", derived(0)
-        ),
+        bound("least loss of random weights less that of the d largest", worst, ">=", rounding(-1e-13)),
+        numeric("least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", derived(0)),
     )
 
 
@@ -166,8 +144,8 @@ def b4(quick: bool) -> Evidence:
         "B = (A'A)^-1 A' of A = U_I C, with U_I the d columns of U (the source also writes U_I for U with "
         "the other columns set to zero, for which C could not be d by d). Below full rank the form is A = "
         "U_I C, B = D U_I' with any right inverse D of C: a set of dimension r(2d - r) for each subset of r.",
-        numeric("printed", "(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
-        numeric("printed", "gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
+        numeric("(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
+        numeric("gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
         numbers={"gradient at A = U_I C, B = D U_I', rank 2 of 3": low_rank},
     )
 
@@ -201,21 +179,21 @@ def b5(quick: bool) -> Evidence:
         "+ lambda_k^2)^1/2 - (lambda_k + lambda_j)/2. The index is #{(i kept, o left): lambda_o > lambda_i} "
         "+ (d-r)(D-r), the nullity r(2d-r) plus the pairs of equal eigenvalues, the dimension of the set of "
         "critical points.",
-        symbolic("printed", "loss lost by the rotation", gain),
-        numeric("printed", "points, not minima, that no rotation leaves", len(helpless), "==", derived(0)),
+        symbolic("loss lost by the rotation", gain),
+        numeric("points, not minima, that no rotation leaves", len(helpless), "==", derived(0)),
         says(
             "all others are strict saddles, at rank r < d too",
-            numeric("corrected", "least index of other points, D = 5, d = 2", least, ">=", derived(1)),
-            numeric("corrected", "wrong indices and nullities, 16 exact Hessians", wrong, "==", derived(0)),
+            numeric("least index of other points, D = 5, d = 2", least, ">=", derived(1)),
+            numeric("wrong indices and nullities, 16 exact Hessians", wrong, "==", derived(0)),
         ),
         says(
             "but a rotation does not help at the origin, nor where the r largest are kept",
-            numeric("corrected", "points where that is wrong", len(helpless ^ largest), "==", derived(0)),
+            numeric("points where that is wrong", len(helpless ^ largest), "==", derived(0)),
         ),
         says(
             "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
             "eps^4) lambda_k",
-            symbolic("corrected", "loss lost by a spare neuron", filling),
+            symbolic("loss lost by a spare neuron", filling),
         ),
         numbers={
             "eigenvalues 5..1, kept 4 and 3: rate of the rotation": points[(1, 2)].rotation_rate,
@@ -232,7 +210,7 @@ def b6(quick: bool) -> Evidence:
     diagonal = derive.derive_rotation().expression[:4, :] - printed
     return evidence(
         "Four eigenvectors: kept, kept and rotated (j), rotated towards (k), left out.",
-        symbolic("printed", "diagonal less the printed one", diagonal),
+        symbolic("diagonal less the printed one", diagonal),
     )
 
 
@@ -268,23 +246,19 @@ def b8(quick: bool) -> Evidence:
         "from 0 almost surely. It is singular otherwise: if a feature never was on, with the probability 1 - "
         f"(1-S^T)^D = {never:.2g}, or more rarely if two were on only once and together. Checked for D = "
         f"{n}, d = {hidden} and p = {p:g}, in {samples} samples of {T} data points.",
-        numeric(
-            "printed", "largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", derived(1)
-        ),
+        numeric("largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", derived(1)),
         says(
             "E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - p^2/4 D-1 times (p = 1-S), so "
             "critical points come in families",
-            numeric("corrected", "eigenvalues less these", off, "<=", ROUNDING),
-            numeric(
-                "corrected", "wrong indices or nullities of the 20 critical points", wrong, "==", derived(0)
-            ),
+            numeric("eigenvalues less these", off, "<=", ROUNDING),
+            numeric("wrong indices or nullities of the 20 critical points", wrong, "==", derived(0)),
         ),
         says(
             "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
             "point of its own",
-            numeric("corrected", "samples of which that is wrong", np.sum(singular == on), "==", derived(0)),
+            numeric("samples of which that is wrong", np.sum(singular == on), "==", derived(0)),
             # Equal ones would differ by their rounding, some 1e-16 of the largest.
-            numeric("corrected", "least gap, over the largest eigenvalue", gap, ">", rounding(1e-12)),
+            numeric("least gap, over the largest eigenvalue", gap, ">", rounding(1e-12)),
         ),
         numbers={"share of singular samples, T = 40": float(singular.mean())},
     )
@@ -307,8 +281,8 @@ def b9(quick: bool) -> Evidence:
     return evidence(
         "With I the d largest. It reaches the least loss of any linear model, so it is a minimum of the tied "
         "loss as well, unique up to rotations of the hidden layer if eigenvalues d and d+1 differ.",
-        numeric("printed", "A less B', and its loss less the least one", gap, "<=", ROUNDING),
-        numeric("printed", "negative directions, pair and tied", index, "==", derived(0)),
+        numeric("A less B', and its loss less the least one", gap, "<=", ROUNDING),
+        numeric("negative directions, pair and tied", index, "==", derived(0)),
     )
 
 
@@ -332,18 +306,18 @@ def b10(quick: bool) -> Evidence:
         "Take Sigma = diag(2, 1) and A = B' = w = (1, 1): dB'/dt = (1 - |w|^2) Sigma w = (-2, -1), but dA/dt "
         "= Sigma w - (w'Sigma w) w = (-1, -2). From w = (0.6, 0.8) A and B' part, to meet again at the "
         "leading eigenvector; Eq. 22 does not move from there at all.",
-        symbolic("printed", "B's flow at A = B', transposed, less Eq. 22", flows[:, :1] - encoder),
-        symbolic("printed", "A's flow at A = B' less Eq. 22", (flows[:, 1:2] - encoder).expand()),
+        symbolic("B's flow at A = B', transposed, less Eq. 22", flows[:, :1] - encoder),
+        symbolic("A's flow at A = B' less Eq. 22", (flows[:, 1:2] - encoder).expand()),
         says(
             "B's flow reduces to this, A's to dW'/dt = (1 - W'W) Sigma W', Oja's flow",
-            symbolic("corrected", "A's flow at A = B' less Oja's", (flows[:, 1:2] - oja).expand()),
+            symbolic("A's flow at A = B' less Oja's", (flows[:, 1:2] - oja).expand()),
         ),
         says(
             "A = B' breaks at the rate (Sigma M - M Sigma) W', M = W'W, so it lasts only if M and Sigma "
             "commute",
-            symbolic("corrected", "dA/dt - dB'/dt less (Sigma M - M Sigma) W'", breaking),
+            symbolic("dA/dt - dB'/dt less (Sigma M - M Sigma) W'", breaking),
         ),
-        says("what the pair of flows conserves is A'A - BB'", symbolic("corrected", "its rate", drift)),
+        says("what the pair of flows conserves is A'A - BB'", symbolic("its rate", drift)),
         numbers={
             "largest difference of A and B' from w = (0.6, 0.8), t = 1": float(parted[0]),
             "the same, t = 60": float(parted[1]),
@@ -362,7 +336,7 @@ def b11(quick: bool) -> Evidence:
     return evidence(
         "Eq. 22 in the eigenbasis, column by column. Every term carries lambda_j of the column that moves: "
         "the eigenvalues set how fast each direction moves, not where it rests.",
-        symbolic("printed", "Eq. 22 less the components", flow - sp.Matrix.vstack(*printed)),
+        symbolic("Eq. 22 less the components", flow - sp.Matrix.vstack(*printed)),
     )
 
 
@@ -385,21 +359,21 @@ def b12(quick: bool) -> Evidence:
         "Each pair occurs twice in the sum over i != j. With two features on one neuron the printed energy "
         "leaves the force w_1 w_2^2: interference is counted twice. The energy does not know Sigma: the "
         "eigenvalues do not average out, they drop out of what is descended.",
-        symbolic("printed", "flow plus gradient of the printed energy, D = 2, d = 1", printed.expand()),
+        symbolic("flow plus gradient of the printed energy, D = 2, d = 1", printed.expand()),
         says(
             "the second constant is 1/4, as i != j counts each pair twice: E = lambda/4 |1 - W'W|^2 for "
             "Sigma = lambda 1",
-            symbolic("corrected", "flow plus gradient with 1/4", corrected),
-            symbolic("corrected", "that energy less lambda/4 |1 - W'W|^2", closed),
+            symbolic("flow plus gradient with 1/4", corrected),
+            symbolic("that energy less lambda/4 |1 - W'W|^2", closed),
         ),
         says(
             "for other invertible Sigma the flow descends |1 - W'W|^2/4 in the metric tr delta Sigma^-1 "
             "delta'",
-            symbolic("corrected", "Eq. 22 plus Sigma times the gradient of |1 - W'W|^2/4", metric),
+            symbolic("Eq. 22 plus Sigma times the gradient of |1 - W'W|^2/4", metric),
         ),
         says(
             "in the usual one it has no energy",
-            numeric("corrected", "curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", derived(0)),
+            numeric("curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", derived(0)),
         ),
     )
 
@@ -443,18 +417,19 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
         "spare neurons 2 lambda_o against lambda_o. They are the same, but for a factor 2 in time, where M "
         "and Sigma commute; small starts come near the leading eigenvectors under both. Eq. 22 may even "
         "raise the loss, if W is longer than 1. The ends are from w = (0.6, 0.8), Sigma = diag(2, 1).",
-        symbolic("answer", "-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
-        numeric("answer", "loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
-        numeric("answer", "that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),
-        bound("answer", "motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
-        numeric("answer", "fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", derived(0)),
-        numeric("answer", "the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", derived(3.0)),
-        symbolic("answer", "rates of singular values of both, less s(1-s^2) u'Sigma u", lengths),
-        experiment("answer", text, float((~nearer).sum()), "==", derived(0), origin=ds),
+        symbolic("-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
+        numeric("loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
+        numeric("that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),
+        bound("motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
+        numeric("fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", derived(0)),
+        numeric("the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", derived(3.0)),
+        symbolic("rates of singular values of both, less s(1-s^2) u'Sigma u", lengths),
+        experiment(text, float((~nearer).sum()), "==", derived(0), origin=ds),
         numbers={
             "largest difference of trained losses from the tied flow": float(off.sel(rule="tied").max()),
             "smallest difference of trained losses from Eq. 22": float(off.sel(rule="encoder").min()),
             "rise of the loss (sum) under Eq. 22 from (1.05, 0), Sigma = (1 .9; .9 1)": rise,
             **{f"end of Eq. 22 from ({w:g}, {w:g}), second component": end for w, end in limits.items()},
         },
+        about="answer",
     )

@@ -40,7 +40,7 @@ def b7(quick: bool) -> Evidence:
         "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
         "its entries off the diagonal are 3 (1-S)/4 of those on it.",
         *(
-            symbolic("printed", f"{name} less the print", sp.expand(found[name] - value))
+            symbolic(f"{name} less the print", sp.expand(found[name] - value))
             for name, value in printed.items()
         ),
     )
@@ -107,47 +107,37 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
         "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
         "costs the square of that.",
-        numeric("printed", "P(l >= 2) at S = 0.99, D = 1000", dense, "<", derived(0.5)),
+        numeric("P(l >= 2) at S = 0.99, D = 1000", dense, "<", derived(0.5)),
         says(
             "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2",
-            bound("corrected", "largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
+            bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
         ),
         says(
             "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
             "D(D-1)(7D-6)(1-S)^2/12 to leading order",
-            bound("corrected", "largest loss dropped over bound, random models", max(used), "<=", derived(1)),
-            numeric(
-                "corrected", "bound for all models over its order, less 1", abs(leading), "<=", after(1e-4)
-            ),
+            bound("largest loss dropped over bound, random models", max(used), "<=", derived(1)),
+            numeric("bound for all models over its order, less 1", abs(leading), "<=", after(1e-4)),
         ),
         says(
             "if D > 2d, the best model without l >= 2 is worse by a relative order of (1-S)^2 only (powers "
             f"{powers.min():.2f} to {powers.max():.2f} at {at}, {above})",
             # Nearer to 2 than to 1 or 3.
-            experiment("corrected", "least power of the regret", powers.min(), ">", derived(1.5), origin=ds),
-            experiment(
-                "corrected", "largest power of the regret", powers.max(), "<", derived(2.5), origin=ds
-            ),
+            experiment("least power of the regret", powers.min(), ">", derived(1.5), origin=ds),
+            experiment("largest power of the regret", powers.max(), "<", derived(2.5), origin=ds),
         ),
         says(
             "if D < 2d, L_0 + L_1 = 0 for many models, and l = 2 decides: a model chosen without it may lose "
             f"{lost:.2g} of the best loss at {at} ({under})",
-            numeric(
-                "corrected", "largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", rounding(1e-25)
-            ),
-            numeric(
-                "corrected", "largest over least loss among them, S = 1 - 1e-6", spread, ">", after(1.25)
-            ),
+            numeric("largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", rounding(1e-25)),
+            numeric("largest over least loss among them, S = 1 - 1e-6", spread, ">", after(1.25)),
             # More than any order of 1-S.
-            experiment("corrected", "least regret, D < 2d", lost, ">", after(rare[1]), origin=ds),
+            experiment("least regret, D < 2d", lost, ">", after(rare[1]), origin=ds),
         ),
         says(
             "the least L_2 is then (D-d)/3",
-            numeric("corrected", "|least L_2 of triples - 1/3|", third, "<=", after(1e-5)),
-            bound(
-                "corrected", "least L_2 of dependent obtuse blocks", min(costs), ">=", rounding(1 / 3 - 1e-12)
-            ),
-            bound("corrected", "largest q'Nq / |q|^2", max(square), "<=", rounding(1 + 1e-12)),
+            numeric("|least L_2 of triples - 1/3|", third, "<=", after(1e-5)),
+            bound("least L_2 of dependent obtuse blocks", min(costs), ">=", rounding(1 / 3 - 1e-12)),
+            bound("largest q'Nq / |q|^2", max(square), "<=", rounding(1 + 1e-12)),
         ),
     )
 
@@ -175,8 +165,6 @@ def b15(quick: bool) -> Evidence:
         "problem with another law: it acts up to 90 degrees only. Of five points on the sphere it therefore "
         f"gives {ours[0]:g} to the triangular bipyramid and to the octahedron less a corner alike, where "
         f"Coulomb's law gives {coulomb(prism):.4f} and {coulomb(pairs):.4f}.",
-        numeric("printed", "largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", rounding(1e-12)),
-        numeric(
-            "printed", "energies of bipyramid and octahedron less a corner", max(ours), "<=", rounding(1e-25)
-        ),
+        numeric("largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", rounding(1e-12)),
+        numeric("energies of bipyramid and octahedron less a corner", max(ours), "<=", rounding(1e-25)),
     )

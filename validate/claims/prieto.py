@@ -51,11 +51,9 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         "the sum is 0 whatever M. Of two features that are on together (p = 0.1, ratio 1/4) the best code of "
         f"blocks of one pair reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}; that "
         "of independent features has one against the other, and loses more.",
-        experiment("printed", "least share of others, best", least, ">", after(0.3), origin=ds),
-        experiment("printed", "least share of others, trained", added, ">", after(0.3), origin=ds),
-        numeric(
-            "printed", "loss of pairs on together / independent", pair.loss / apart.loss, "<", derived(1)
-        ),
+        experiment("least share of others, best", least, ">", after(0.3), origin=ds),
+        experiment("least share of others, trained", added, ">", after(0.3), origin=ds),
+        numeric("loss of pairs on together / independent", pair.loss / apart.loss, "<", derived(1)),
     )
 
 
@@ -97,34 +95,19 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
         says(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
-                "answer",
-                "largest weight of the partner / own, exclusive",
-                apart.max(),
-                "<",
-                after(-0.3),
-                origin=ds,
+                "largest weight of the partner / own, exclusive", apart.max(), "<", after(-0.3), origin=ds
             ),
-            numeric("answer", "loss of exclusive pairs at ratio 1/2", alone, "<=", rounding(1e-9)),
+            numeric("loss of exclusive pairs at ratio 1/2", alone, "<=", rounding(1e-9)),
         ),
         says(
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
+            experiment("least weight of the partner / own, few on", mate, ">", after(0.3), origin=ds),
+            experiment("least weight of the partner, all places", helps, ">", derived(0), origin=everywhere),
             experiment(
-                "answer", "least weight of the partner / own, few on", mate, ">", after(0.3), origin=ds
+                "least product of two partners' weights / own", mates, ">", after(0.3**2), origin=everywhere
             ),
             experiment(
-                "answer", "least weight of the partner, all places", helps, ">", derived(0), origin=everywhere
-            ),
-            experiment(
-                "answer",
-                "least product of two partners' weights / own",
-                mates,
-                ">",
-                after(0.3**2),
-                origin=everywhere,
-            ),
-            experiment(
-                "answer",
                 "least product of two pairs' weights / own",
                 stranger.min(),
                 ">",
@@ -132,38 +115,24 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
                 origin=everywhere,
             ),
             experiment(
-                "answer",
-                "largest weight of another pair",
-                wide[:, 0, 2:].max(),
-                "<",
-                derived(0),
-                origin=everywhere,
+                "largest weight of another pair", wide[:, 0, 2:].max(), "<", derived(0), origin=everywhere
             ),
         ),
         says(
             f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
             f"codes have {span(np.array(many), '.2f')} times its loss",
             experiment(
-                "answer",
-                "least priority code / blocks, many on",
-                np.min(many),
-                ">",
-                derived(1),
-                origin=(often, dense),
+                "least priority code / blocks, many on", np.min(many), ">", derived(1), origin=(often, dense)
             ),
         ),
         says(
             f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
             f"is on silences the others have {span(few, '.2f')} times the loss of blocks",
             experiment(
-                "answer",
-                "largest priority code / blocks, few on",
-                float(few.max()),
-                "<",
-                derived(1),
-                origin=ds,
+                "largest priority code / blocks, few on", float(few.max()), "<", derived(1), origin=ds
             ),
         ),
+        about="answer",
     )
 
 
@@ -176,7 +145,7 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     spread, rise = around(gram)
     family = Family(0.01, 2)
     own, climbs = (family.of(mean, trained[f"trained_{name}"].values) for name in ("spread", "rise"))
-    keeps = partial(shown, "printed", origin=ds)
+    keeps = partial(shown, origin=ds)
     return evidence(
         f"{n} words, {m} neurons. With M = W W', entries M_ij of the best tied model that was found differ "
         f"by {spread:.1%} of M_ii at equal distances around the circle, and fall with the distance; of "
@@ -184,12 +153,8 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{constructive(gram, at['covariance'].values):.0%} of tr(M S). Two seeds had been seen when the "
         "limits were chosen; the trained models that decide have other seeds.",
         runs("trained models", ds.sizes["seed"], origin=ds),
-        experiment(
-            "printed", "best: spread of M_ij at one distance / M_ii", spread, "<=", after(0.05), origin=ds
-        ),
-        experiment(
-            "printed", "best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds
-        ),
+        experiment("best: spread of M_ij at one distance / M_ii", spread, "<=", after(0.05), origin=ds),
+        experiment("best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds),
         keeps("trained: spread / M_ii", own, "<=", before(0.1)),
         keeps("trained: largest rise / M_ii", climbs, "<", derived(0)),
     )
@@ -234,9 +199,8 @@ def p4(quick: bool, *found: xr.Dataset) -> Evidence:
         runs("seeds of each case", min(seeds), origin=found),
         says(
             "; ".join([f"the limits agree in {agree} of {cases} cases", *misses]),
-            experiment("printed", "cases that agree", agree, ">=", before(cases), origin=found),
+            experiment("cases that agree", agree, ">=", before(cases), origin=found),
             experiment(
-                "printed",
                 "largest distance of the line from an interval at the third size",
                 bent,
                 "<=",
@@ -244,6 +208,7 @@ def p4(quick: bool, *found: xr.Dataset) -> Evidence:
                 origin=found,
             ),
         ),
+        about="printed",
     )
 
 
@@ -273,19 +238,11 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
         f"within {AT_CODE:.1%} of the code's, two or three times the error of sampling. The documentation "
         "(correlations) has the numbers.",
         runs("seeds of each case", seeds, origin=origin),
-        experiment(
-            "printed",
-            "least loss of a model / code",
-            min(ends),
-            ">=",
-            before(1 - AT_CODE.limit),
-            origin=origin,
-        ),
+        experiment("least loss of a model / code", min(ends), ">=", before(1 - AT_CODE.limit), origin=origin),
         says(
             f"some are at the code in {len(counts) - len(none)} of {len(counts)} cases, and none below it in "
             f"any; none is at it of {'; of '.join(none)}",
-            experiment(
-                "printed", "least count of models at the code", min(counts), ">=", before(1), origin=origin
-            ),
+            experiment("least count of models at the code", min(counts), ">=", before(1), origin=origin),
         ),
+        about="printed",
     )

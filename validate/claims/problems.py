@@ -85,7 +85,8 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
 
     def below(each: int) -> Any:
         text = f"least loss over the conjectured least, {len(found[each])} models, {each} a neuron"
-        return numeric("printed", text, min(one["share"] for one in found[each]), ">=", derived(1))
+        least = min(one["share"] for one in found[each])
+        return numeric(text, least, ">=", derived(1), about="printed")
 
     third = min(found[3], key=lambda one: Fraction(one["p"]))
     pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
@@ -94,12 +95,9 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
             "at every p below 1 and every size the least loss is less than both: two features on one neuron "
             "cost less than one kept and one dropped, and an antipodal pair costs less with encodings "
             "slightly longer than 1",
-            symbolic("printed", "slope of a pair's loss by the square of its encodings, at 1", slope),
+            symbolic("slope of a pair's loss by the square of its encodings, at 1", slope, about="printed"),
+            symbolic("two features on a neuron: loss without the ReLU / v, less 1", (A * A.T).trace() - 1),
             symbolic(
-                "answer", "two features on a neuron: loss without the ReLU / v, less 1", (A * A.T).trace() - 1
-            ),
-            symbolic(
-                "answer",
                 "an output of theirs that should be 0, by the angle e, at e = 0, less -(1 - p/2)",
                 sp.diff(output, e).subs(e, 0) + 1 - p / 2,
             ),
@@ -122,20 +120,8 @@ def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     return [
         says(
             f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
-            numeric(
-                "answer",
-                "loss of that pentagon less the certified one",
-                abs(here - low),
-                "<=",
-                rounding(1e-11),
-            ),
-            numeric(
-                "answer",
-                "certified upper less lower end of the least loss",
-                high - low,
-                "<=",
-                rounding(1e-11),
-            ),
+            numeric("loss of that pentagon less the certified one", abs(here - low), "<=", rounding(1e-11)),
+            numeric("certified upper less lower end of the least loss", high - low, "<=", rounding(1e-11)),
         ),
     ]
 
@@ -154,17 +140,13 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
         says(
             f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a "
             "coherence below 4/5 with it, above 4/5 without",
-            numeric(
-                "answer", "loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", derived(1)
-            ),
-            numeric(
-                "answer", "with penalty, from 4/5 on, over the triangle's", near / triangle, ">", derived(1)
-            ),
+            numeric("loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", derived(1)),
+            numeric("with penalty, from 4/5 on, over the triangle's", near / triangle, ">", derived(1)),
         )
     ]
 
 
-def _curved(about: str, paths: Sequence[Path]) -> list[Finding]:
+def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
     said = json.loads(paths[0].read_text("ascii"))["statement"]
     square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
@@ -177,14 +159,16 @@ def _curved(about: str, paths: Sequence[Path]) -> list[Finding]:
     hessian = np.array([(slope(at + step * e) - slope(at - step * e)) / (2 * step) for e in np.eye(15)])
     curvatures = np.sort(np.linalg.eigvalsh(hessian + hessian.T)) / 2
     return [
-        numeric(about, "bias of the certified pentagon", bias, "<", derived(0)),
-        numeric(about, "least curvature of its loss but that of turning", curvatures[1], ">", after(1e-3)),
+        numeric("bias of the certified pentagon", bias, "<", derived(0), about=about),
+        numeric(
+            "least curvature of its loss but that of turning", curvatures[1], ">", after(1e-3), about=about
+        ),
     ]
 
 
 def _best(paths: Sequence[Path]) -> list[Statement]:
     return [
-        says("yes, for all p below some bound; how large that is, is not known", *_curved("printed", paths))
+        says("yes, for all p below some bound; how large that is, is not known", *_curved(paths, "printed"))
     ]
 
 
@@ -195,27 +179,19 @@ def _unique(paths: Sequence[Path]) -> list[Statement]:
     own = exact_total([[w], [u]], [b, d], 1)
     mirror = exact_total([[w], [-u]], [b + w * u, d + w * u], 1)
     return [
-        says("part 1: yes, for all p below some bound that is not known (O40)", *_curved("answer", paths)),
+        says("part 1: yes, for all p below some bound that is not known (O40)", *_curved(paths)),
         says(
             "part 2: yes, at p = 1, where every feature is always on: two features on one neuron have "
             "minimisers with encodings of equal and of opposite signs; with a penalty above v, the loss of a "
             "dropped feature, one is kept and the other dropped (an example by ChengXinbu, issue 37 there)",
-            numeric("answer", "exact loss of one model, p = 1, over v", float(12 * own), "<", derived(1)),
-            numeric(
-                "answer", "exact loss of its mirror image less its own", float(mirror - own), "==", derived(0)
-            ),
+            numeric("exact loss of one model, p = 1, over v", float(12 * own), "<", derived(1)),
+            numeric("exact loss of its mirror image less its own", float(mirror - own), "==", derived(0)),
         ),
         says(
             f"below p = 1 a tie is at some p between {low:g} and {high:g}, which is not computed exactly, by "
             "a search in double precision",
-            numeric(
-                "answer",
-                f"least loss over that of alike encodings, p = {low:g}",
-                alike,
-                ">=",
-                rounding(1 - 1e-9),
-            ),
-            numeric("answer", f"the same, p = {high:g}", less, "<", after(1 - 1e-4)),
+            numeric(f"least loss over that of alike encodings, p = {low:g}", alike, ">=", rounding(1 - 1e-9)),
+            numeric(f"the same, p = {high:g}", less, "<", after(1 - 1e-4)),
         ),
     ]
 
@@ -230,7 +206,7 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
         says(
             "no: it is (n - m) v for c below 1/m, and less at 1/m",
             *(
-                numeric("answer", f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", derived(1))
+                numeric(f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", derived(1))
                 for p, share in shares.items()
             ),
         )
@@ -251,8 +227,8 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
         )
         at = f"antipodal model, p = {p:g}, I = {importance:g}, penalty {share:g} I v: objective over"
         found += [
-            numeric("answer", f"{at} that of dropping", value / importance, "<", derived(1)),
-            numeric("answer", f"{at} its proved lower bound", value / least, "<", after(1 + 1e-3)),
+            numeric(f"{at} that of dropping", value / importance, "<", derived(1)),
+            numeric(f"{at} its proved lower bound", value / least, "<", after(1 + 1e-3)),
         ]
     return [
         says(
@@ -390,21 +366,20 @@ PROBLEMS = {
 
 def _judged(problem: Problem) -> Evidence:
     if not problem.certificates:
-        return evidence(problem.text, *problem.sentences([]))
+        return evidence(problem.text, *problem.sentences([]), about="answer")
     paths = [path for name in problem.certificates if (path := CERTIFICATES / name).is_file()]
     rejected = [path.name for path in paths if not check(path).accepted]
     # About an answer, as it must keep its limit whatever becomes of the statement.
-    sound = numeric(
-        "answer", f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0)
-    )
+    sound = numeric(f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0))
     if rejected or len(paths) < len(problem.certificates):
         said = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
         return evidence(
             said,
             sound,
-            numeric("answer", "certificates", len(paths), "==", derived(len(problem.certificates))),
+            numeric("certificates", len(paths), "==", derived(len(problem.certificates))),
+            about="answer",
         )
-    return evidence(problem.text, sound, *problem.sentences(paths))
+    return evidence(problem.text, sound, *problem.sentences(paths), about="answer")
 
 
 ROWS = tuple(

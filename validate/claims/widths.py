@@ -5,7 +5,7 @@ what training does, by stored runs.
 """
 
 from functools import cache
-from typing import NamedTuple, SupportsFloat
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -31,7 +31,6 @@ from ..unequal.width import normal_losses
 from .ledger import (
     Evidence,
     Finding,
-    Limit,
     after,
     bound,
     claim,
@@ -86,14 +85,8 @@ def u1(quick: bool) -> Evidence:
         "projection P on the rows, whose trace is the rank. With variances v_j the same holds of M "
         "diag(v)^(1/2) for any M of rank D, tied or not. The sum is at least 1, as (W_i.W_j)^2 <= |W_i|^2 "
         "|W_j|^2.",
-        bound(
-            "printed",
-            "largest sum less D, random encodings of very different lengths",
-            over,
-            "<=",
-            rounding(1e-9),
-        ),
-        bound("printed", "least sum", least, ">=", rounding(1 - 1e-9)),
+        bound("largest sum less D, random encodings of very different lengths", over, "<=", rounding(1e-9)),
+        bound("least sum", least, ">=", rounding(1 - 1e-9)),
     )
 
 
@@ -135,19 +128,10 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
         "normal interference of their capacities would. On two seeds the alarm rate had been raised to "
         f"0.02 after a look, and four more were seen; these are {free.sizes['seed']} others, at 0.01.",
         runs("trained models at each m", free.sizes["seed"], origin=ds),
-        numeric(
-            "printed", "largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", after(0.01)
-        ),
+        numeric("largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", after(0.01)),
         says(
             "with few features on at a time the loss is no function of the capacities",
-            shown(
-                "corrected",
-                "trained loss over that of normal interference",
-                shape,
-                "<",
-                derived(1),
-                origin=ds,
-            ),
+            shown("trained loss over that of normal interference", shape, "<", derived(1), origin=ds),
         ),
     )
 
@@ -181,17 +165,15 @@ def u3(quick: bool, ds: xr.Dataset, weak: xr.Dataset, even: xr.Dataset) -> Evide
         f"and alpha = {alpha:g} it is {found:.2f}. There is one trained model of each kind and size, which "
         "settles nothing.",
         _seeds(ds, weak, even),
-        NEAR_SUM.finding(abs(over - 1), "printed", origin=weak),
+        NEAR_SUM.finding(abs(over - 1), origin=weak),
         says(
             "lost are the features whose rows are short, and these are the less frequent ones if biases "
             "begin at 0; the local exponent of the sum is (alpha - 1)/(1 - (m/n)^(alpha - 1))",
-            _run("largest |left out / loss - 1|", off, "<=", after(0.1), ds),
-            _run("the same at the source's settings", short, "<=", after(0.1), weak),
-            NEAR_SUM_UNBIASED.finding(abs(also - 1), "corrected", origin=even),
-            symbolic("corrected", "local exponent of the integral of x^-alpha from m to n", rest),
-            numeric(
-                "corrected", "|exponent by it - that of the sum|", abs(predicted - found), "<=", after(0.05)
-            ),
+            experiment("largest |left out / loss - 1|", off, "<=", after(0.1), origin=ds),
+            experiment("the same at the source's settings", short, "<=", after(0.1), origin=weak),
+            NEAR_SUM_UNBIASED.finding(abs(also - 1), origin=even),
+            symbolic("local exponent of the integral of x^-alpha from m to n", rest),
+            numeric("|exponent by it - that of the sum|", abs(predicted - found), "<=", after(0.05)),
         ),
     )
 
@@ -230,27 +212,23 @@ def u4(
         f"{float(left.max()):.1%} at most (alpha = 1, m = 32 and 100). From m = {HIGH} to "
         f"{int(wide['n_hidden'][0])}, alpha = 1, the exponent is {flat:.2f}.",
         _seeds(aligned, published, wide, unbiased),
-        NEAR_ONE.finding(abs(drawn - 1), "printed", origin=published),
+        NEAR_ONE.finding(abs(drawn - 1), origin=published),
         says(
             "of models with a free decoder the least loss of alike features falls as 1/m while m << n, "
             f"within a factor that is proved; at alpha = 2 (n = {SIZE}, m = {LOW} to {HIGH}) it falls with "
             f"an exponent of {proved:.2f} or more",
-            numeric(
-                "corrected", "|exponent of the bound - 1|, alike", abs(alike.bound - 1), "<=", after(0.1)
-            ),
-            numeric("corrected", "|exponent of the code - 1|, alike", abs(alike.code - 1), "<=", after(0.1)),
-            numeric("corrected", "code over bound at both ends", alike.ratio, "<=", after(4)),
-            numeric(
-                "corrected", "least exponent of the least loss, alpha = 2", steep.least, ">=", after(2.0)
-            ),
+            numeric("|exponent of the bound - 1|, alike", abs(alike.bound - 1), "<=", after(0.1)),
+            numeric("|exponent of the code - 1|, alike", abs(alike.code - 1), "<=", after(0.1)),
+            numeric("code over bound at both ends", alike.ratio, "<=", after(4)),
+            numeric("least exponent of the least loss, alpha = 2", steep.least, ">=", after(2.0)),
         ),
         says(
             "most of what models lose that are trained as published is lost at outputs that low first biases "
             "silence, and their loss falls more slowly beyond m = 100",
-            LOWER.finding(lower, "corrected", origin=run),
-            UNHEARD.finding(share, "corrected", origin=run),
-            UNHEARD_UNBIASED.finding(left, "corrected", origin=even),
-            FLATTER.finding(flat, "corrected", origin=wide),
+            LOWER.finding(lower, origin=run),
+            UNHEARD.finding(share, origin=run),
+            UNHEARD_UNBIASED.finding(left, origin=even),
+            FLATTER.finding(flat, origin=wide),
         ),
     )
 
@@ -258,11 +236,6 @@ def u4(
 def _listed(numbers: FloatArray) -> str:
     """Return numbers as text."""
     return ", ".join(f"{one:.2f}" for one in numbers)
-
-
-def _run(text: str, value: SupportsFloat, relation: str, limit: Limit, origin: xr.Dataset) -> Finding:
-    """Return a finding about the correction that is read off a trained model."""
-    return experiment("corrected", text, float(value), relation, limit, origin=origin)
 
 
 def _seeds(*trained: xr.Dataset) -> Finding:
@@ -289,7 +262,6 @@ def u5(quick: bool, published: xr.Dataset) -> Evidence:
         "that this code needs.",
         _seeds(published),
         experiment(
-            "printed",
             "|exponent of the model trained as published - 2(alpha - 1)|, alpha = 3/2",
             abs(trained - 1),
             "<=",
@@ -299,9 +271,7 @@ def u5(quick: bool, published: xr.Dataset) -> Evidence:
         says(
             "the least loss of models with a free decoder falls as m^(1 - 2 alpha), as its bound and a code "
             "do at alpha = 2",
-            numeric(
-                "corrected", "largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", after(0.15)
-            ),
-            numeric("corrected", "least exponent of the least loss, alpha = 2", steep.least, ">", derived(2)),
+            numeric("largest |exponent of bound, of code - 3|, alpha = 2", gap, "<=", after(0.15)),
+            numeric("least exponent of the least loss, alpha = 2", steep.least, ">", derived(2)),
         ),
     )

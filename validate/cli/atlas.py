@@ -1,10 +1,9 @@
 """``superposition atlas``: the best small models that are known, as a list, as files, or solved anew."""
 
 import argparse
-from typing import Any
 
 from .laws import chances_of
-from .text import Add, Listed, layouts, print_json, print_table, say, shown, tell
+from .text import Add, Listed, as_json, layouts, print_json, print_table, say, shown, tell, written
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
@@ -52,17 +51,13 @@ def _atlas(options: argparse.Namespace) -> None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, path=options.out, layout=options.layout)
-        if options.json:
-            print_json({"written": options.out})
-        else:
-            say(f"written to {options.out}")
-        return
+        return written(options.out, options.json)
     if options.sparsity is not None:
         options.p = chances_of(options)[0]
     wanted = {name: getattr(options, name) for name in FILTERS}
     found = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)
     if options.json:
-        print_json([_plain(one) for one in found])
+        print_json([{name: as_json(value) for name, value in vars(one).items()} for one in found])
         return
     rows = [
         [one.name, *("" if getattr(one, name) is None else shown(getattr(one, name)) for name in COLUMNS)]
@@ -73,7 +68,3 @@ def _atlas(options: argparse.Namespace) -> None:
         from ..door.best import in_words
 
         say(f"{in_words(found[0].structure)}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
-
-
-def _plain(one: Any) -> dict[str, Any]:
-    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in vars(one).items()}

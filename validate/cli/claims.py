@@ -4,19 +4,15 @@ import argparse
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...solvers.progress import status
+from .. import judged
 from .text import Add, Listed, print_json, print_table, say, tell
 
 Record = dict[str, Any]
-
-# What a verdict may be: those of `claims.Verdict`, which is not imported for `--help`.
-VERDICTS = (
-    "holds", "wrong as printed, corrected", "fails", "order only", "question, answered",
-    "unsettled: too few runs", "unsettled: a finding fails", "open", "not judged",
-)  # fmt: skip
+VERDICTS = tuple(map(str, judged.Verdict))
 
 
 def add(add_command: Add) -> None:
@@ -29,7 +25,9 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     source = "only claims of this source, such as cowsik2024, or how its name begins"
-    option("--source", metavar="SOURCE", type=_named, choices=Listed(_sources), help=source)
+    option(
+        "--source", metavar="SOURCE", type=judged.source_named, choices=Listed(judged.sources), help=source
+    )
     option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
     verdict = (
         "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
@@ -49,18 +47,6 @@ def _spaced(word: str) -> str:
     return word.replace("-", " ")
 
 
-def _sources() -> Iterable[str]:
-    from .. import judged
-
-    return judged.sources()
-
-
-def _named(word: str) -> str:
-    from .. import judged
-
-    return str(judged.source_named(word))
-
-
 def _claims(options: argparse.Namespace) -> bool:
     for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
@@ -77,7 +63,7 @@ def _claims(options: argparse.Namespace) -> bool:
     verdict = options.verdict
     records = _judged(options, verdict) if fresh else _stored(options, verdict)
     if options.wrong:
-        records = [one for one in records if _wrong(one)]
+        records = [one for one in records if one["verdict"] in judged.WRONG]
     if options.json:
         print_json(records)
     elif options.errata:
@@ -99,8 +85,6 @@ def _claims(options: argparse.Namespace) -> bool:
 
 def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     """Return stored rows; those that are missing, or whose check or data have changed, are checked now."""
-    from .. import judged
-
     known = judged.recall(current=False)
     words = {row["verdict"] for row in known.values()}
     sources = {row["source"] for row in known.values()}
@@ -174,10 +158,6 @@ def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
         raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")
 
 
-def _wrong(record: Record) -> bool:
-    return record["verdict"] in ("wrong as printed, corrected", "fails")
-
-
 def _origin(records: Sequence[Record]) -> str:
     """Say where the rows come from: stored, and judged when, or checked now."""
     days = sorted({one["judged"] for one in records if one["judged"]})
@@ -224,8 +204,6 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
             words, max(width, 40), initial_indent=f"  {head}", subsequent_indent=" " * 12,
             break_on_hyphens=False,
         )  # fmt: skip
-
-    from .. import judged
 
     of = f" of {options.source}" if options.source else ""
     whole = sum(options.source in (None, one["source"]) for one in judged.recall(current=False).values())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .laws import add_law, add_layout, add_target, law_of
-from .text import Add, as_json, columns, pairs, print_json, say
+from .text import Add, as_json, columns, pairs, print_json, say, written
 
 _PICTURE = "write a picture here: .png, .svg or .pdf"
 
@@ -151,20 +151,13 @@ def _plot(options: argparse.Namespace) -> None:
     files.another_file(options.out, {"model": options.file})
     model = door.model_of(options.file, instance=options.instance, layout=options.layout)
     save(door.plot(model), options.out)
-    _written(options.out, options)
+    written(options.out, options.json)
 
 
 def _explore(options: argparse.Namespace) -> None:
     from .. import door
 
-    _written(door.explore(options.file), options)
-
-
-def _written(path: Any, options: argparse.Namespace) -> None:
-    if options.json:
-        print_json({"written": str(path)})
-    else:
-        say(f"written to {path}")
+    written(door.explore(options.file), options.json)
 
 
 def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import solvers, theory
 from ..predictions import PREDICTIONS
-from .text import Add, print_json, say
+from .text import Add, print_json, say, written
 
 _TOP, _, _ = __name__.partition(".")
 
@@ -51,10 +51,7 @@ def _interface(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
         files.write_text(options.out, interface())
-        if options.json:
-            print_json({"written": options.out})
-        else:
-            say(f"written to {options.out}")
+        written(options.out, options.json)
     elif options.json:
         print_json({"text": interface()})
     else:

@@ -120,6 +120,14 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, str | int) or value is None else number(value)
 
 
+def written(path: Any, as_json: bool) -> None:
+    """Print the file that a command wrote."""
+    if as_json:
+        print_json({"written": str(path)})
+    else:
+        say(f"written to {path}")
+
+
 def columns(data: Any) -> dict[str, Any]:
     """Return all variables of an `xarray.Dataset` for JSON, and under "dims" the dimensions of each."""
     told = {str(name): as_json(one.values) for name, one in data.variables.items()}

@@ -143,8 +143,7 @@ def _show_unbiased(ds: xr.Dataset) -> Shown:
         [Figure("unbiased", "What is gained without an output bias", caption, ds, plot_unbiased)],
         [cells],
         "For ReLU of independent features no n neurons with a linear readout beat the naive network in "
-        "squared "
-        "error, at any p.",
+        "squared error, at any p.",
     )
 
 
@@ -159,14 +158,12 @@ def _show_search(ds: xr.Dataset) -> Shown:
             at = saved.sel(task=task).isel(size=i)
             rows.append(f"{task}, {_name(at)}: {span(at, '.2g')}")
     text = (
-        f"Descents on the exact loss, {ds.attrs['starts']} starts at each place. None is below the "
-        "floor: the "
-        f"least excess is {excess:.1g} of the naive loss, with its error. For ReLU with an output bias "
+        f"Descents on the exact loss, {ds.attrs['starts']} starts at each place. None is below the floor: "
+        f"the least excess is {excess:.1g} of the naive loss, with its error. For ReLU with an output bias "
         f"the best networks are naive, to {float(same.max()):.0e} of the loss. Shares saved elsewhere: "
         f"{'; '.join(rows)}. Without bias the neuron of a feature also receives another feature with a "
-        "smaller "
-        "weight, of the same sign, which saves a share of order p (0.15 p for two features on one neuron, "
-        "derived)."
+        "smaller weight, of the same sign, which saves a share of order p (0.15 p for two features on one "
+        "neuron, derived)."
     )
     caption = "Solid: the best network found; dotted: the floor."
     return Shown(text, [Figure("search", "The best networks of few features", caption, ds, plot_search)])
@@ -183,16 +180,14 @@ def _show_fans(ds: xr.Dataset) -> Shown:
             f"{1 - limit.fan / limit.naive:.1%}), and some up to p = {pays.max():g}"
         )
     text = (
-        "One ReLU cannot compute |x|: two are needed for each feature, or one computes half of it. A fan "
-        "of n "
-        "neurons computes n - 2 of them in full and halves of two more, where features are rare. All neurons "
-        "receive two carriers with positive weights, and the others with small weights that change sign "
-        "along "
-        "the neurons; second differences of the neurons are |x|. Exact losses at the best readout, saved "
-        "over "
-        f"the naive network: {'; '.join(said)}. In the limit p to 0 a fan is 1/3 over the number of features "
-        "above the floor for any n, so that with many neurons nearly n functions are computed that take two "
-        "neurons each. When features are on together a fan errs, more so the smaller its weights."
+        "One ReLU cannot compute |x|: two are needed for each feature, or one computes half of it. A fan of "
+        "n neurons computes n - 2 of them in full and halves of two more, where features are rare. All "
+        "neurons receive two carriers with positive weights, and the others with small weights that change "
+        "sign along the neurons; second differences of the neurons are |x|. Exact losses at the best "
+        f"readout, saved over the naive network: {'; '.join(said)}. In the limit p to 0 a fan is 1/3 over "
+        "the number of features above the floor for any n, so that with many neurons nearly n functions are "
+        "computed that take two neurons each. When features are on together a fan errs, more so the smaller "
+        "its weights."
     )
     caption = (
         "Solid: fan with the best of several small weights; dotted: the floor. Both over the naive loss."
@@ -225,13 +220,11 @@ def _show_powers(ds: xr.Dataset) -> Shown:
     said = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
     limit = shared_loss(2, 1)
     text = (
-        "The bound is about the square. For higher powers of the error one large error costs more than "
-        "two of "
-        "half the size, and features that share a neuron cost less than one that is dropped. Two features on "
-        f"one neuron, best over naive: {'; '.join(said)}. In the limit p to 0 sharing has "
-        f"{limit.loss / limit.naive:.2f} of the naive fourth power (1 of the square): the bias of a "
-        "dropped output "
-        "helps until p is very small."
+        "The bound is about the square. For higher powers of the error one large error costs more than two "
+        "of half the size, and features that share a neuron cost less than one that is dropped. Two features "
+        f"on one neuron, best over naive: {'; '.join(said)}. In the limit p to 0 sharing has "
+        f"{limit.loss / limit.naive:.2f} of the naive fourth power (1 of the square): the bias of a dropped "
+        "output helps until p is very small."
     )
     caption = "One neuron for ReLU of two features, hidden and output biases free; exact, by searches."
     return Shown(text, [Figure("powers", "Fourth powers favour sharing", caption, ds, plot_powers)])
@@ -262,10 +255,9 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         "All weights and biases, trained by the exact gradient with L-BFGS from random weights. Places and "
         f"criteria were fixed before. {rows[0][3]} of {rows[0][2]} seeds end at the naive loss at the first "
         f"place, and below it {', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs "
-        "with a neuron that no "
-        f"input turns on: {', '.join(str(int(one)) for one in (ds['dead'] > 0).sum('seed'))}. Gradients "
-        "at the ends are at most "
-        f"{span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
+        "with a neuron that no input turns on: "
+        f"{', '.join(str(int(one)) for one in (ds['dead'] > 0).sum('seed'))}. Gradients at the ends are at "
+        f"most {span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
     )
     columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "floor")
     caption = "Each dot is a seed."

@@ -95,15 +95,14 @@ def _show_map(ds: xr.Dataset) -> Shown:
     to_bayes = loss.sel(decoder="jumprelu") / loss.sel(decoder="bayes")
     recovered = (ds["iterated"] == 0).values
     text = (
-        "ReLU is itself the best JumpReLU where features are not rare: a jump lowers the loss only "
-        "below a certain p, where the threshold moves abruptly. On this grid the two are the same at "
-        f"{same.sum()} of "
-        f"{same.size} places, and ReLU loses {float(most):.2f} times as much at p = {float(most['p']):g}, "
+        "ReLU is itself the best JumpReLU where features are not rare: a jump lowers the loss only below a "
+        f"certain p, where the threshold moves abruptly. On this grid the two are the same at {same.sum()} "
+        f"of {same.size} places, and ReLU loses {float(most):.2f} times as much at p = {float(most['p']):g}, "
         f"ratio {float(most['ratio']):g}. What JumpReLU loses to the posterior mean is a factor of "
-        f"{span(to_bayes)}. As p falls at a fixed ratio JumpReLU and Bayes both tend to p sigma², ReLU to "
-        "(1 + t²/4) times that, t² = 2 log(1/p): no constant bounds what a better decoder gains. Iteration "
-        f"recovers all features at {recovered.sum()} of {recovered.size} places, where the loss of "
-        "every one-step decoder is positive."
+        f"{span(to_bayes)}. As p falls at a fixed ratio JumpReLU and Bayes both tend to p sigma², ReLU to (1 "
+        "+ t²/4) times that, t² = 2 log(1/p): no constant bounds what a better decoder gains. Iteration "
+        f"recovers all features at {recovered.sum()} of {recovered.size} places, where the loss of every "
+        "one-step decoder is positive."
     )
     shown = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
     columns = {"p": "{p:g}", "ratio": "{ratio:g}"}
@@ -143,9 +142,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
     text = (
         f"Message passing on random rugs of {passing.attrs['n_features']} features follows its state "
         f"evolution: {inside} of {int(seen.notnull().sum())} mean errors are within two standard errors of "
-        f"it, {passing.sizes['seed']} runs each. At p = {recovery.attrs['p']:g} it recovers all features "
-        f"in half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, times "
-        f"{', '.join(cross)}."
+        f"it, {passing.sizes['seed']} runs each. At p = {recovery.attrs['p']:g} it recovers all features in "
+        f"half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, times {', '.join(cross)}."
     )
     followed = f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."
     counted = f"{recovery.sizes['run']} rugs at each point, p = {recovery.attrs['p']:g}."

@@ -84,7 +84,7 @@ def _of_layers(x: Any, state: Mapping[str, Any]) -> Model:
             "W_enc, W_dec, b_enc, b_dec: the transposes of encoder.weight and decoder.weight, and both biases"
         )
         raise ValueError(f"`model` must have {rule}; or pass the module. Got {', '.join(map(str, state))}.")
-    arrays = {name: _double(one) for name, one in state.items()}
+    arrays = {name: array_of(one, float) for name, one in state.items()}
     W_in, W_out = (arguments.matrix(name, arrays[name]) for name in _LAYERS)
     shift = arguments.each("bias", arrays.get("bias", 0.0), W_in.shape[1])
     b_in, b = arrays.get("encoder.bias", 0.0), arrays.get("decoder.bias", 0.0)
@@ -145,7 +145,7 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     if normal not in ("none", None):
         rule = "not normalise its input, or have that folded in (normalize_activations='none')"
         raise ValueError(f"`model` must {rule}; got {normal!r}.")
-    arrays = {name: _double(one) for name, one in state.items() if name != "cfg"}
+    arrays = {name: array_of(one, float) for name, one in state.items() if name != "cfg"}
     W_enc, W_dec = (arguments.matrix(name, arrays[name]) for name in ("W_enc", "W_dec"))
     if W_dec.shape != W_enc.shape[::-1]:
         rule = f"the shape {W_enc.shape[::-1]} of W_enc's transpose"
@@ -185,7 +185,8 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     return None
 
 
-def _double(value: Any) -> Any:
+def array_of(value: Any, kind: Any = None) -> Any:
+    """Return a tensor, data frame or list as an array, of doubles if it was a tensor."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().double().numpy()
-    return np.asarray(value, float)
+    return np.asarray(value, kind)

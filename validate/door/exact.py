@@ -63,51 +63,12 @@ def loss(
     one = model_of(model, law=law)
     features = as_features(law, one.n_features)
     if one.output == "identity" or one.hidden == "relu":
-        return _of_network(one, features, target, tol, gradient)
-    features_alone(target)
-    one = toy_model(one)
-    found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
-    zero = float(np.mean(features.importance * features.second_moment))
-    worst = int(np.argmax(features.importance * found.per_feature))
-    lines = (
-        f"exact loss per feature    {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
-        f"relative to answering 0   {100 * found.loss / zero:.3g} %",
-        f"worst feature             {worst}, of {one.n_features}: {found.per_feature[worst]:.7g}",
-    )
-    values = {
-        name: getattr(found, name) for name in ("loss", "error_estimate", "per_feature", "per_feature_error")
-    }
-    values |= {"model": one, "law": features}
-    if gradient:
-        values |= {name: getattr(found, name) for name in ("by_M", "by_b", "gradient_error")}
-    data = xr.Dataset(
-        {
-            "per_feature": ("feature", found.per_feature),
-            "per_feature_error": ("feature", found.per_feature_error),
-            "importance": ("feature", features.importance),
-            "loss": found.loss,
-        }
-    )
-    from .picture import draw_losses
-
-    return Answer(lines, "exact, to the error that is stated", _SOURCES, values, data, draw_losses)
-
-
-def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Answer:
-    """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
-    found = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
-    worst = int(np.argmax(found.per_feature))
-    lines = (
-        f"exact loss per output     {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
-        f"worst output              {worst}, of {one.n_outputs}: {found.per_feature[worst]:.7g}",
-    )
-    values = {
-        name: getattr(found, name) for name in ("loss", "error_estimate", "per_feature", "per_feature_error")
-    }
-    values |= {"model": one, "law": features, "method": found.method, "estimate": found.estimate}
-    if gradient:
-        values |= {f"by_{name}": by for name, by in (found.gradient or {}).items()}
-        values["gradient_error"] = found.gradient_error
+        found, lines, more = _of_network(one, features, target, tol, gradient)
+    else:
+        features_alone(target)
+        found, lines, more = _of_toy_model(toy_model(one), features, tol, gradient)
+    names = ("loss", "error_estimate", "per_feature", "per_feature_error")
+    values = {name: getattr(found, name) for name in names} | {"model": one, "law": features} | more
     data = xr.Dataset(
         {
             "per_feature": ("feature", found.per_feature),
@@ -119,3 +80,35 @@ def _of_network(one: Model, features: Features, target: Any, tol: float, gradien
     from .picture import draw_losses
 
     return Answer(lines, "exact, to the error that is stated", _SOURCES, values, data, draw_losses)
+
+
+# A loss, the summary, and what is there besides.
+_Found = tuple[Any, tuple[str, ...], dict[str, Any]]
+
+
+def _of_toy_model(one: Model, features: Features, tol: float, gradient: bool) -> _Found:
+    found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
+    zero = float(np.mean(features.importance * features.second_moment))
+    worst = int(np.argmax(features.importance * found.per_feature))
+    lines = (
+        f"exact loss per feature    {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
+        f"relative to answering 0   {100 * found.loss / zero:.3g} %",
+        f"worst feature             {worst}, of {one.n_features}: {found.per_feature[worst]:.7g}",
+    )
+    names = ("by_M", "by_b", "gradient_error") if gradient else ()
+    return found, lines, {name: getattr(found, name) for name in names}
+
+
+def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
+    """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
+    found = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
+    worst = int(np.argmax(found.per_feature))
+    lines = (
+        f"exact loss per output     {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
+        f"worst output              {worst}, of {one.n_outputs}: {found.per_feature[worst]:.7g}",
+    )
+    more: dict[str, Any] = {"method": found.method, "estimate": found.estimate}
+    if gradient:
+        more |= {f"by_{name}": by for name, by in (found.gradient or {}).items()}
+        more["gradient_error"] = found.gradient_error
+    return found, lines, more

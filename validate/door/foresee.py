@@ -12,7 +12,7 @@ from ...solvers.minimise import lower_bound
 from ...theory import arguments
 from ...theory import unequal as theory
 from ...theory.features import Features
-from .. import atlas
+from ..audit.models import solved
 from ..codes import known_envelope
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
@@ -110,7 +110,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
-        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in _of(table, m)]
+        rows = sorted((row for row in table if row[0] == m), key=lambda row: row[3])
+        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in rows]
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
     from .picture import draw_widths
@@ -124,10 +125,6 @@ def _listed(widths: Sequence[int]) -> str:
     if len(widths) == 1:
         return counted(widths[0], "hidden neuron")
     return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
-
-
-def _of(table: list[Any], m: int) -> list[Any]:
-    return sorted((row for row in table if row[0] == m), key=lambda row: row[3])
 
 
 def _table(law: Features, widths: Sequence[int]) -> list[Any]:
@@ -244,11 +241,10 @@ def _unlike(law: Features, m: int) -> list[Row]:
 def _solved(law: Features, m: int) -> list[Row]:
     rows = []
     for tied in (True, False):
-        for one in atlas.entries(n_features=law.n_features, n_hidden=m, tied=tied):
-            if one.law == law:
-                kind = "tied" if tied else "free decoder"
-                note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
-                rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
+        for one in solved(law.n_features, m, law, tied):
+            kind = "tied" if tied else "free decoder"
+            note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
+            rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
     return rows
 
 

@@ -11,8 +11,6 @@ from .entry import entry
 
 __all__ = ["claims"]
 
-_WRONG = ("wrong as printed, corrected", "fails")
-
 
 @entry
 def claims(
@@ -56,8 +54,8 @@ def claims(
                 there = judged.ranges(known)
                 raise ValueError(f"`id` must be one of {there}; got {arguments.shown(one)}.")
         rows = [row for row in rows if row["id"] in wanted]
-    if arguments.flag("wrong", wrong):
-        rows = [row for row in rows if row["verdict"] in _WRONG]
+    if wrong:
+        rows = [row for row in rows if row["verdict"] in judged.WRONG]
     columns = {
         "id": "id", "source": "source", "where": "where", "statement": "statement", "verdict": "verdict",
         "instead": "correction",

@@ -10,23 +10,16 @@ from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
 from ..annotations import as_annotated
-from .autoencoders import autoencoder_of, looks_like_autoencoder
+from .autoencoders import array_of, autoencoder_of, looks_like_autoencoder
 
 __all__ = ["features_alone", "model_of", "read_models", "toy_model"]
 
 _PAIR = "(W, b), (W_out, W_in, b), or (M, b) with M square"
 
 
-def _array(value: Any) -> Any:
-    """Return a tensor, data frame or list as an array."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().double().numpy()
-    return np.asarray(value)
-
-
 def _encoder(W: Any, law: Features | None) -> Any:
     """Return one matrix as (n_hidden, n_features), by the law's number of features or by its shape."""
-    W = _array(W)
+    W = array_of(W)
     if W.ndim != 2:
         raise ValueError(f"`model` must be a matrix of two axes; got shape {W.shape}.")
     rows, columns = W.shape
@@ -47,7 +40,7 @@ def _encoder(W: Any, law: Features | None) -> Any:
 
 def _from_arrays(given: tuple[Any, ...], law: Features | None) -> Model:
     if len(given) == 3:
-        W_out, W_in, b = map(_array, given)
+        W_out, W_in, b = map(array_of, given)
         if (
             W_out.ndim == W_in.ndim == 2
             and W_out.shape[1] != W_in.shape[0]
@@ -57,7 +50,7 @@ def _from_arrays(given: tuple[Any, ...], law: Features | None) -> Model:
         return Model(W_in, W_out=W_out, b=b)
     if len(given) != 2:
         raise ValueError(f"`model` must be a matrix, or {_PAIR}; got {len(given)} arrays.")
-    W, b = _array(given[0]), _array(given[1])
+    W, b = array_of(given[0]), array_of(given[1])
     if W.ndim == 2 and W.shape[0] == W.shape[1]:
         return Model(np.eye(len(W)), W_out=W, b=b)
     return Model(_encoder(W, law), b=b)
@@ -68,7 +61,7 @@ def _of_layers(module: Any) -> Model | None:
     from ..audit.models import check_module
     from ..layouts import Weights
 
-    state = {name: _array(value) for name, value in module.state_dict().items()}
+    state = {name: array_of(value) for name, value in module.state_dict().items()}
     weights = [one for name, one in state.items() if name.split(".")[-1] == "weight" and one.ndim == 2]
     biases = [one for name, one in state.items() if name.split(".")[-1] == "bias" and one.ndim == 1]
     if len(weights) != 2 or len(weights) + len(biases) != len(state) or not biases:

@@ -96,7 +96,7 @@ def phases(
     if p is not None and sparsity is not None:
         raise ValueError(f"`p` must be given, or `sparsity` instead; got {p} and {sparsity}.")
     if sparsity is not None:
-        p = float(arguments.from_sparsity("sparsity", arguments.number("sparsity", sparsity)))
+        p = float(arguments.from_sparsity("sparsity", sparsity))
     on = 0.1 if p is None else p
     fixed: dict[str, Any] = {
         "n_features": n_features,

@@ -54,6 +54,17 @@ def _plain_log(ax: Axes, *names: str) -> None:
             axis.set_minor_formatter(NullFormatter())
 
 
+def _wide(values: Any, factor: float) -> bool:
+    """Return whether values are positive numbers, and the largest is more than so many times the least."""
+    return bool(values.dtype.kind in "fiu" and np.all(values > 0.0) and values.max() > factor * values.min())
+
+
+def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
+    for values, scale in ((x, ax.set_xscale), (y, ax.set_yscale)):
+        if _wide(values, 20.0):
+            scale("log")
+
+
 def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss of each feature."""
     worth = (data["importance"] * data["per_feature"]).values
@@ -138,10 +149,7 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
         arguments.choice("x", name, tuple(map(str, names)))
     order = np.argsort(data[across].values)
     ax.plot(data[across].values[order], data[up].values[order], "o-", color="black", markersize=4)
-    for name, scale in ((across, ax.set_xscale), (up, ax.set_yscale)):
-        values = np.asarray(data[name].values, float)
-        if np.all(values > 0.0) and values.max() > 20.0 * values.min():
-            scale("log")
+    _log_where_wide(ax, data[across].values, data[up].values)
     ax.set(xlabel=across, ylabel=up)
     return ax
 
@@ -173,9 +181,7 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
         finite = values[np.isfinite(values)]
         if finite.size and len(names) > 1:
             ends.append((float(finite[-1]), name, colour))
-    for values, scale in ((at, ax.set_xscale), (lines[np.isfinite(lines)], ax.set_yscale)):
-        if values.dtype.kind in "fiu" and np.all(values > 0.0) and values.max() > 20.0 * values.min():
-            scale("log")
+    _log_where_wide(ax, at, lines[np.isfinite(lines)])
     ax.set(xlabel=across, ylabel=up)
     if len(names) <= _LABELLED:
         _label_ends(ax, ends)
@@ -271,12 +277,7 @@ def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
     }  # fmt: skip
     ax.set(xlabel=labels[names[0]], ylabel=labels[names[1]])
     for name, values, scale in ((names[0], x, ax.set_xscale), (names[1], y, ax.set_yscale)):
-        if (
-            values.size > 2
-            and np.all(values > 0.0)
-            and name != "sparsity"
-            and values.max() > 5.0 * values.min()
-        ):
+        if values.size > 2 and name != "sparsity" and _wide(values, 5.0):
             scale("log")
     ax.grid(False)
     ax.tick_params(which="both", direction="out")
@@ -287,7 +288,7 @@ def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
 def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
     x = data[name].values
     ax.plot(x, data["loss"], "o-", color="black", markersize=4)
-    if np.all(x > 0.0) and x.max() > 5.0 * x.min() and name != "sparsity":
+    if name != "sparsity" and _wide(x, 5.0):
         ax.set_xscale("log")
     label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
     ax.set(xlabel=label, ylabel="loss per feature", yscale="log")

@@ -1,6 +1,7 @@
 """Any function over any grid."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,12 +75,9 @@ def sweep(
         data = _here(function, grid, dict(settings or {}), tell)
     from .picture import draw_sweep
 
-    lines = [f"{_points(data, grid)} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
+    count = math.prod(data.sizes[name] for name in grid)
+    lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
     return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_sweep, True)
-
-
-def _points(data: xr.Dataset, grid: Mapping[str, Any]) -> int:
-    return int(np.prod([data.sizes[name] for name in grid]))
 
 
 def _here(
@@ -94,7 +92,7 @@ def _here(
         given = dict(zip(names, values, strict=True))
         found = function(*values, **settings) if positional else function(**given, **settings)
         rows.append(_numbers(found))
-        tell(f"{k + 1} of {int(np.prod(shape))} points")
+        tell(f"{k + 1} of {math.prod(shape)} points")
     keys = [
         key for key in rows[0] if all(key in row and row[key].shape == rows[0][key].shape for row in rows)
     ]
@@ -103,7 +101,11 @@ def _here(
         stack = np.array([row[key] for row in rows])
         inner = [f"{key}_{axis}" for axis in range(stack.ndim - 1)]
         arrays[key] = ([*names, *inner], stack.reshape(*shape, *stack.shape[1:]))
-    return xr.Dataset(arrays, {name: _coordinate(name, grid[name]) for name in names})
+    labels = {
+        name: values if all(np.ndim(one) == 0 for one in values) else [str(one) for one in values]
+        for name, values in grid.items()
+    }
+    return xr.Dataset(arrays, {name: (name, np.asarray(values)) for name, values in labels.items()})
 
 
 def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
@@ -121,15 +123,6 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
     for name in names:
         arguments.choice("grid", name, tuple(known))
     return False
-
-
-def _coordinate(name: str, values: Sequence[Any]) -> Any:
-    made = (
-        np.asarray(values)
-        if all(np.ndim(one) == 0 for one in values)
-        else np.array([str(one) for one in values])
-    )
-    return (name, made)
 
 
 def _numbers(found: Any) -> dict[str, Any]:

@@ -188,8 +188,10 @@ def _without(value: Any, k: int, axis: int) -> Any:
 def code(value: Any) -> str:
     """Return a value as Python that makes it, exact to the last digit."""
     if is_dataclass(value) and not isinstance(value, type):
-        given = {one.name: (getattr(value, one.name), one.default) for one in fields(value)}
-        said = [f"{name}={code(x)}" for name, (x, default) in given.items() if not _same(x, default)]
+        given = [(one.name, getattr(value, one.name), one.default) for one in fields(value)]
+        said = [
+            f"{name}={code(x)}" for name, x, default in given if x is not default and np.any(x != default)
+        ]
         return f"{type(value).__name__}({', '.join(said)})"
     if isinstance(value, np.ndarray):
         equal = value.ndim == 1 and value.size > 1 and np.ptp(value) == 0
@@ -198,7 +200,3 @@ def code(value: Any) -> str:
         inside = ", ".join(map(code, value))
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     return repr(value)
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value is default or bool(np.all(value == default))

@@ -156,8 +156,6 @@ def refute(
     ValueError
         Also if `inequality` does not take these arguments, or returns nan.
     """
-    if not callable(inequality):
-        raise ValueError(f"`inequality` must be callable; got {arguments.shown(inequality)}.")
     examples = arguments.integer("examples", examples, 1, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**4)
     tolerance = arguments.number("tolerance", tolerance, 0)

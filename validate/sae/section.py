@@ -125,12 +125,11 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
         "first latent is off where both are on. A branch and bound over both angles and all encoders (gap "
         f"{ds.attrs['gap']:g}) brackets the better of the two. Searches end within {off:.0e} of it, and are "
         f"in the phase that the closed forms predict at {int(agree.sum())} of {agree.size} places. The true "
-        "dictionary is optimal at "
-        f"none: its objective is at least {above:.2g} of the best one above it. The boundary between both is "
-        f"on the map at {int(there.sum())} strengths. At a ratio {BESIDE:g} times smaller, branch and bound "
-        f"over pairs with an atom within {NEAR:g} of a feature's direction certifies at "
-        f"{int(kept[0].sum())} of them that these are worse; at one as much larger, over all other pairs, at "
-        f"{int(kept[1].sum())}."
+        f"dictionary is optimal at none: its objective is at least {above:.2g} of the best one above it. The "
+        f"boundary between both is on the map at {int(there.sum())} strengths. At a ratio {BESIDE:g} times "
+        f"smaller, branch and bound over pairs with an atom within {NEAR:g} of a feature's direction "
+        f"certifies at {int(kept[0].sum())} of them that these are worse; at one as much larger, over all "
+        f"other pairs, at {int(kept[1].sum())}."
     )
     table = Table.formatted(
         "Objectives over that of rebuilding nothing",

@@ -227,13 +227,11 @@ def _show_mixing(ds: xr.Dataset) -> Shown:
     ]
     text = (
         "In compressed computation the targets are ReLU(x) + M x with a random M. The covariance of such "
-        "targets "
-        "is p/3 (M + 1/2)(M + 1/2)' and p/12 - p^2/16 on its diagonal: M spreads the singular values of "
-        f"M + 1/2 apart, and so lowers the smaller half. With {ds.attrs['n_features']} features on "
+        "targets is p/3 (M + 1/2)(M + 1/2)' and p/12 - p^2/16 on its diagonal: M spreads the singular values "
+        f"of M + 1/2 apart, and so lowers the smaller half. With {ds.attrs['n_features']} features on "
         f"{ds.attrs['n_hidden']} neurons and p = {ds.attrs['p']:g}, losses over p: {float(whole[0]):.4f} "
-        "without "
-        f"mixing, floor and naive alike; {'; '.join(said)}. So with M networks may beat naive ones, and "
-        "without M none does. Published runs have 0.084 without mixing and a least loss at 0.03 to 0.04."
+        f"without mixing, floor and naive alike; {'; '.join(said)}. So with M networks may beat naive ones, "
+        "and without M none does. Published runs have 0.084 without mixing and a least loss at 0.03 to 0.04."
     )
     caption = (
         f"Means over {ds.sizes['seed']} matrices; the naive network has the best readout for these targets."

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory.arguments import integer, shown
+from ..experiment import plain
 from ..experiments import checked
 from ..laboratory import runs
 
@@ -211,9 +212,6 @@ def make_plan(
 
 
 def _json(name: str, value: Any) -> Any:
-    def plain(one: Any) -> Any:
-        return one.tolist() if hasattr(one, "tolist") else list(one)
-
     try:
         return json.loads(json.dumps(value, default=plain, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
