@@ -462,6 +462,10 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
             "`law` must stand without --alpha",
         ),
         (
+            ["best", "--law", "elhage", "--importance", "2", "--n-hidden", "2"],
+            "`law` must stand without --importance",
+        ),
+        (
             ["best", "--n-features", "3", "--p", "0.1", "--sparsity", "0.1", "--n-hidden", "2"],
             "got --p and --sparsity",
         ),

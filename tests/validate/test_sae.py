@@ -256,8 +256,9 @@ def test_the_ceiling(tmp_path, capsys):
     draws = [*call[:2], "--draws", str(tmp_path / "x.npz")]
     assert cli.main([*draws, "--l0", "0.3"]) == 0
     assert "±" in capsys.readouterr().out.splitlines()[2]
-    assert cli.main([*draws, "--p", "0.1"]) == 2
-    assert "`draws` must stand without --p; got both" in capsys.readouterr().err
+    for given in (["--p", "0.1"], ["--values", "binary"]):
+        assert cli.main([*draws, *given]) == 2
+        assert f"`draws` must stand without {given[0]}; got both" in capsys.readouterr().err
     assert cli.main([*call[:4], "--l0", "9"]) == 2
     assert "`l0` must lie in (0, 3); got 9" in capsys.readouterr().err
 

@@ -10,10 +10,9 @@ from .text import Listed, layouts
 
 # Names of `sp.laws`, which is not imported for `--help`.
 PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
-# Instead of --law.
-_OTHERS = ("p_feature", "alpha", "exactly")
-# Which features are on.
-GIVEN = ("p", "sparsity", *_OTHERS)
+# How often features are on, and all that says what a law is, of which presets take the first two.
+_CHANCES = ("p", "sparsity", "p_feature", "alpha")
+GIVEN = (*_CHANCES, "exactly", "values", "scale", "importance")
 
 
 def add_law(option: Any, sizes: bool = True) -> None:
@@ -33,18 +32,16 @@ def add_law(option: Any, sizes: bool = True) -> None:
     option("--exactly", type=int, help="condition on exactly this many features on; --p may be left out")
     option(
         "--values",
-        default="uniform",
         help="distribution of the value of a feature that is on (default: uniform)",
     )
     option(
         "--scale",
         type=float,
         nargs="+",
-        default=[1.0],
-        help="scale of the values: one, or one for each feature",
+        help="scale of the values: one (default: 1), or one for each feature",
     )
     importance = "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)"
-    option("--importance", nargs="+", default=["1"], help=importance)
+    option("--importance", nargs="+", help=importance)
 
 
 def add_layout(option: Any) -> None:
@@ -136,7 +133,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     from ...theory.features import Features
     from ...theory.unequal import power_law
 
-    given = {name: getattr(options, name) for name in ("p", "sparsity", "p_feature", "alpha")}
+    given = {name: getattr(options, name) for name in _CHANCES}
     chosen = [name for name, value in given.items() if value is not None]
     if len(chosen) > 1 or (not chosen and options.exactly is None):
         got = " and ".join(f"--{name.replace('_', '-')}" for name in chosen) or "none"
@@ -150,9 +147,10 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
         chances = p * len(sizes) if len(p) == 1 else p
     if len(chances) != len(sizes):
         raise ValueError(f"`p` must be one, or one for each of {len(sizes)} models; got {len(chances)}.")
-    scale = _one_or_each(options.scale)
+    values, scale = options.values or "uniform", _one_or_each(options.scale or [1.0])
+    importance = options.importance or ["1"]
     return [
-        Features(n, p, options.values, scale, importances(options.importance, n), exactly=options.exactly)
+        Features(n, p, values, scale, importances(importance, n), exactly=options.exactly)
         for n, p in zip(sizes, chances, strict=True)
     ]
 
@@ -168,7 +166,7 @@ def law_of(options: argparse.Namespace) -> Any:
     if options.law is not None:
         from ..door import laws
 
-        others = [name for name in _OTHERS if getattr(options, name) is not None]
+        others = [name for name in GIVEN[2:] if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
         given = {name: _one(name, getattr(options, name)) for name in ("p", "sparsity")}
