@@ -254,9 +254,9 @@ SECTION = Section(
         "passing": Run(run_passing, full={"n_features": 2**16, "seeds": range(16)}, seconds=15),
         "recovery": Run(
             run_recovery,
-            quick={"sizes": (512, 2048, 8192), "runs": 20},
+            quick={"sizes": (256, 1024, 4096), "runs": 20},
             full={"sizes": (512, 2048, 8192, 32768), "runs": 64},
-            seconds=20,
+            seconds=10,
         ),
         "rugs": Run(run_rugs, full={"sizes": (128, 1024, 8192, 65536)}, seconds=10),
         "trained": Run.kept(
