@@ -13,7 +13,6 @@ from superposition.theory.features import (
     derive_value_moment,
     derive_value_transform,
     rectified_normal,
-    register,
 )
 from superposition.theory.features.values import named
 from superposition.theory.features.values.law import transforms_at
@@ -101,51 +100,6 @@ def test_moments_are_derivatives_at_zero(values):
     assert value_transform(values, 0.0) == pytest.approx(
         [value_moment(values, r) for r in range(3)], rel=2e-15
     )
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: named("values", "beta"), "`values` must be one of 'uniform'.*; got 'beta'"),
-        (
-            lambda: named("values", "rectified-normal(11)"),
-            r"`values` must be a law; got .*\(11\)': `ratio` must",
-        ),
-        (lambda: named("values", "beta(1)"), r"`values` must be one of 'uniform'.*; got 'beta\(1\)'"),
-        (lambda: rectified_normal(-6.0), "`ratio` must lie in .*; got -6"),
-        (lambda: Features(1, 1.0).transform("x"), "`s` must be real numbers; got 'x'"),
-        (lambda: Features(1, 1.0).transform([0, np.nan]), "`s` must be finite; got .*nan"),
-        (
-            lambda: value_transform("uniform", 1e4),
-            r"`z` must be smaller: the transform overflows; got \(10000",
-        ),
-        (
-            lambda: value_transform("exponential", 1 + 1j),
-            r"`z` must have a real part \(times scale\) below 1; got 1",
-        ),
-        (
-            lambda: Features(1, 1.0, "normal").moment(151),
-            "`k` must be an integer of at least 1 and at most 150; got 151",
-        ),
-        (lambda: law(support=(1.0, 0.0)), r"`support` must be an interval; got \(1.0, 0.0\)"),
-        (lambda: law(atoms=[(0.0, 0.5)]), "`atoms` and `pieces` must have probability 1; got 0.5"),
-        (
-            lambda: law(pieces=[(0.0, 2.0, (0.5,))]),
-            "`pieces` must be polynomials inside of the support; got 0.0, 2.0",
-        ),
-        (
-            lambda: register(law(name="uniform", atoms=[(1.0, 1.0)])),
-            "`values` must have a name.*; got 'uniform'",
-        ),
-        (
-            lambda: value_transform(law(atoms=[(1.0, 1.0)]), 0.0),
-            "`values` must be values with a transform; got 'x'",
-        ),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def law(name="x", support=(0.0, 1.0), **parts):

@@ -119,8 +119,3 @@ def test_the_naive_readout_for_mixed_targets_is_the_best_one():
         model = best_readout(np.eye(3)[:2], 0.0, law, mixing=M)
         want = network_loss(model, law, mixing=M).loss / 0.2
         assert float(ds["naive"].isel(symmetric=k).item()) == pytest.approx(want, rel=1e-10)
-
-
-def test_a_negative_size_is_refused():
-    with pytest.raises(ValueError, match=r"`sigma` must .*; got -1"):
-        studies.run_mixing([-1.0])
