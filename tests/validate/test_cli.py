@@ -305,7 +305,6 @@ PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --
     ("rest", "said"),
     [
         ("> /dev/full", "superposition predict: [Errno 28] No space left on device"),
-        ("--json > /dev/full", "superposition predict: [Errno 28] No space left on device"),
         (">&-", "superposition: standard output is closed"),
     ],
 )
@@ -389,10 +388,9 @@ def test_interruption(capsys, monkeypatch):
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    for form in (PREDICT, f"{PREDICT} --json"):
-        pipe = ["bash", "-c", f"set -o pipefail; {form} | true"]
-        done = subprocess.run(pipe, capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
+    pipe = ["bash", "-c", f"set -o pipefail; {PREDICT} | true"]
+    done = subprocess.run(pipe, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 # --- Every command ------------------------------------------------------------------------------------------
