@@ -176,7 +176,7 @@ SAMPLED = {
     "rectified": Features(5, 0.3, "rectified-normal(1.0)"),
     "groups": Features(5, 0.2, groups=[parent_child(0, [1, 2], 0.4, 0.5), exclusive([3, 4], 0.3)]),
 }
-RUNS, SAMPLES = 3, 200_000
+RUNS, SAMPLES = 2, 200_000
 MANY, MOST = 34, 10**7  # 204 autoencoders
 
 

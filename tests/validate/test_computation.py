@@ -11,7 +11,14 @@ from superposition.validate import computation, studies
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
     "search": {"p": [0.2], "sizes": [(2, 1)], "starts": 2, "steps": 20},
-    "map": {"p": [0.1], "per_neuron": [1.0, 2.0], "sizes": [(2, 1)], "fans": [(3, 3)], "starts": 1, "steps": 5},
+    "map": {
+        "p": [0.1],
+        "per_neuron": [1.0, 2.0],
+        "sizes": [(2, 1)],
+        "fans": [(3, 3)],
+        "starts": 1,
+        "steps": 5,
+    },
     "mixed": {"sigma": [0.0, 0.03, 0.07], "n_features": 20, "n_hidden": 10, "seeds": range(1), "starts": 1},
     "spread": {"p": [1.0], "n_features": 12, "n_hidden": 6, "tries": 10},
     "fans": {"p": [1e-3, 0.1], "sizes": [(3, 3)], "eps": [0.2, 0.05]},
