@@ -80,21 +80,14 @@ ROOMS = LOWER | UPPER
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
-_MODEL = "np.eye(3) - 0.2, np.full(3, -0.1), 0.3"
 _PAIR = "Features(2, 0.1)"
 CALLS: dict[str, str] = {
-    "solvers.loss.exact_gradient": f"exact_gradient({_MODEL})",
-    "solvers.loss.exact_loss": f"exact_loss({_MODEL})",
-    "solvers.loss.value_and_gradient": f"value_and_gradient({_MODEL})",
     "solvers.codes.lines": "lines(['triangle'], low=0.8, tol=0.1)",
     "solvers.noise.descend": "descend(np.eye(3), 'normal', 0.1, 0.01, 20, 0)",
     "solvers.relu.pair_transitions": "pair_transitions([0.2], lowest=0.5)",
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
     "solvers.unequal.realise_blocks": f"realise_blocks(block_optimum({_PAIR}, 0.5, starts=1), {_PAIR}, 8)",
-    "theory.features.Features": "Features(3, 0.3)",
-    "theory.features.as_features": "as_features(0.3, 3)",
     "theory.features.Values.nodes": "()",
-    "theory.noise.expectation": "expectation(sympy.Symbol('u') ** 2)",
     "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
 }
 
@@ -145,18 +138,15 @@ CALLS |= {
         "door.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
         "door.best": "best(Features(2, 0.3), 1, starts=1)",
         "door.explore": "explore('page.html')",
+        "door.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
         "door.phases": "phases(grid=dict(sparsity=[0.1], importance=[0.5]))",
         "door.predict": "predict(Features(3, 0.3), 2)",
-        "door.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
         "drawing.draw_estimates": "draw_estimates(A, [1.0, 2.0], [Estimate(0.1, 0.0, 0.2, 0.95, 3)] * 2)",
         "drawing.draw_means": "draw_means(A, [1.0, 2.0], np.array([[1.0, 2.0], [2.0, 3.0]]))",
-        "drawing.draws": "draws(len)",
         "drawing.finished": "finished(A, legend=None)",
-        "drawing.plot_theory_vs_experiment": "plot_theory_vs_experiment(LINE, LINES, A)",
         "drawing.size_axis": "size_axis(A, [8, 16])",
         "drawing.svg": f"svg({_FIGURE})",
         "experiments.checked": "checked(len, dict(obj=[]))",
-        "experiments.run": "run(laboratory.experiment('rug.curves'), dict(p=[0.1], ratio=[0.5]))",
         "explorer.explore": "explore('page.html')",
         "files.claim": "claim(HERE, [])",
         "files.digest": "digest(HERE / 'x')",
@@ -195,7 +185,6 @@ CALLS |= {
         "laboratory.Lab.digest": "('rug.curves')",
         "laboratory.Lab.keep": "('x', ['rug.curves'], 1)",
         "laboratory.Lab.kept": "('x', ['rug.curves'])",
-        "experiment.Run": "Run(len)",
         "experiment.Run.kept": "('a', 'b', len)",
         "experiment.Run.given": "('quick', 0)",
         "experiment.Run.settings": "('quick', 0)",
@@ -235,12 +224,8 @@ CALLS |= {
         "tasks.perform": "perform([], 1, len)",
         "tasks.processes": "processes(1)",
         "tasks.spread": "spread(lambda k: None, len, processes(1))",
-        "training.exact_loss": "exact_loss(np.eye(2), np.eye(2), np.zeros(2), 0.3)",
         "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
         "rug.with_theory": "with_theory(TRAINED, 'trained')",
-        "training.grid": "grid(8, [0.1], [0.5], [0])",
-        "training.measure": "measure(8, batch_size=8, steps=1, device='cpu')",
-        "training.run_grid": "run_grid(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
         "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
     }.items()
 }
@@ -297,7 +282,6 @@ class _Seen(BaseException):
 
 def _around(module: Any) -> dict[str, Any]:
     """Return what the calls of a module see."""
-    line = xr.DataArray([1.0, 2.0], {"x": [1.0, 2.0]}, name="loss")
     scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
     if module.__name__.startswith("superposition.validate"):
         scope |= {name: getattr(claims, name) for name in ("CLAIMS", "Checked", "Evidence")}
@@ -305,7 +289,7 @@ def _around(module: Any) -> dict[str, Any]:
         scope |= {"laboratory": laboratory, "COPY": stored.REFERENCE}
         scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
-        scope |= {"LINE": line, "LINES": xr.concat([line, line], "run"), "Estimate": statistics.Estimate}
+        scope |= {"Estimate": statistics.Estimate}
         scope |= {"STORED": REFERENCE / "rug_n128.nc", "ARRAYS": Path("arrays.npz"), "Problem": atlas.Problem}
         scope |= {"CERTIFICATE": REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"}
     return scope
