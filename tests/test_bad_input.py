@@ -39,25 +39,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
-from superposition.solvers import decoders, rug, unequal
-from superposition.theory import arguments
-from superposition.theory.features import Features
 from superposition.validate import (
     atlas,
-    audit,
-    certificates,
     claims,
-    collisions,
     experiment,
-    files,
     laboratory,
-    layouts,
     statistics,
     stored,
 )
 from superposition.validate.codes.structure import code_structure
 from superposition.validate.stored import REFERENCE
-from superposition.validate.training.weights import weight_statistics
 
 SECONDS = 10
 LATE = f"takes more than {SECONDS} s"
@@ -806,49 +797,6 @@ def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
 
 
 # --- Single calls -------------------------------------------------------------------------------------------
-
-# Each of these once was a warning beside a number, an error of Python's or NumPy's, or had no end.
-FAR = np.array([[1.0, 1e160], [1e160, 1.0]])
-PAIR = [[1], [-1]], [0, 0], "1/10", "1/299"
-RUNS = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
-REFUSED = {
-    "M, sum of cubes": ("M", lambda: rug.row_statistics(FAR, 0.1)),
-    "A, sum of squares": ("A", lambda: decoders.message_passing(np.eye(4) * 1e200, np.ones(4), 0.1)),
-    "M, variances": ("M", lambda: weight_statistics(np.diag([1e308, -1e308]), np.zeros(2))),
-    "starts without end": ("starts", lambda: unequal.block_optimum(Features(2, 0.1), 0.5, starts=1e308)),
-    "codes": ("codes", lambda: arguments.choices("codes", range(10**9), ("a",))),
-    "n_features of a rug": ("n_features", lambda: rug.RugMatrix(2**63, [1])),
-    "keys": ("keys", lambda: audit.audit({"W": np.eye(2)}, 0.3, keys=[])),
-    "instances": (
-        "instances",
-        lambda: audit.audit({"W": np.eye(2), "b_final": np.zeros(2)}, 0.3, instances=5),
-    ),
-    "arrays": ("arrays", lambda: layouts.recognise([1j])),
-    "importance": ("importance", lambda: certificates.certify(*PAIR, importance=1, path="c.json")),
-    "b": ("b", lambda: certificates.exact_total(PAIR[0], 5, "1/10")),
-    "path, none": ("path", lambda: certificates.lean_goal("no.json")),
-    "path, number": ("path", lambda: certificates.lean_goal(3.5)),
-    "name": ("name", lambda: laboratory.experiment("abc")),
-    "level": ("level", lambda: statistics.jackknife(RUNS, np.mean, 3.0)),
-    "values": ("values", lambda: statistics.mean("abc")),
-    "hits": ("hits", lambda: statistics.share(5, 3)),
-    "x": ("x", lambda: statistics.growth_power([1.0, -1.0])),
-    "values, none": ("values", lambda: experiment.span([])),
-    "before": ("before", lambda: files.difference(5, {})),
-    "n_features of runs": (
-        "n_features",
-        lambda: collisions.run_printed([8], [0, 1], n_features=10**6, steps=[5], device="cpu"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_too_large_or_of_another_kind_is_refused_by_name(name):
-    argument, call = REFUSED[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=rf"^`{argument}`.* must "):
-            call()
 
 
 @pytest.mark.parametrize("size", [1e-200, 1.0, 1e200, 1e308])

@@ -114,9 +114,7 @@ TRAIN, GRID = (
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [
-        ("predict rug --p 0 --ratio 0.5", "`p`", "got 0"),
         ("predict rug --p nan --ratio 0.5", "`p`", "got nan"),
-        ("predict rug --p 0.1 --ratio 1.5", "`ratio`", "got 1.5"),
         ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
         ("predict collisions --n-features 8 --n-hidden 0", "`n_hidden`", "got 0"),
         ("predict sparsification --t -1 --lam 0.1 --n-hidden 100", "`t`", "got -1"),
@@ -137,12 +135,6 @@ TRAIN, GRID = (
         ("run collisions.fig3 --store OUT/s", "`grid`", "one NAME and --store"),
         ("run collisions.fig3 --jobs 0 --out OUT", "`jobs`", "got 0"),
         ("claims --id C8 --source lecomte2024", "`id`", "got C8"),
-        (
-            "predict noise --n-features 8 --n-hidden 8 --noise-std 0.1 --learning-rate 0",
-            "`learning_rate`",
-            "got 0",
-        ),
-        ("predict sparsification --t 1 --lam 0.1 --n-hidden 1", "`n_hidden`", "got 1"),
         (f"predict sparsification --t 1 --lam 0.1 --n-hidden {10**23}", "`n_hidden`", f"got {10**23}"),
         ("predict rug --p 1e-12 --ratio 1e-300", "`ratio`", "e-300"),
         (
