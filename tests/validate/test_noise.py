@@ -353,9 +353,6 @@ def test_torch_agrees_in_distribution():
         assert stats.ks_2samp(here, there).pvalue > ALARM
 
 
-# Arguments and figures
-
-
 # The section and the ledger
 
 
