@@ -201,11 +201,8 @@ def test_mechanism_regulariser_is_its_descent(mechanism):
     before = (np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2).mean()
     for _ in range(steps):
         force = 128 * rate**2 * std**4 * W**3
-        W += (
-            rate * 0
-            + force
-            - W * np.sum(force * W, axis=-1, keepdims=True) / np.sum(W * W, axis=-1, keepdims=True)
-        )
+        inward = np.sum(force * W, axis=-1, keepdims=True) / np.sum(W * W, axis=-1, keepdims=True)
+        W += force - W * inward
     after = (np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2).mean()
     assert float(mechanism["regulariser"].sel(learning_rate=rate)) == pytest.approx(after - before, rel=0.01)
 
