@@ -168,7 +168,7 @@ def test_training_reaches_the_least_loss(minimum):
     from superposition.validate.training import train
 
     law, how = minimum[0], {"tied": True, "keep_weights": True}
-    ds = train(2, 1, law, [0, 1], steps=2000, batch_size=256, device="cpu", threads=1, **how)
+    ds = train(2, 1, law, [0, 1], steps=1000, batch_size=256, device="cpu", threads=1, **how)
     end = ds.isel(end=-1)
     trained = [
         exact_loss(one["W_out"].values @ one["W_in"].values, one["bias"].values, law).loss
