@@ -1,6 +1,8 @@
 """Shared settings: which tests share a worker, and property tests that are random in the slow suite alone."""
 
+import importlib
 import os
+import pickle
 from typing import Any
 
 import pytest
@@ -28,10 +30,39 @@ _DERIVE = (
 )
 
 
+# Documented blocks ask for the same several times.
+_DOCUMENTED = ("tests/test_docs.py", "tests/test_printed.py", "tests/test_start.py")
+
+
 def _group(name: str) -> str:
-    """Return what tests of this name share a worker with: those of their file, or all that derives."""
+    """Return what tests of this name share a worker with: those of their file, or of a larger group."""
     path = name.partition("::")[0]
+    if path in _DOCUMENTED:
+        return "documented"
     return "derivations" if path.endswith(_DERIVE) or ".derive]" in name else path
+
+
+_FOUND: dict[bytes, Any] = {}
+
+
+@pytest.fixture
+def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute what takes seconds once for all documented blocks that ask for the same."""
+    for module, name in (
+        ("validate.door.phases", "phase_diagram"),
+        ("solvers.unequal", "mean_field"),
+        ("solvers.unequal", "block_optimum"),
+    ):
+        room = importlib.import_module(f"superposition.{module}")
+        compute = getattr(room, name)
+
+        def found(*asked: Any, _name: str = name, _compute: Any = compute, **given: Any) -> Any:
+            key = pickle.dumps((_name, asked, given))
+            if key not in _FOUND:
+                _FOUND[key] = _compute(*asked, **given)
+            return _FOUND[key]
+
+        monkeypatch.setattr(room, name, found)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -39,25 +39,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
-from superposition.solvers import decoders, rug, unequal
-from superposition.theory import arguments
-from superposition.theory.features import Features
 from superposition.validate import (
     atlas,
-    audit,
-    certificates,
     claims,
-    collisions,
     experiment,
-    files,
     laboratory,
-    layouts,
     statistics,
     stored,
 )
 from superposition.validate.codes.structure import code_structure
 from superposition.validate.stored import REFERENCE
-from superposition.validate.training.weights import weight_statistics
 
 SECONDS = 10
 LATE = f"takes more than {SECONDS} s"
@@ -80,21 +71,14 @@ ROOMS = LOWER | UPPER
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
-_MODEL = "np.eye(3) - 0.2, np.full(3, -0.1), 0.3"
 _PAIR = "Features(2, 0.1)"
 CALLS: dict[str, str] = {
-    "solvers.loss.exact_gradient": f"exact_gradient({_MODEL})",
-    "solvers.loss.exact_loss": f"exact_loss({_MODEL})",
-    "solvers.loss.value_and_gradient": f"value_and_gradient({_MODEL})",
     "solvers.codes.lines": "lines(['triangle'], low=0.8, tol=0.1)",
     "solvers.noise.descend": "descend(np.eye(3), 'normal', 0.1, 0.01, 20, 0)",
     "solvers.relu.pair_transitions": "pair_transitions([0.2], lowest=0.5)",
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
     "solvers.unequal.realise_blocks": f"realise_blocks(block_optimum({_PAIR}, 0.5, starts=1), {_PAIR}, 8)",
-    "theory.features.Features": "Features(3, 0.3)",
-    "theory.features.as_features": "as_features(0.3, 3)",
     "theory.features.Values.nodes": "()",
-    "theory.noise.expectation": "expectation(sympy.Symbol('u') ** 2)",
     "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
 }
 
@@ -145,18 +129,15 @@ CALLS |= {
         "door.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
         "door.best": "best(Features(2, 0.3), 1, starts=1)",
         "door.explore": "explore('page.html')",
+        "door.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
         "door.phases": "phases(grid=dict(sparsity=[0.1], importance=[0.5]))",
         "door.predict": "predict(Features(3, 0.3), 2)",
-        "door.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
         "drawing.draw_estimates": "draw_estimates(A, [1.0, 2.0], [Estimate(0.1, 0.0, 0.2, 0.95, 3)] * 2)",
         "drawing.draw_means": "draw_means(A, [1.0, 2.0], np.array([[1.0, 2.0], [2.0, 3.0]]))",
-        "drawing.draws": "draws(len)",
         "drawing.finished": "finished(A, legend=None)",
-        "drawing.plot_theory_vs_experiment": "plot_theory_vs_experiment(LINE, LINES, A)",
         "drawing.size_axis": "size_axis(A, [8, 16])",
         "drawing.svg": f"svg({_FIGURE})",
         "experiments.checked": "checked(len, dict(obj=[]))",
-        "experiments.run": "run(laboratory.experiment('rug.curves'), dict(p=[0.1], ratio=[0.5]))",
         "explorer.explore": "explore('page.html')",
         "files.claim": "claim(HERE, [])",
         "files.digest": "digest(HERE / 'x')",
@@ -195,7 +176,6 @@ CALLS |= {
         "laboratory.Lab.digest": "('rug.curves')",
         "laboratory.Lab.keep": "('x', ['rug.curves'], 1)",
         "laboratory.Lab.kept": "('x', ['rug.curves'])",
-        "experiment.Run": "Run(len)",
         "experiment.Run.kept": "('a', 'b', len)",
         "experiment.Run.given": "('quick', 0)",
         "experiment.Run.settings": "('quick', 0)",
@@ -235,12 +215,8 @@ CALLS |= {
         "tasks.perform": "perform([], 1, len)",
         "tasks.processes": "processes(1)",
         "tasks.spread": "spread(lambda k: None, len, processes(1))",
-        "training.exact_loss": "exact_loss(np.eye(2), np.eye(2), np.zeros(2), 0.3)",
         "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
         "rug.with_theory": "with_theory(TRAINED, 'trained')",
-        "training.grid": "grid(8, [0.1], [0.5], [0])",
-        "training.measure": "measure(8, batch_size=8, steps=1, device='cpu')",
-        "training.run_grid": "run_grid(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
         "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
     }.items()
 }
@@ -297,7 +273,6 @@ class _Seen(BaseException):
 
 def _around(module: Any) -> dict[str, Any]:
     """Return what the calls of a module see."""
-    line = xr.DataArray([1.0, 2.0], {"x": [1.0, 2.0]}, name="loss")
     scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
     if module.__name__.startswith("superposition.validate"):
         scope |= {name: getattr(claims, name) for name in ("CLAIMS", "Checked", "Evidence")}
@@ -305,7 +280,7 @@ def _around(module: Any) -> dict[str, Any]:
         scope |= {"laboratory": laboratory, "COPY": stored.REFERENCE}
         scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
-        scope |= {"LINE": line, "LINES": xr.concat([line, line], "run"), "Estimate": statistics.Estimate}
+        scope |= {"Estimate": statistics.Estimate}
         scope |= {"STORED": REFERENCE / "rug_n128.nc", "ARRAYS": Path("arrays.npz"), "Problem": atlas.Problem}
         scope |= {"CERTIFICATE": REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"}
     return scope
@@ -822,49 +797,6 @@ def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
 
 
 # --- Single calls -------------------------------------------------------------------------------------------
-
-# Each of these once was a warning beside a number, an error of Python's or NumPy's, or had no end.
-FAR = np.array([[1.0, 1e160], [1e160, 1.0]])
-PAIR = [[1], [-1]], [0, 0], "1/10", "1/299"
-RUNS = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
-REFUSED = {
-    "M, sum of cubes": ("M", lambda: rug.row_statistics(FAR, 0.1)),
-    "A, sum of squares": ("A", lambda: decoders.message_passing(np.eye(4) * 1e200, np.ones(4), 0.1)),
-    "M, variances": ("M", lambda: weight_statistics(np.diag([1e308, -1e308]), np.zeros(2))),
-    "starts without end": ("starts", lambda: unequal.block_optimum(Features(2, 0.1), 0.5, starts=1e308)),
-    "codes": ("codes", lambda: arguments.choices("codes", range(10**9), ("a",))),
-    "n_features of a rug": ("n_features", lambda: rug.RugMatrix(2**63, [1])),
-    "keys": ("keys", lambda: audit.audit({"W": np.eye(2)}, 0.3, keys=[])),
-    "instances": (
-        "instances",
-        lambda: audit.audit({"W": np.eye(2), "b_final": np.zeros(2)}, 0.3, instances=5),
-    ),
-    "arrays": ("arrays", lambda: layouts.recognise([1j])),
-    "importance": ("importance", lambda: certificates.certify(*PAIR, importance=1, path="c.json")),
-    "b": ("b", lambda: certificates.exact_total(PAIR[0], 5, "1/10")),
-    "path, none": ("path", lambda: certificates.lean_goal("no.json")),
-    "path, number": ("path", lambda: certificates.lean_goal(3.5)),
-    "name": ("name", lambda: laboratory.experiment("abc")),
-    "level": ("level", lambda: statistics.jackknife(RUNS, np.mean, 3.0)),
-    "values": ("values", lambda: statistics.mean("abc")),
-    "hits": ("hits", lambda: statistics.share(5, 3)),
-    "x": ("x", lambda: statistics.growth_power([1.0, -1.0])),
-    "values, none": ("values", lambda: experiment.span([])),
-    "before": ("before", lambda: files.difference(5, {})),
-    "n_features of runs": (
-        "n_features",
-        lambda: collisions.run_printed([8], [0, 1], n_features=10**6, steps=[5], device="cpu"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_too_large_or_of_another_kind_is_refused_by_name(name):
-    argument, call = REFUSED[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=rf"^`{argument}`.* must "):
-            call()
 
 
 @pytest.mark.parametrize("size", [1e-200, 1.0, 1e200, 1e308])

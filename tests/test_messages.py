@@ -3,27 +3,8 @@
 import numpy as np
 import pytest
 
-from superposition.solvers import decoders, relu
-from superposition.solvers.loss import exact_loss
+from superposition.solvers import relu
 from superposition.validate import cli, predictions
-from superposition.validate.claims import Finding
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: exact_loss(np.eye(3), np.zeros(3), [0.05] * 3), r"`law` must be .*Features\(3, p=\[...\]\)"),
-        (
-            lambda: decoders.optimum(0.1, 0.5, "topk"),
-            "`decoder` must .*`topk_optimum`",
-        ),
-        (lambda: Finding("printed", "numeric", "gap", True, "<=", 1.0), "`value` must be a number; got True"),
-        (lambda: Finding("printed", "numeric", "gap", "1", "<=", 1.0), "`value` must be a number; got '1'"),
-    ],
-)
-def test_a_message_names_what_to_give(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_a_parameter_is_no_model_and_its_digits_are_not_shown():

@@ -14,6 +14,7 @@ import pytest
 from superposition.validate import cli, sweep
 from superposition.validate.cli import parser as parsing
 
+pytestmark = pytest.mark.usefixtures("found_once")
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / ".docs"
 README = (ROOT / "README.md").read_text("utf-8")

@@ -18,6 +18,7 @@ from superposition.validate import sweep
 from superposition.validate.door.foresee import FLOOR
 
 PAGE = (Path(__file__).parents[1] / ".docs" / "start.rst").read_text("utf-8")
+pytestmark = pytest.mark.usefixtures("found_once")
 NAMES = ("should reach", "trained", "diagram", "geometry", "pairs", "widths", "sweep", "decoders", "paper")
 BLOCKS = re.findall(
     r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PAGE.partition("Nine tasks as code")[2], re.M
@@ -110,13 +111,27 @@ def test_pairs(done):
     assert printed.count("best model found of 4 features on 2 hidden neurons") == 2
 
 
-def test_loss_against_width(done):
+def _shorter(block, changes):
+    """Return a block with less to compute, for the ordinary suite."""
+    for printed, less in changes.items():
+        assert block.count(printed) == 1
+        block = block.replace(printed, less)
+    return block
+
+
+WIDTHS = {"5000": "500", "[8, 16, 32, 64, 128, 256, 512]": "[8, 32, 128]"}
+
+
+@pytest.mark.parametrize("changes", [WIDTHS, pytest.param({}, marks=pytest.mark.slow, id="as printed")])
+def test_loss_against_width(done, changes, monkeypatch):
+    """Three widths of 500 features, as on the page on widths; seven of 5000 in the slow suite."""
+    monkeypatch.setitem(TASKS, "widths", _shorter(TASKS["widths"], changes))
     names, _ = done("widths")
     ax = _figure("widths.png")
     (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
     assert (mine.get_color(), mine.get_xdata().tolist()) == ("black", [8, 32, 128])
     frame = names["found"].to_frame()
-    assert frame["n_hidden"].nunique() == 7
+    assert frame["n_hidden"].nunique() == (3 if changes else 7)
     floor = frame[frame["kind"] == FLOOR].set_index("n_hidden")["loss"]
     assert np.all(np.diff(floor) < 0.0)
     for m, loss in zip([8, 32, 128], mine.get_ydata(), strict=True):
@@ -136,8 +151,13 @@ def one_core():
 
 
 @pytest.mark.usefixtures("one_core")
-def test_a_sweep_that_is_killed_goes_on(done, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "changes", [{"1.0, 1.5, 2.0": "1.0"}, pytest.param({}, marks=pytest.mark.slow, id="as printed")]
+)
+def test_a_sweep_that_is_killed_goes_on(done, changes, tmp_path, monkeypatch):
+    """Two points of the four."""
     pytest.importorskip("zarr", reason="stores are Zarr's")
+    monkeypatch.setitem(TASKS, "sweep", _shorter(TASKS["sweep"], changes))
     (tmp_path / "task.py").write_text(TASKS["sweep"], "utf-8")
     store = tmp_path / "alpha.zarr"
 

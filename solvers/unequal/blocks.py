@@ -398,10 +398,10 @@ def realise_blocks(
 
     Examples
     --------
-    >>> law = Features(2, 0.1)
+    >>> law = Features(1, 0.1)
     >>> W_out, W_in, b = realise_blocks(block_optimum(law, 0.5, starts=1), law, 8)
     >>> W_out.shape, b.shape
-    ((16, 8), (16,))
+    ((8, 4), (8,))
     """
     arguments.instance("best", best, BlockOptimum)
     law = block_law("law", law)

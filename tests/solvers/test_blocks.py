@@ -1,7 +1,5 @@
 """The best codes of blocks: known codes among them, slopes, and matrices of finite size."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -168,29 +166,3 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
     # 3 % at 128 features; four times as many features leave a quarter, rows and rounded ranks scatter by less
     assert abs(gaps[0]) < 0.06
     assert abs(gaps[1]) < max(0.5 * abs(gaps[0]), 0.01)
-
-
-@cache
-def _small():
-    return block_optimum(Features(1, 0.1), 0.1, starts=0)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: block_optimum(Features(2, P), 1.0), "`ratio`.*got 1"),
-        (lambda: block_optimum(Features(5, P), 0.5), "`law` must have at most 4.*got 5"),
-        (
-            lambda: block_optimum(Features(2, P, "binary", groups=[synchronous([0, 1], P)]), 0.7),
-            r"`ratio` must be below 0\.5.*got 0\.7",
-        ),
-        (lambda: block_optimum(Features(2, P), 0.5, starts=-1), "`starts`.*-1"),
-        (lambda: realise_blocks(0, Features(2, P), 4), "`best`"),
-        (lambda: realise_blocks(_small(), Features(1, 0.3), 40), "`law` must be the one that `best`"),
-        (lambda: realise_blocks(_small(), Features(2, 0.1), 40), "`law` must be the one that `best`"),
-        (lambda: realise_blocks(_small(), Features(1, 0.1), 1), "`n_blocks` must .* neuron; got 1"),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()

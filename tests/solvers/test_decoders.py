@@ -47,10 +47,14 @@ def test_no_search_finds_a_better_jumprelu(values, p, s):
         assert other.fun >= found.loss * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("points", [1, pytest.param(24, marks=pytest.mark.slow)])
-def test_decoders_are_in_order(points):
+# A law with bounds, one with an atom and one of both signs.
+FEW = ("uniform", "rectified-normal", "normal")
+
+
+@pytest.mark.parametrize(("points", "laws"), [(1, FEW), pytest.param(24, VALUES, marks=pytest.mark.slow)])
+def test_decoders_are_in_order(points, laws):
     rng = np.random.default_rng(1)
-    for values in VALUES:
+    for values in laws:
         p, s = 10 ** rng.uniform(-6, -0.1, points), 10 ** rng.uniform(-3, 0, points)
         loss = {kind: decoders.optimum(p, s, kind, values=values).loss for kind in KINDS}
         above = 1 + 1e-12
@@ -71,7 +75,7 @@ def _nodes(values):
     return np.append(v, 0.0), weights
 
 
-@pytest.mark.parametrize("values", ["symmetric", "normal"])
+@pytest.mark.parametrize("values", ["normal", pytest.param("symmetric", marks=pytest.mark.slow)])
 def test_the_best_relu_of_values_of_both_signs(values):
     """Of all ReLUs a (y - theta)_+, theta scanned and a in closed form; an affine decoder may lose less."""
     v, weights = _nodes(values)
@@ -93,7 +97,7 @@ def test_the_best_relu_of_values_of_both_signs(values):
     )
 
 
-@pytest.mark.parametrize("values", ["symmetric", "normal"])
+@pytest.mark.parametrize("values", ["normal", pytest.param("symmetric", marks=pytest.mark.slow)])
 def test_a_hard_threshold_of_values_of_both_signs(values):
     """Brute force over the threshold: without one, the loss is that of the noise."""
     (v, weights), without = _nodes(values), 0
@@ -107,11 +111,11 @@ def test_a_hard_threshold_of_values_of_both_signs(values):
     assert 1 <= without <= 4  # both occur
 
 
-@pytest.mark.parametrize("cases", [1, pytest.param(40, marks=pytest.mark.slow)])
-def test_no_threshold_is_better(cases):
+@pytest.mark.parametrize(("cases", "laws"), [(1, FEW), pytest.param(40, VALUES, marks=pytest.mark.slow)])
+def test_no_threshold_is_better(cases, laws):
     """Brute force over thresholds beyond noise and values; p close to 0 and to 1, noise narrow and wide."""
     rng = np.random.default_rng(8)
-    for values in VALUES:
+    for values in laws:
         for k in range(cases):
             p, s = 10 ** rng.uniform(-4, 0), 10 ** rng.uniform(-2.5, 2.5)
             p = p if k % 2 else 1 - 0.3 * p

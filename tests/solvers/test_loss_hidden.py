@@ -462,7 +462,7 @@ _FEW = {"uniform": 3, "symmetric": 3, "binary": 4} | dict.fromkeys(DENSITIES, 2)
 
 
 @pytest.mark.parametrize("values", LAWS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 4))])
 def test_loss_and_gradient_agree_with_brute_force(values, seed):
     rng = np.random.default_rng([seed, LAWS.index(values)])
     _checked(*_drawn(rng, values, _FEW[values]), rng)
@@ -493,7 +493,9 @@ def _random(rng, n, hidden, outputs=None, sparse=1.0, jumps=False):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("values", ["uniform", "symmetric", "exponential", "normal"])
+@pytest.mark.parametrize(
+    "values", ["uniform", "symmetric", "normal", pytest.param("exponential", marks=pytest.mark.slow)]
+)
 def test_sums_over_frequencies_agree_with_exact_integrals(values, monkeypatch):
     rng = np.random.default_rng(len(values))
     law, target = Features(4, [0.1, 0.2, 0.05, 0.3], values), (np.eye(4), "relu")
@@ -512,7 +514,10 @@ def test_sums_over_frequencies_agree_with_exact_integrals(values, monkeypatch):
             assert np.abs(found.gradient[key] - by).max() <= found.gradient_error.max() + 1e-12, key
 
 
-@pytest.mark.parametrize("values", ["half-normal", "exponential", "rectified-normal(2)", "symmetric"])
+@pytest.mark.parametrize(
+    "values",
+    ["half-normal", "symmetric", "exponential", pytest.param("rectified-normal(2)", marks=pytest.mark.slow)],
+)
 def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, monkeypatch):
     """Values beyond the period of both neurons at once count with the square of a neuron's weight."""
     rng = np.random.default_rng(1)
@@ -867,7 +872,9 @@ def test_outputs_that_read_one_direction_are_linear_readouts_of_other_neurons(se
         np.testing.assert_allclose(linear_readout(model, k)(x)[:, 0], model(x)[:, k], atol=1e-12)
 
 
-@pytest.mark.parametrize("values", ["symmetric", "binary", "exponential"])
+@pytest.mark.parametrize(
+    "values", ["symmetric", "binary", pytest.param("exponential", marks=pytest.mark.slow)]
+)
 def test_losses_of_outputs_that_pass_a_relu_agree_with_samples(values):
     """By chance one in 5e4 runs of these three fails: 4.5 standard errors."""
     rng, n = np.random.default_rng(len(values)), 8

@@ -220,7 +220,11 @@ GROUPS = [
         Features(64, 0.05, groups=GROUPS),
         Features(64, 0.05, "exponential", groups=GROUPS),
         Features(64, np.geomspace(0.01, 0.3, 64), "rectified-normal"),
-        Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
+        pytest.param(
+            Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
+            id="rectified groups",
+            marks=pytest.mark.slow,
+        ),
         Features(64, 0.05, exactly=3),
         *(
             pytest.param(Features(64, 0.05, v, exactly=3), id=f"exactly 3 {v}", marks=pytest.mark.slow)

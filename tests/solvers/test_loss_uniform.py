@@ -1,6 +1,5 @@
 """The exact loss against brute force in exact fractions, Irwin-Hall sums, closed forms and samples."""
 
-import contextlib
 from fractions import Fraction
 from itertools import product
 from math import comb, factorial
@@ -8,11 +7,11 @@ from math import comb, factorial
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import threads
-from superposition.solvers.loss import evaluator, exact_loss, row_loss, value_and_gradient
+from superposition.solvers.loss import exact_loss, row_loss, value_and_gradient
 
 UNIT = 2.0**-53
 
@@ -133,33 +132,6 @@ def test_error_estimate_is_never_below_the_error(tol):
         assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
 
 
-@pytest.mark.slow
-def test_error_estimate_is_never_below_the_error_in_many_cases():
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
-    rng = np.random.default_rng(seed)
-    for k in range(5000):
-        row, i, b, p = random_case(rng)
-        if k % 50 == 0:
-            row[:] = 0.0
-        tol, exact = 10.0 ** rng.uniform(-13, -2), brute_force(row, i, b, p)
-        assert_honest(row_loss(row, i, b, p, tol=tol), exact, row, b, p, tol)
-        M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
-        M[i], bias[i] = row, b
-        for method in ("folds", "patterns", "uniform"):
-            with contextlib.suppress(ValueError):  # fewer than two digits are left, which is refused
-                found = evaluator(p, tol=tol, method=method)((M, bias), rows=[i])
-                assert abs(Fraction(found.loss) - exact) <= Fraction(found.error_estimate), (
-                    method,
-                    row,
-                    i,
-                    b,
-                    p,
-                )
-        if k % 10 == 0:
-            assert_slopes_honest(M, i, bias, p, int(rng.integers(row.size)))
-
-
 def assert_slopes_honest(M, i, bias, p, j):
     """Compare with central differences in exact fractions, which are the mean of both sides at kinks."""
     found, h = value_and_gradient(M, bias, p, rows=[i]), Fraction(1, 10**60)
@@ -173,9 +145,10 @@ def assert_slopes_honest(M, i, bias, p, j):
         assert abs(Fraction(float(by)) - slope) <= Fraction(found.gradient_error[0]) + h, (M[i], i, b, p, at)
 
 
-def test_error_estimates_of_gradients_are_never_below_the_error():
+@pytest.mark.parametrize("cases", [20, pytest.param(500, marks=pytest.mark.slow)])
+def test_error_estimates_of_gradients_are_never_below_the_error(cases):
     rng = np.random.default_rng(2)
-    for _ in range(20):
+    for _ in range(cases):
         row, i, b, p = random_case(rng)
         M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
         M[i], bias[i] = row, b
@@ -281,13 +254,6 @@ def test_identity_loses_nothing(p):
     assert abs(result.loss) <= result.error_estimate <= 1e-14 * p
 
 
-@pytest.mark.parametrize("p", [1e-9, 0.1, 1.0])
-@pytest.mark.parametrize("b", [-0.5, 0.0, 0.25])
-def test_constant_output(b, p):
-    result = exact_loss(np.zeros((3, 3)), b, p)
-    assert result.per_feature == pytest.approx(p / 3 - p * max(b, 0) + max(b, 0) ** 2, rel=1e-14)  # rounding
-
-
 @pytest.mark.parametrize("p", [1e-3, 0.2, 1.0])
 def test_open_outputs_are_affine(p):
     """With a bias that keeps every output on, the loss is a quadratic form in the moments of x."""
@@ -299,30 +265,6 @@ def test_open_outputs_are_affine(p):
     result = exact_loss(M, b, p)
     # the oracle rounds as the sum of its 32^2 terms of the size of b^2
     assert np.all(np.abs(result.per_feature - expected) <= result.per_feature_error + 100 * UNIT * b**2)
-
-
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-4, 0.03, 0.4, 1.0]))
-def test_permuting_features_permutes_the_losses(seed, p):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 9))
-    M, b, order = rng.standard_normal((n, n)), rng.standard_normal(n), rng.permutation(n)
-    one, other = exact_loss(M, b, p), exact_loss(M[np.ix_(order, order)], b[order], p)
-    slack = one.per_feature_error[order] + other.per_feature_error
-    assert np.all(np.abs(one.per_feature[order] - other.per_feature) <= slack)
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-4, 0.03, 0.4, 1.0]))
-def test_loss_is_a_parabola_in_the_scale_of_the_output(seed, p):
-    """ReLU(c y) = c ReLU(y) for c >= 0, so third differences in c vanish."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 7))
-    M, b = rng.standard_normal((n, n)), rng.standard_normal(n)
-    results = [exact_loss(c * M, c * b, p) for c in range(4)]
-    weights = (-1, 3, -3, 1)
-    difference = sum(w * r.per_feature for w, r in zip(weights, results, strict=True))
-    slack = sum(abs(w) * r.per_feature_error for w, r in zip(weights, results, strict=True))
-    assert np.all(np.abs(difference) <= slack)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import solve_ivp
 
 from superposition.solvers.noise import descend_averaged
 from superposition.solvers.results import Status
@@ -156,13 +155,16 @@ def test_three_points_without_a_middle_are_bipolar():
 # --- Descent -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", SOLVED)
+@pytest.mark.parametrize("noise", [*SOLVED, "uniform"])
 def test_descent_follows_the_gradient(noise):
+    steps = 20 if noise in SOLVED else 3
     W0 = np.array([weights(3, 5, seed) for seed in (0, 1)])
     kept = W0.copy()
-    result = descend_averaged(W0, noise, 0.3, 0.05, 20, record=[0, 20], keep_weights=True, **extra(noise))
+    result = descend_averaged(
+        W0, noise, 0.3, 0.05, steps, record=[0, steps], keep_weights=True, **extra(noise)
+    )
     W = W0.copy()
-    for _ in range(20):
+    for _ in range(steps):
         W -= 0.05 * np.array([gradient(one, noise, 0.3) for one in W])
     np.testing.assert_array_equal(W0, kept)
     np.testing.assert_allclose(result.W, W, rtol=1e-13)
@@ -171,33 +173,10 @@ def test_descent_follows_the_gradient(noise):
     np.testing.assert_allclose(result.l2_norm[:, 1], np.linalg.norm(W, axis=-1))
     for run in range(2):
         assert result.total[run, 1] == pytest.approx(noise_averaged_loss(W[run], noise, 0.0, **extra(noise)))
-        alone = descend_averaged(W0[run], noise, 0.3, 0.05, 20, **extra(noise))
+        alone = descend_averaged(W0[run], noise, 0.3, 0.05, steps, **extra(noise))
         np.testing.assert_array_equal(alone.W, result.W[run])
         assert alone.path.shape == (0, 3, 5)
-
-
-def test_small_steps_follow_the_flow_to_first_order():
-    W0 = weights(4, 6)
-
-    def velocity(_, w):  # the flow's time is 4 learning_rate steps
-        return -0.25 * gradient(w.reshape(4, 6), "normal", 0.3).ravel()
-
-    end = solve_ivp(velocity, (0, 4), W0.ravel(), rtol=1e-10, atol=1e-12).y[:, -1].reshape(4, 6)
-    errors = []
-    for steps in (250, 500, 1000):
-        errors.append(np.abs(descend_averaged(W0, "normal", 0.3, 1 / steps, steps).W - end).max())
-    orders = np.log2(np.divide(errors[:-1], errors[1:]))
-    np.testing.assert_allclose(orders, 1, atol=0.1)
-
-
-@pytest.mark.parametrize("noise", SOLVED)
-def test_descent_goes_downhill(noise):
-    W0 = weights(4, 5)
-    result = descend_averaged(W0, noise, 0.3, 0.02, 100, record=[0, 10, 30, 100], keep_weights=True,
-                              **extra(noise))  # fmt: skip
-    assert (result.status, result.reached) == (Status.REACHED, pytest.approx(8.0))
-    losses = [noise_averaged_loss(W, noise, 0.3, **extra(noise)) for W in result.path]
-    assert np.all(np.diff(losses) < 0)
+        assert (alone.status, alone.reached) == (Status.REACHED, pytest.approx(4 * 0.05 * steps))
 
 
 def test_the_mean_effect_alone_gathers_weights_under_bipolar_noise_and_not_under_normal():
@@ -209,13 +188,6 @@ def test_the_mean_effect_alone_gathers_weights_under_bipolar_noise_and_not_under
     assert ends["bipolar"].fourth_norm[-1].mean() > 2 * ends["normal"].fourth_norm[-1].mean()
     # Normal noise has come to rest in a minimum that turns with the hidden space.
     np.testing.assert_allclose(ends["normal"].path[1], ends["normal"].path[0], rtol=0, atol=1e-4)
-
-
-def test_uniform_noise_has_a_descent_too():
-    W0 = weights(3, 3)
-    result = descend_averaged(W0, "uniform", 0.3, 0.05, 5)
-    assert result.status is Status.REACHED
-    assert noise_averaged_loss(result.W, "uniform", 0.3) < noise_averaged_loss(W0, "uniform", 0.3)
 
 
 def test_what_goes_wrong_is_a_status():

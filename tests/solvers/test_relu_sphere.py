@@ -315,7 +315,7 @@ def test_features_that_are_too_many_are_dropped():
         (5, 2, 4, True, "pentagon"),
         (6, 2, 4, False, "hexagon"),
         (8, 3, 4, True, "8 in 3"),
-        (12, 3, 4, False, "icosahedron"),
+        pytest.param(12, 3, 4, False, "icosahedron", marks=pytest.mark.slow),
     ],
 )
 def test_sphere_check(n, m, starts, same, with_bias):

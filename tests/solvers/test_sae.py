@@ -176,7 +176,7 @@ SAMPLED = {
     "rectified": Features(5, 0.3, "rectified-normal(1.0)"),
     "groups": Features(5, 0.2, groups=[parent_child(0, [1, 2], 0.4, 0.5), exclusive([3, 4], 0.3)]),
 }
-RUNS, SAMPLES = 3, 200_000
+RUNS, SAMPLES = 2, 200_000
 MANY, MOST = 34, 10**7  # 204 autoencoders
 
 
@@ -370,43 +370,6 @@ def test_many_latents_of_few_features_take_the_dictionary():
     assert measure(turned, law, phi).mse == pytest.approx(0.0, abs=1e-14)
     assert measure(shifted, law, phi).mse == pytest.approx(plain.mse, abs=1e-13)
     assert measure(shifted, law, phi).l0 == pytest.approx(plain.l0, abs=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sae": Model(np.eye(2))}, r"`sae` must be a Model with hidden='relu' or 'jumprelu'.*got Model"),
-        ({"sae": np.eye(2)}, r"`sae` must be a Model with.*got .*1"),
-        (
-            {"sae": Model(np.eye(2), hidden="relu", W_out=np.ones((3, 2)), output="identity")},
-            r"`sae` must rebuild its 2 inputs; got 3 outputs",
-        ),
-        ({"mixing": np.ones((3, 2))}, r"`mixing` must have shape \(2, any\); got \(3, 2\)"),
-        ({"mixing": [[np.inf, 1.0], [0.0, 1.0]]}, r"`mixing` must .*inf"),
-        ({"law": Features(3, 0.1)}, r"3"),
-        ({"law": 1.5}, r"1\.5"),
-        ({"tol": 0.0}, r"`tol` must .*got 0"),
-        (
-            {"law": Features(20, 0.1, groups=[PAIR]), "mixing": np.ones((2, 20))},
-            r"`law` must have at most 16,384 patterns .*got more, of 20 features",
-        ),
-        (
-            {"law": Features(7, 0.1, groups=[PAIR]), "mixing": np.ones((2, 7))},
-            r"`law` must have at most 5 features on at once .*got 7",
-        ),
-    ],
-)
-def test_bad_input_is_refused(change, message):
-    sae = Model(np.eye(2), hidden="relu", output="identity")
-    with pytest.raises(ValueError, match=message):
-        measure(**{"sae": sae, "law": Features(2, 0.1), **change})
-    found = measure(sae, Features(2, 0.1))
-    with pytest.raises(ValueError, match=r"`feature` must .*got 2"):
-        found.fires_without(2, 0)
-    with pytest.raises(ValueError, match=r"`other` must .*got -1"):
-        found.fires_without(0, -1)
-    with pytest.raises(ValueError, match=r"`parent` must .*got 5"):
-        found.absorbed(5, 0)
 
 
 def pair_law(parent, child, both, values="binary"):

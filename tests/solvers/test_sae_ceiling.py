@@ -303,10 +303,10 @@ def test_normal_interference_by_samples_of_it():
 
 def test_interference_of_many_features_is_normal_and_of_few_is_not():
     """By the ceiling's own standard errors; one false alarm in a thousand."""
-    dense = ceiling(Features(60, 0.4), phi := dictionary(30, 60), l0=[15.0, 24.0, 35.0], samples=1500)
+    dense = ceiling(Features(40, 0.4), phi := dictionary(20, 40), l0=[10.0, 16.0, 23.0], samples=1500)
     off = (dense.f1[3] - dense.normal_f1) / dense.f1_error[3]
     assert np.all(2.0 * stats.t.sf(np.abs(off), 19) > 1e-3 / 3)
-    rare = ceiling(Features(60, 0.03), phi, l0=[1.2, 1.8], samples=1500)
+    rare = ceiling(Features(40, 0.03), phi, l0=[0.8, 1.2], samples=1500)
     assert np.all(rare.normal_f1 - rare.f1[3] > 5.0 * rare.f1_error[3])
     grouped = Features(4, 0.2, groups=[exclusive([2, 3], 0.2)])
     assert np.isnan(ceiling(grouped, np.eye(4), l0=0.5, samples=300).normal_f1).all()

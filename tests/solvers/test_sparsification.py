@@ -251,11 +251,6 @@ def test_drop_times_near_the_critical_strength(start, distance):
     assert found == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
 
 
-def test_the_drop_time_at_the_double_nearest_to_the_critical_strength():
-    found = solve([0.5], 2 / 27**0.5, [10.0]).drop_times[0]
-    assert found == pytest.approx(7.254062978517132, rel=1e-14)  # by partial fractions at 50 digits
-
-
 @pytest.mark.parametrize("kappa", [0.0009, 0.3, 0.5, 40.0])
 @pytest.mark.parametrize(
     "start", [3.0, 1e150, *(pytest.param(x, marks=pytest.mark.slow) for x in (1e3, 1e20))]

@@ -143,34 +143,3 @@ def test_copies_are_independent():
     assert law.scale.tolist() == [1, 3] * 3
     assert law.importance.tolist() == [2, 1] * 3
     assert np.abs(law.covariance()[:2, 2:]).max() == 0 < abs(law.covariance()[2, 3])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: unequal.block_losses(np.eye(5), 0, 0, Features(5, 0.1)), "`law` must have at most 4.*got 5"),
-        (
-            lambda: unequal.block_losses(np.eye(1), 0, 0, Features(1, 0.1, "normal")),
-            "`law` must have values that are uniform or binary; got 'normal'",
-        ),
-        (
-            lambda: unequal.block_losses(np.eye(2), 0, 0, Features(2, 0.1, exactly=1)),
-            "`law` must not be given exactly so many on; got 1",
-        ),
-        (lambda: unequal.block_losses(np.eye(1), 0, -1, Features(1, 0.1)), "`variance`.*-1"),
-        (lambda: unequal.block_losses(1e200 * np.eye(2), 0, 0, Features(2, 0.1)), "`coefficients`.*1e\\+200"),
-        (lambda: unequal.block_losses(np.eye(3), 0, 0, Features(2, 0.1)), "`coefficients`.*3"),
-        (lambda: unequal.least_noise([[1.5]], [[1]], [[1]]), r"`capacity` must have eigenvalues.*got 1\.5"),
-        (lambda: unequal.partial_dependence(TABLES["parent"], 1.5), r"`strength`.*1\.5"),
-        (
-            lambda: unequal.partial_dependence(synchronous(range(17), 0.1), 0.5),
-            "`table` must have at most 16.*got 17",
-        ),
-        (lambda: unequal.independent_copies(Features(1, 0.1), 0), "`copies`.*0"),
-        (lambda: unequal.independent_copies(_law("exclusive"), 10**400), "`copies` must be smaller"),
-        (lambda: unequal.block_capacities(np.eye(3), Features(2, 0.1)), "`M`.*3"),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -110,14 +110,6 @@ def test_skew_pair_beats_the_antipodal_pair():
 # --- Interference without a positive part -------------------------------------------------------------------
 
 
-def test_pair_cost_is_the_derived_one():
-    found = codes.derive_pair_cost()
-    (weak, _), (strong, _) = found.expression.args
-    assert sp.simplify((weak - strong).subs(found.symbols[0], 1)) == 0
-    for value in (1e-8, 0.3, 1.0, 1.7, 1e6):
-        assert codes.pair_cost(value) == pytest.approx(float(found.evaluate({"c": value})), rel=1e-14)
-
-
 @pytest.mark.parametrize("n", [3, 5, 12])
 def test_cut_polygon_has_rank_three_and_its_constant(n):
     M = codes.cut_polygon(n)
@@ -159,14 +151,6 @@ def test_priority_plane_loss_counts_silencing_features():
     assert codes.priority_plane_loss(p, n) == pytest.approx(p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14)
     assert codes.priority_constant(n) == pytest.approx(larger.sum() / (3 * n), rel=1e-14)
     assert codes.priority_plane_loss(1e-7, n) / 1e-14 == pytest.approx(codes.priority_constant(n), rel=1e-5)
-
-
-@pytest.mark.parametrize("p", P)
-def test_priority_plane_loss_is_the_derived_sum(p):
-    derived = codes.derive_priority_plane_loss()
-    for n in (4, 5, 37, 2000):
-        exact = derived.evaluate({"p": p, "n": n})
-        assert codes.priority_plane_loss(p, n) == pytest.approx(float(exact), rel=1e-12)
 
 
 def test_priority_plane_loss_at_ratio_proportional_to_p():

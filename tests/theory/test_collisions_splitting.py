@@ -30,11 +30,6 @@ def test_derived_rates_are_those_of_the_closed_form():
     assert float(rest.subs(W, last)) == pytest.approx(critical_lam(2), rel=1e-15)
 
 
-def test_features_of_opposite_signs_do_not_feel_each_other_on_either_copy():
-    w1, w2, v1, v2 = sympy.symbols("w1 w2 v1 v2", positive=True)
-    assert sympy.Max(0, -w1 * v1 - w2 * v2) == 0
-
-
 def test_copies_with_an_encoder_and_a_decoder_of_their_own_part_at_one_rate():
     lam, a1, a2, b1, b2, a, b = sympy.symbols("lam a1 a2 b1 b2 a b", positive=True)
     benefit = 1 - a1 * b1 - a2 * b2

@@ -236,39 +236,3 @@ def test_numbers_far_from_one():
     # Rounding below zero is no negative eigenvalue, nor rounding beside the diagonal an asymmetry.
     v = np.random.default_rng(0).normal(size=(30, 4))
     assert critical_loss(v @ v.T + 1e-15 * np.triu(np.ones((30, 30))), range(4)) < 1e-13
-
-
-@pytest.mark.parametrize(
-    ("covariance", "message"),
-    [
-        ([[1.0, 2.0]], r"`covariance` must be square; got shape \(1, 2\)"),
-        (
-            [[1.0, 0.5], [0.4, 1.0]],
-            r"`covariance` must be symmetric; got 0.5 at \(0, 1\) and 0.4 at \(1, 0\)",
-        ),
-        ([[1.0, 2.0], [2.0, 1.0]], r"`covariance` must not have negative eigenvalues; got -1 beside .* 3"),
-        ([[1.0, np.nan], [0.4, 1.0]], r"`covariance` must be finite; got nan"),
-        ([[1e305]], r"`covariance` must lie in .*; got 1e\+305"),
-        ([1.0, 2.0], r"`covariance` must have shape \(any, any\); got \(2,\)"),
-    ],
-)
-def test_covariances_that_are_none(covariance, message):
-    for function in (critical_loss, critical_point, critical_hessian, growth_rates):
-        with pytest.raises(ValueError, match=message):
-            function(covariance, [0])
-
-
-@pytest.mark.parametrize(
-    ("indices", "message"),
-    [
-        ([0, 3], "`indices` must be an integer of at least 0 and at most 2; got 3"),
-        ([-1], "`indices` must be an integer of at least 0 and at most 2; got -1"),
-        ([0.5], "`indices` must be an integer .*; got 0.5"),
-        ([1, 0, 1], "`indices` must not repeat; got 1 twice"),
-        (1, "`indices` must be a sequence of integers; got 1"),
-    ],
-)
-def test_index_sets_that_are_none(indices, message):
-    for function in (critical_loss, critical_point, critical_hessian, growth_rates):
-        with pytest.raises(ValueError, match=message):
-            function(np.eye(3), indices)

@@ -49,20 +49,6 @@ def test_sparse_loss_is_the_mean_over_patterns(seed, n, hidden, p):
     )
 
 
-@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 6))
-def test_forms_of_the_loss(seed, n, hidden):
-    rng = np.random.default_rng(seed)
-    W, importance = rng.normal(size=(n, hidden)), rng.uniform(0, 2, n)
-    square = (np.eye(n) - W @ W.T) ** 2
-    variance = 1 / 3 - 1 / 4
-    assert sparse_loss(W, 1.0, importance) == pytest.approx(
-        variance * np.sum(importance @ square) / n, rel=1e-10
-    )
-    assert sparse_loss(W, 1.0) == pytest.approx(variance * np.sum(square) / n, rel=1e-10)
-    assert reconstruction_loss(W, W.T, np.eye(n)) == pytest.approx(np.sum(square) / n, rel=1e-10)
-    assert reconstruction_loss(W, W.T, np.eye(n)) >= max(n - hidden, 0) / n * (1 - 1e-12)
-
-
 def test_many_neurons_cost_the_small_gram_matrix():
     W = np.random.default_rng(0).normal(size=(3, 10**5)) / 300
     square = (np.eye(3) - W @ W.T) ** 2

@@ -131,17 +131,6 @@ def test_only_sympy_is_an_expression(bad, tmp_path, monkeypatch):
     assert not any(tmp_path.iterdir())
 
 
-def test_the_fourth_moment_is_the_derived_one_at_50_digits():
-    """Weights and deviations over decades; Derivation.evaluate computes without rounding."""
-    rng, moment = np.random.default_rng(12), theory.derive_moment(4)
-    for scale, std in ((1.0, 0.1), (1e-3, 2.0), (30.0, 1e-4)):
-        w, mu = rng.normal(size=6) * scale, theory.noise_moments("uniform", std)
-        with mpmath.workdps(60):
-            at = {f"p{k}": sum(mpmath.mpf(float(x)) ** k for x in w) for k in (2, 4)}
-        known = moment.evaluate(at | {"mu2": float(mu[0]), "mu4": float(mu[1])})
-        assert theory.fourth_moment(w, std, mu[1]) == pytest.approx(float(known), rel=ROUNDING)
-
-
 @pytest.mark.parametrize(("noise", "kurtosis"), FAMILIES)
 def test_family_moments_are_those_of_the_density(noise, kurtosis):
     std = 0.7

@@ -160,16 +160,6 @@ def test_edgeworth_is_derived_and_of_first_order():
     assert errors[0] / errors[1] == pytest.approx(16, rel=0.2)
 
 
-def test_the_sparsifying_rate_is_the_derived_one():
-    derived = theory.derive_sparsifying_rate()
-    for g, s, sigma, kurtosis in ((-0.3, 0.8, 0.2, -2.0), (0.05, 1.0, 0.1, 3.0), (-2.0, 4.0, 1.0, 0.5)):
-        # Two encodings of one squared length s and overlap g.
-        W = np.array([[s**0.5, 0.0], [g / s**0.5, (s - g**2 / s) ** 0.5]])
-        exact = float(derived.evaluate({"g": g, "s": s, "sigma": sigma, "kurtosis": kurtosis}))
-        # The exponent z^2/2 is at most 3 here; lengths have a rounding or two.
-        np.testing.assert_allclose(theory.sparsifying_rate(W, sigma, kurtosis), exact, rtol=ROUNDING)
-
-
 # --- Many encodings ---------------------------------------------------------------------------------------
 
 

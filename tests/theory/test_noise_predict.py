@@ -31,16 +31,6 @@ def test_the_derived_quartic_flow_solves_its_equation(n):
     assert sympy.simplify(sympy.diff(x[0], tau) / speed - 2 * x[0] * (x[0] - square)) == 0
 
 
-def test_quartic_flow_is_the_derived_one():
-    derived = theory.derive_quartic_flow(3)
-    squares = [0.5, 0.3]
-    w = np.sqrt([*squares, 1 - sum(squares)])
-    for tau in (0.1, 1.0, 1.9):
-        clock, *x = derived.evaluate({"tau": tau, "x1": squares[0], "x2": squares[1]})
-        got = theory.quartic_flow(w, float(clock))
-        np.testing.assert_allclose(got**2, [float(y) for y in x], rtol=1e-9)  # as it is documented
-
-
 def test_quartic_flow_is_the_solution():
     rng = np.random.default_rng(9)
     for m, length in ((2, 1.0), (6, 1.0), (30, 0.8)):

@@ -250,15 +250,6 @@ def test_bounds_are_attained():
     assert relu.worst_dropped_bound(n, p, 1) == pytest.approx(rest + silent, rel=1e-9)
 
 
-@given(arrays(4, 2), arrays(1, 4), st.floats(0.01, 1))
-def test_relu_never_makes_things_worse(W, b, p):
-    """The linear loss with the same weights, from the second moments of the data."""
-    second, mean = np.full((4, 4), p**2 / 4) + np.eye(4) * (p / 3 - p**2 / 4), np.full(4, p / 2)
-    A, b = np.eye(4) - W @ W.T, b[0]
-    linear = np.trace(A @ second @ A.T) - 2 * b @ A @ mean + b @ b
-    assert relu.mixture_loss(W, b, p).total <= linear * (1 + 1e-12) + 1e-13
-
-
 def test_mixture_gradient_is_that_of_its_classes():
     rng = np.random.default_rng(4)
     W, b, importance = rng.normal(size=(4, 2)), rng.normal(size=4), rng.random(4)

@@ -74,26 +74,6 @@ def test_one_sparse_loss_on_the_sphere(seed, n, dropped, m):
     assert class_loss(W, 0.0, 1) == pytest.approx(expected, abs=ROUNDING * (n + dropped) ** 2)
 
 
-def test_derived_losses():
-    derived = relu.derive_sphere_losses()
-    (kept, dropped, overlap, pair), (a, c) = derived.expression, derived.symbols
-    assert kept == 0
-    assert dropped == sympy.Rational(1, 3)
-    assert sympy.simplify(overlap - c**2 / 3) == 0
-    assert sympy.simplify(pair - (a**2 / 3 - a**3 / 6)) == 0
-
-
-@pytest.mark.parametrize("a", [1e-150, 1e-12, 0.3, 0.999, 1.0])
-def test_pair_overlap_and_lengths_are_the_derived_ones_at_50_digits(a):
-    pair = relu.derive_sphere_losses().evaluate({"a": a, "c": a})[3]
-    assert abs(sphere.obtuse_pair_loss(-a) / pair - 1) < 1e-15
-    if a < 1:
-        code = relu.derive_code_loss().evaluate({"mu": a})[2]
-        assert abs(sphere.code_loss(7, a) / (7 * code) - 1) < 1e-15
-    common = relu.derive_common_norm().evaluate({"n": 7, "E": a})[1]
-    assert abs(sphere.common_norm_loss(7, a) / common - 1) < 1e-15
-
-
 @pytest.mark.parametrize("c", [-1.0, -0.7, -0.2, 0.0])
 def test_obtuse_pair_loss(c):
     # Below and above the kink apart, for quadrature's sake.
@@ -200,17 +180,9 @@ def test_no_arrangement_goes_below_the_bound(seed, m, n, bias, clustered):
     assert sphere.thomson_energy(W, bias) >= bound - ROUNDING * n * n
 
 
-def test_bound_is_the_derived_one():
+def test_the_parabola_of_the_bound_is_0_at_minus_1_and_a_tangent_of_the_kernel_at_1_over_u_minus_1():
     derived = relu.derive_thomson_bound()
-    (h, _, bound), (n, m, t, u, c) = derived.expression, derived.symbols
-    closed = n * (n * (1 - m * t) - 2 * m * (1 - t)) ** 2 / (m * (n * (m + 1) - 4 * m))
-    assert sympy.simplify(bound - closed) == 0
-    for values in [(5, 2, 0), (9, 3, 0), (40, 4, 0.125), (7, 1, 0.25)]:
-        exact = bound.subs(zip((n, m, t), map(sympy.nsimplify, values), strict=True))
-        assert sphere.thomson_bound(values[0], values[1], -values[2]) == pytest.approx(
-            float(exact), rel=1e-14
-        )
-    # The parabola: 0 at -1, and the kernel's tangent at c = 1/u - 1.
+    (h, *_), (_, _, t, u, c) = derived.expression, derived.symbols
     touch = 1 / u - 1
     assert sympy.simplify(h.subs(c, -1)) == 0
     assert sympy.simplify((h - (c - t) ** 2).subs(c, touch)) == 0

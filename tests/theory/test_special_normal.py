@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from superposition.theory.special import ramp_moments
-from superposition.theory.special.derive import derive_ramp_moment
 from superposition.theory.special.normal import all_tails, ramps, tails
 
 ORDERS = (0, 1, 3, 7, 30)
@@ -46,16 +45,6 @@ def test_moments_reach_the_stated_error_everywhere(order):
         )
         assert ramp_moments(x, order)[order] == pytest.approx(float(line), rel=3e-15, abs=0)
     assert np.all(ramp_moments(-1e10, order) == 0)
-
-
-@pytest.mark.parametrize("order", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3, 6))])
-def test_the_derived_moments_are_those(order):
-    derived = derive_ramp_moment(order)
-    for x in (-30.0, -2.5, -1e-3, 0.0, 0.7, 12.0):
-        want = derived.evaluate({"w": -x})
-        with mp.workdps(50):
-            assert abs(exact(order, x) / want - 1) < mp.mpf(10) ** -45
-        assert_close(ramp_moments(x, order)[order], want, x, 3e-15)
 
 
 def test_kernels_agree_with_the_moments():

@@ -66,11 +66,6 @@ def test_arguments_come_in_the_form_of_their_annotations():
             take(**{name: value})
 
 
-def test_what_is_no_function_is_refused():
-    with pytest.raises(ValueError, match="`function` must be callable; got 3"):
-        as_annotated(3)
-
-
 def test_aliases_of_types_mean_what_they_stand_for():
     """As NumPy's own from 2.5 on, where each is a ``type`` statement."""
     alias = getattr(typing, "TypeAliasType", None) or pytest.importorskip("typing_extensions").TypeAliasType

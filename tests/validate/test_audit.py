@@ -278,54 +278,6 @@ def test_the_shapes_of_a_large_archive_are_looked_at_first(tmp_path, monkeypatch
         audit.state_of(path)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"keys": []}, r"`keys` must map .*got \[\]"),
-        ({"instances": 5}, "`instances` must be a list of whole numbers; got 5"),
-        ({"seconds": -1.0}, "`seconds`.*got -1"),
-        ({"seconds": float("nan")}, "`seconds`.*got nan"),
-    ],
-)
-def test_bad_settings(change, message):
-    with pytest.raises(ValueError, match=message):
-        audit.audit({"W": OUT[0], "b": B[0]}, 0.1, **change)
-
-
-def test_a_list_is_no_state_dict():
-    with pytest.raises(ValueError, match=r"`arrays` must be a state dict; got \[1j\]"):
-        audit.recognise([1j])
-
-
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({"weights": OUT[0]}, r"`model` must have a known layout .*; got .*weights \(5, 2\)"),
-        ({"weights": IN, "bias": np.ones((3, 5, 2))}, r"`model` must have a known layout .*bias \(3, 5, 2\)"),
-        ({"W": OUT[0].T}, r"`model` must have a known layout .*; got .*W \(2, 5\)"),
-        ({0: OUT[0], 1: B[0]}, r"`model` must have a known layout .*; got .*0 \(5, 2\), 1 \(5,\)"),
-        (audit.Weights(OUT[0], IN[0].T, B[0]), r"`W_in of instance 0` must have shape \(2, 5\)"),
-        (
-            {"W": np.ones((4, 4)), "b": np.ones(4)},
-            "`layout` must be given where shapes leave several: liuyz0.*",
-        ),
-        ({**STATES["goodfire-ai/spd"], "hidden_layers.0.weight": np.eye(2)}, "several layers"),
-        ({"W1": IN, "W2": OUT, "b_final": B}, "have a nonlinearity"),
-        ({"W_enc": IN, "b_enc": B, "b_dec": B, "W_dec": OUT}, "a sparse autoencoder, which `sae` takes"),
-        ({"Adiag": np.ones(1), "mean": np.ones(1)}, "were not saved"),
-        ({"W": "text", "b": B[0]}, "`model` must hold arrays of real numbers; 'W' is 'text'"),
-        (3, "`model` must be a torch module, .*; got 3"),
-        (
-            {"W": np.where(OUT[0, 0, 0] == OUT, np.nan, OUT)[0], "b": B[0]},
-            "must .*finite|must lie in .*; got nan",
-        ),
-    ],
-)
-def test_what_is_no_such_model_is_said(state, message):
-    with pytest.raises(ValueError, match=message):
-        audit.audit(state, 0.1, steps=0, starts=0)
-
-
 def test_a_wrong_name_of_a_layout_is_said(tmp_path, capsys):
     with pytest.raises(ValueError, match=r"`layout` must be one of 'superposition', .*; got 'zzz'\.$"):
         audit.audit({"W": W, "b_final": B}, 0.1, layout="zzz")

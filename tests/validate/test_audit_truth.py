@@ -111,13 +111,11 @@ def row(place, seed, kind, W, b):
     return found.verdict, f"{said}; {gap:.2e} above the longer search or what the audit exhibits"
 
 
-CASES = [pytest.param(SMALL[1], 1, id="n5")]
-CASES += [
-    pytest.param(one, k, id=f"n{one[0]}", marks=pytest.mark.slow) for k, one in enumerate(SMALL + LARGE)
-]
-
-
-@pytest.mark.parametrize(("place", "seed"), CASES)
+# The ordinary suite has such models of one law in test_audit.py, and the twin below.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "seed"), [pytest.param(one, k, id=f"n{one[0]}") for k, one in enumerate(SMALL + LARGE)]
+)
 def test_no_verdict_without_its_evidence(place, seed):
     for kind, (W, b) in four(place, seed).items():
         verdict, line = row(place, seed, kind, W, b)

@@ -114,9 +114,7 @@ TRAIN, GRID = (
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [
-        ("predict rug --p 0 --ratio 0.5", "`p`", "got 0"),
         ("predict rug --p nan --ratio 0.5", "`p`", "got nan"),
-        ("predict rug --p 0.1 --ratio 1.5", "`ratio`", "got 1.5"),
         ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
         ("predict collisions --n-features 8 --n-hidden 0", "`n_hidden`", "got 0"),
         ("predict sparsification --t -1 --lam 0.1 --n-hidden 100", "`t`", "got -1"),
@@ -137,12 +135,6 @@ TRAIN, GRID = (
         ("run collisions.fig3 --store OUT/s", "`grid`", "one NAME and --store"),
         ("run collisions.fig3 --jobs 0 --out OUT", "`jobs`", "got 0"),
         ("claims --id C8 --source lecomte2024", "`id`", "got C8"),
-        (
-            "predict noise --n-features 8 --n-hidden 8 --noise-std 0.1 --learning-rate 0",
-            "`learning_rate`",
-            "got 0",
-        ),
-        ("predict sparsification --t 1 --lam 0.1 --n-hidden 1", "`n_hidden`", "got 1"),
         (f"predict sparsification --t 1 --lam 0.1 --n-hidden {10**23}", "`n_hidden`", f"got {10**23}"),
         ("predict rug --p 1e-12 --ratio 1e-300", "`ratio`", "e-300"),
         (
@@ -305,7 +297,6 @@ PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --
     ("rest", "said"),
     [
         ("> /dev/full", "superposition predict: [Errno 28] No space left on device"),
-        ("--json > /dev/full", "superposition predict: [Errno 28] No space left on device"),
         (">&-", "superposition: standard output is closed"),
     ],
 )
@@ -389,10 +380,9 @@ def test_interruption(capsys, monkeypatch):
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    for form in (PREDICT, f"{PREDICT} --json"):
-        pipe = ["bash", "-c", f"set -o pipefail; {form} | true"]
-        done = subprocess.run(pipe, capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
+    pipe = ["bash", "-c", f"set -o pipefail; {PREDICT} | true"]
+    done = subprocess.run(pipe, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 # --- Every command ------------------------------------------------------------------------------------------

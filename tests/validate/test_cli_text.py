@@ -84,7 +84,7 @@ def test_a_model_with_such_a_name_is_audited(name, tmp_path, capsys):
     assert "y.npz" in page.read_text(encoding="utf-8")  # which raises at what UTF-8 lacks
 
 
-@pytest.mark.parametrize("path", ["x" * 10**6, "x/" * 10**6 + "y", "\x1b" * 10**6])
+@pytest.mark.parametrize("path", ["x" * 10**5, "x/" * 10**5 + "y", "\x1b" * 10**5])
 def test_a_long_path_is_shortened(path, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"`path` must be ") as caught:

@@ -40,12 +40,6 @@ def test_plots_return_their_axes(ds):
 
 
 def test_bad_input_is_named(ds):
-    with pytest.raises(ValueError, match=r"`size`.*got 1"):
-        maps.run_envelope(1)
-    with pytest.raises(ValueError, match=r"`lowest`.*got 0"):
-        maps.run_envelope(4, lowest=0.0)
-    with pytest.raises(ValueError, match=r"`highest`.*got 0.001"):
-        maps.run_envelope(4, lowest=0.01, highest=0.001)
     with pytest.raises(ValueError, match=r"`models`.*got 'big'"):
         maps.plot_envelope(ds, Canvas().subplots(), "big")
     with pytest.raises(ValueError, match=r"`ratio`.*got 2"):

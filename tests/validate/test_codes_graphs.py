@@ -69,13 +69,3 @@ def test_graphs_are_strongly_regular(name):
     G = np.where(A == 1, code.values[0], code.values[1])
     np.fill_diagonal(G, 1.0)
     assert np.linalg.matrix_rank(G, tol=1e-8) == code.n_hidden
-
-
-def test_a_graph_that_is_not_known_is_refused():
-    with pytest.raises(ValueError, match=r"`name`.*got 'cube'"):
-        adjacency("cube")
-
-
-def test_a_block_without_a_construction_is_refused():
-    with pytest.raises(ValueError, match="got 'quadrangle 4'"):
-        block_model(_block("quadrangle 4", 0.3))

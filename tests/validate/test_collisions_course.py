@@ -29,19 +29,3 @@ def test_the_plot_shows_every_time():
     assert any(len(line.get_xdata()) == 3 for line in ax.lines)
     with pytest.raises(TypeError, match="`ax` must be an Axes; got "):
         plot_course(ds, 3)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"n_features": 1}, "`n_features` must be an integer of at least 2; got 1"),
-        ({"n_hidden": 3}, "`n_hidden` must be an integer of at least 4; got 3"),
-        ({"runs": 1}, "`runs` must be an integer of at least 2; got 1"),
-        ({"lam": 0}, r"`lam` must lie in .*; got 0"),
-        ({"times": (1, 0.5)}, r"`times` must be sorted; got \[1.0, 0.5\]"),
-        ({"times": (-1,)}, r"`times` must lie in .*; got -1"),
-    ],
-)
-def test_bad_input(given, message):
-    with pytest.raises(ValueError, match=message):
-        run_course(**{"n_features": 8, "n_hidden": 8, **given})

@@ -83,22 +83,6 @@ def test_outcomes():
     assert outcome([np.nan, np.nan], [0, -1]) == "lost"
 
 
-def test_splitting_rejects_bad_arguments():
-    with pytest.raises(ValueError, match=r"`eps` must lie in .*; got -1"):
-        split_neurons(np.eye(2), -1.0, 0)
-    with pytest.raises(ValueError, match=r"`correlation` must lie in .*; got 2"):
-        split_neurons(np.eye(2), 0.1, 0, correlation=2.0)
-    with pytest.raises(ValueError, match=r"`protocol` must be one of .*; got 'half'"):
-        split_neurons(np.eye(2), 0.1, 0, protocol="half")
-    with pytest.raises(ValueError, match=r"`W` must be finite; got nan"):
-        split_neurons([[np.nan]], 0.1, 0)
-    for name in ("lam", "eps", "times"):
-        with pytest.raises(ValueError, match=rf"`{name}` must lie in .*; got 0"):
-            collisions.run_remedy(**{name: [0.0]})
-    with pytest.raises(ValueError, match=r"`before` must lie in .*; got 0"):
-        collisions.run_remedy(before=0)
-
-
 @pytest.fixture(scope="module")
 def remedy():
     return collisions.run_remedy(
@@ -193,15 +177,6 @@ def test_cooccurrence_figure_shows_the_ratio():
     np.testing.assert_allclose(points[0], np.c_[[1.0, 3.0], after[1:]])
     with pytest.raises(ValueError, match=r"`name` must be one of .*; got 'p'"):
         drawn(collisions.plot_cooccurrence, together, "p")
-
-
-def test_cooccurrence_rejects_bad_arguments():
-    with pytest.raises(ValueError, match=r"`lam` must lie in .*; got 0"):
-        collisions.run_cooccurrence(lam=[0.0])
-    with pytest.raises(ValueError, match=r"`p` must lie in .*; got 1.5"):
-        collisions.run_cooccurrence(p=[1.5])
-    with pytest.raises(ValueError, match=r"`time` must lie in .*; got -1"):
-        collisions.run_cooccurrence(time=-1)
 
 
 # Untied weights

@@ -70,28 +70,6 @@ def test_displaced_without_preference_is_the_exclusive_count(n, m):
     assert displaced_polysemantic(n, m, stayed=0.0, preference=0.0) == pytest.approx(max(n - m, 0), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: displaced_polysemantic(4, 4, stayed=1.5, preference=1),
-            r"`stayed` must lie in \[0, 1\]; got 1.5",
-        ),
-        (
-            lambda: displaced_polysemantic(4, 4, stayed=[0.5], preference=1),
-            r"`stayed` must be one number; got shape \(1,\)",
-        ),
-        (
-            lambda: displaced_polysemantic(4, 4, stayed=0.5, preference=-1),
-            r"`preference` must lie in \[0, inf\); got -1",
-        ),
-    ],
-)
-def test_displaced_refuses_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_figure_shows_the_data(ds):
     figure, ax = plt.subplots()
     assert plot_fig3(ds, ax) is ax
@@ -102,19 +80,3 @@ def test_figure_shows_the_data(ds):
     plt.close(figure)
     with pytest.raises(TypeError, match="`ax` must be an Axes; got "):
         plot_fig3(ds, "ax")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_features": 1}, "`n_features` must be an integer of at least 2; got 1"),
-        ({"n_hidden": (3,)}, "`n_hidden` must be an integer of at least 4; got 3"),
-        ({"runs": 1}, "`runs` must be an integer of at least 2; got 1"),
-        ({"lam": 0.0}, r"`lam` must lie in \(0, inf\); got 0"),
-        ({"scale": 0.0}, r"`scale` must lie in \(0, inf\); got 0"),
-        ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
-    ],
-)
-def test_bad_input_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        run_fig3(**({"n_features": 8, "n_hidden": (8,), "runs": 2, "lam": 0.1} | change))

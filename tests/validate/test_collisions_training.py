@@ -260,48 +260,6 @@ def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
         assert found.mean() + half < 6
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_features": 0}, "`n_features` must be an integer of at least 1; got 0"),
-        ({"n_hidden": 0}, "`n_hidden` must be an integer of at least 1; got 0"),
-        ({"lam": -0.1}, "`lam` must lie in .*; got -0.1"),
-        ({"lam": np.nan}, "`lam` must be finite; got nan"),
-        ({"lam": [0.1, 0.2]}, r"`lam`, `seeds` must have shapes that broadcast together; got \(2,\), \(3,\)"),
-        ({"seeds": []}, r"`seeds` must be one-dimensional, not empty; got shape \(0,\)"),
-        ({"seeds": [-1]}, "`seeds` must be an integer of at least 0; got -1"),
-        ({"optimiser": "sgd"}, "`optimiser` must be one of .*; got 'sgd'"),
-        ({"learning_rate": 0.0}, "`learning_rate` must lie in .*; got 0"),
-        ({"weight_decay": -1.0}, "`weight_decay` must lie in .*; got -1"),
-        ({"steps": [3, 3]}, r"`steps` must be one number or increasing; got \[3, 3\]"),
-        ({"steps": -1}, "`steps` must be an integer of at least 0.*; got -1"),
-        ({"p": 0.0}, "`p` must lie in .*; got 0"),
-        ({"p": 0.1}, "`optimiser` must be 'sign' or 'adamw' where .*; got 'gd'"),
-        ({"tied": 1}, "`tied` must be True or False; got 1"),
-        ({"penalty": "both"}, "`penalty` must be one of .*; got 'both'"),
-        ({"scale": -1.0}, "`scale` must lie in .*; got -1"),
-        ({"start": np.zeros((2, 2))}, r"`start` must have shape \(3, 4, 5\); got \(2, 2\)"),
-        ({"start": np.full((3, 4, 5), np.inf)}, "`start` must be finite; got inf"),
-        (
-            {"start_decoder": np.zeros((3, 4, 5))},
-            r"`start_decoder` must be left out .*; got shape \(3, 4, 5\)",
-        ),
-        ({"device": "tpu"}, "`device` must be one of .*; got 'tpu'"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    good = {"n_features": 4, "n_hidden": 5, "lam": 0.1, "seeds": [0, 1, 2], "steps": 1}
-    with pytest.raises(ValueError, match=message):
-        train_l1(**{**good, **arguments})
-
-
-def test_counting_rejects_bad_arguments():
-    with pytest.raises(ValueError, match=r"`W` must have at least two dimensions, none .*; got shape \(3,\)"):
-        collision_counts(np.zeros(3))
-    with pytest.raises(ValueError, match=r"`threshold` must lie in .*; got 0"):
-        collision_counts(np.eye(2), 0.0)
-
-
 # Co-occurrence: the reduced models of the docstring
 
 

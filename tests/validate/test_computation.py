@@ -14,9 +14,10 @@ TINY = {
     "map": {
         "p": [0.1],
         "per_neuron": [1.0, 2.0],
-        "sizes": [(1, 1), (2, 1)],
+        "sizes": [(2, 1)],
+        "fans": [(3, 3)],
         "starts": 1,
-        "steps": 20,
+        "steps": 5,
     },
     "mixed": {"sigma": [0.0, 0.03, 0.07], "n_features": 20, "n_hidden": 10, "seeds": range(1), "starts": 1},
     "spread": {"p": [1.0], "n_features": 12, "n_hidden": 6, "tries": 10},
@@ -119,8 +120,3 @@ def test_the_naive_readout_for_mixed_targets_is_the_best_one():
         model = best_readout(np.eye(3)[:2], 0.0, law, mixing=M)
         want = network_loss(model, law, mixing=M).loss / 0.2
         assert float(ds["naive"].isel(symmetric=k).item()) == pytest.approx(want, rel=1e-10)
-
-
-def test_a_negative_size_is_refused():
-    with pytest.raises(ValueError, match=r"`sigma` must .*; got -1"):
-        studies.run_mixing([-1.0])

@@ -92,19 +92,3 @@ def test_what_topk_and_relu_keep():
     assert _Decoders(torch, "relu", 2, 1.0)(y, zero).tolist() == [
         [pytest.approx(0.3), 0.0, 2.0, pytest.approx(0.1)]
     ]
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: decoders.run_rugs([(2.0, 0.25)], [128]), "`p` must"),
-        (lambda: decoders.run_passing(n_features=100), "`n_features` must"),
-        (lambda: decoders.run_passing([(0.1, 0.0)], n_features=128), "`cases` must"),
-        (lambda: decoders.run_trained([(0.1, 0.5)], n_features=12), "`n_features` must"),
-        (lambda: decoders.run_trained([(0.0, 0.5)], n_features=16), "`cases` must"),
-        (lambda: decoders.run_trained([(0.1, 0.5)], n_features=16, steps=[0]), "`steps` must"),
-    ],
-)
-def test_bad_input(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()

@@ -192,63 +192,6 @@ def test_predictions_say_their_kind_and_keep_their_order():
     assert any("measured" in row for row in sp.predict(sp.Features(128, 0.05), 32).lines)
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: sp.predict("nothing"), "`law` must be one of .*'rug'.*; got 'nothing'"),
-        (lambda: sp.predict(0.1, 2), r"`law` must be a Features, or the name of a phenomenon .*; got 0.1"),
-        (lambda: sp.predict(sp.Features(3, 0.1)), "`n_hidden` must be given with a law; got None"),
-        (lambda: sp.predict(sp.Features(3, 0.1), 2, t=1), "`t` must be a parameter of a phenomenon"),
-        (lambda: sp.phases("p", "sparsity"), "`y` must be another axis than `x`; got 'sparsity'"),
-        (lambda: sp.phases("n_hidden", None), "`grid` must have values of 'n_hidden'; got none"),
-        (lambda: sp.phases("p", None, grid={"q": [1]}), "`grid` must be .*'p'.*; got 'q'"),
-        (lambda: sp.phases(n_features=5, n_hidden=2, grid={"sparsity": np.linspace(0, 0.9, 99)}),
-         "`grid` must have at most 2000 points at this size; got 3267"),
-        (lambda: sp.claims("nobody2024"), "`source` must be one of .*; got 'nobody2024'"),
-        (lambda: sp.claims(id="X1"), "`id` must be one of .*; got 'X1'"),
-        (lambda: sp.laws("nothing"), "`name` must be one of 'elhage'.*; got 'nothing'"),
-        (lambda: sp.sweep("solvers.rug.optimum", {"p": [0.1]}), "`store` must be given where"),
-        (lambda: sp.sweep(lambda p: p, {"q": [1]}), "`grid` must be .*; got 'q'"),
-        (lambda: sp.plot(3), "`result` must be an answer of the front door, .*; got 3"),
-        (lambda: sp.claims().plot(), "`result` must have a picture; got one without"),
-        (lambda: sp.best(sp.Features(2, 0.1), 1, starts=1).plot(3), "`ax` must be Matplotlib axes; got 3"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_named(call, said):
-    with pytest.raises(ValueError, match=said):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (
-            lambda: sp.best(sp.Features(2, 0.1), 1, start=5),
-            "`start` is no argument of best; did you mean `starts`",
-        ),
-        (
-            lambda: sp.best(sp.Features(2, 0.1), 1, seed=5),
-            "`seed` is no argument of best; did you mean `rng`",
-        ),
-        (lambda: sp.Features(20, S=0.95), "`S` is no argument of Features; did you mean `sparsity`"),
-        (lambda: sp.Features(20, 0.1, importances=1), "of Features; did you mean `importance`"),
-        (
-            lambda: sp.ceiling(0.1, dictionary=PAIR.T),
-            "`dictionary` is no argument of ceiling; did you mean `mixing`",
-        ),
-        (lambda: sp.audit(PAIR, 0.1, time=3), "`time` is no argument of audit; did you mean `seconds`"),
-        (lambda: sp.loss(PAIR, 0.1, qqq=3), "`qqq` is no argument of loss. It takes model, law, target"),
-        (lambda: sp.phases(n=5), "`n` is no argument of phases; did you mean `n_features`"),
-        (lambda: sp.laws("elhage", probability=0.1), "of laws; did you mean `p`"),
-        (lambda: sp.claims(sources="x"), "of claims; did you mean `source`"),
-        (lambda: sp.explore(file="x.html"), "`file` is no argument of explore. It takes path"),
-    ],
-)
-def test_a_wrong_keyword_names_the_right_one(call, said):
-    with pytest.raises(TypeError, match=said):
-        call()
-
-
 def test_sparsity_stands_for_p():
     assert sp.laws("elhage", 5, sparsity=0.9) == sp.laws("elhage", 5, p=0.1)
     given = {"x": "importance", "y": None, "grid": {"importance": [0.5, 2.0]}}

@@ -58,20 +58,6 @@ def test_a_run_over_a_grid_has_the_settings_of_the_run(tmp_path, capsys):
     assert len(json.loads(capsys.readouterr().out)["value"][0]) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "message"),
-    [
-        ("weather", {}, "`name` must be a run, as room.name.*; got 'weather'"),
-        ("collisions.fig3", {"colour": 1}, "`setting` must be one of .*; got 'colour'"),
-        ("rug.trained", {}, r"`\w+` must be given, as \w+=VALUE; got nothing"),
-        ("collisions.fig3", {"n_hidden": 8}, "`n_hidden` must be a list of one entry or more; got 8"),
-    ],
-)
-def test_bad_input(name, given, message):
-    with pytest.raises(ValueError, match=message):
-        experiments.run(laboratory.experiment(name), given)
-
-
 # What must be given, and what no argument of a kind can be; whether it is in range the functions check.
 VALID = {int: 4, float: 0.5, Sequence[int]: [4], Sequence[float]: [0.5], Sequence[str]: ["x"]}
 VALID |= {npt.ArrayLike: 0.5, xr.Dataset: xr.Dataset()}

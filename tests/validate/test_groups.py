@@ -145,18 +145,3 @@ def test_independent_words_have_no_constructive_interference():
     S = circular_law(6).covariance()
     assert constructive(S, S) > 0.5
     np.testing.assert_allclose(S, S[::-1, ::-1], atol=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: circular_law(1), "`n_features`.*1"),
-        (lambda: circular_law(4, -1.0), "`sharpness`.*-1"),
-        (lambda: unequal.run_groups([("other", 1.0, 0.1, 0.25)]), "`cases`.*'other'"),
-        (lambda: unequal.run_groups(sizes=[31]), "`sizes`"),
-        (lambda: studies.run_tables([20]), "`n_hidden`.*20"),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -394,20 +394,6 @@ def test_the_naive_solution_in_closed_form():
     assert audit.naive_loss(Features(n, p, "normal"), hidden)[1] == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0.1, 2), "`law` must be Features; got 0.1"),
-        ((Features(3, 0.1), 0), "`n_hidden` must .*; got 0"),
-        ((Features(3, 0.1, exactly=1), 2), "`law` must be of independent features; got groups"),
-        ((Features(3, 0.1), 2, "sine"), "`target` must be .*; got 'sine'"),
-    ],
-)
-def test_bad_input_to_the_naive_solution_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        audit.naive_loss(*arguments)
-
-
 def test_an_audit_beside_the_naive_solution():
     law = Features(3, 0.1, "symmetric")
     naive = Model(

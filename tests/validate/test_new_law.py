@@ -81,7 +81,9 @@ def truth(row, i, b, law):
     return total
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(k, marks=pytest.mark.slow) for k in range(10, 30))]
+)
 def test_losses_and_gradients_are_exact(seed):
     """Brute force for one and two features, gradients by its fourth-order differences."""
     rng = np.random.default_rng(seed)
@@ -110,7 +112,9 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name", ["independent", "exactly", pytest.param("exclusive", marks=pytest.mark.slow)]
+)
 def test_many_features_against_samples(name):
     """Losses within five standard errors of the mean, gradients by differences of losses."""
     law, rng = LAWS[name], np.random.default_rng(5)
@@ -164,7 +168,7 @@ def test_training_reaches_the_least_loss(minimum):
     from superposition.validate.training import train
 
     law, how = minimum[0], {"tied": True, "keep_weights": True}
-    ds = train(2, 1, law, [0, 1], steps=2000, batch_size=256, device="cpu", threads=1, **how)
+    ds = train(2, 1, law, [0, 1], steps=1000, batch_size=256, device="cpu", threads=1, **how)
     end = ds.isel(end=-1)
     trained = [
         exact_loss(one["W_out"].values @ one["W_in"].values, one["bias"].values, law).loss

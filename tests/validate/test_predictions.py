@@ -1,7 +1,6 @@
 """Predictions: the numbers of the theory's own functions, for every combination of the parameters."""
 
 import numpy as np
-import pytest
 
 from superposition.solvers import sparsification
 from superposition.theory import collisions
@@ -20,21 +19,6 @@ def test_sparsification_is_the_limit_law():
     law = sparsification.limit_law([10.0, 1e4], 1e-4, 1000, 0.9)
     np.testing.assert_allclose(table["nonzeros"], law.nonzeros, rtol=1e-12)
     np.testing.assert_allclose(table["l1_norm_std"], law.l1_norm_std, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("phenomenon", "grids", "message"),
-    [
-        ("weather", {}, "`phenomenon` must be one of .*; got 'weather'"),
-        ("rug", {"q": [1]}, "`parameter` must be one of .*; got 'q'"),
-        ("rug", {"p": [0.1]}, "`ratio` must be given .*; got nothing"),
-        ("rug", {"p": [0.1], "ratio": [2]}, "`ratio` must lie in .*; got 2"),
-        ("collisions", {"n_features": [1.5], "n_hidden": [8]}, "`n_features` must be an integer .*; got 1.5"),
-    ],
-)
-def test_bad_input(phenomenon, grids, message):
-    with pytest.raises(ValueError, match=message):
-        predict(phenomenon, **grids)
 
 
 def test_every_prediction_says_where_each_number_comes_from():

@@ -80,25 +80,3 @@ def test_dropping_is_repeatable_and_takes_importance():
     total = relu.mixture_loss(first.best.W, first.best.b, 0.2, importance).total
     assert 2 * first.best.loss == pytest.approx(total, rel=1e-13)
     assert first.hits >= 1
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: class_shares(np.ones((2, 3)), 0, 0.5), r"`M` must be square; got shape \(2, 3\)"),
-        (lambda: class_shares([[1.0]], 0, 0), r"`p` must lie in \[1e-290, 1\]; got 0"),
-        (lambda: class_shares([[1.0]], 0, 0.5, 2), r"`up_to` must .* at most 1; got 2"),
-        (lambda: class_shares([[1.0]], 0, 0.5, 1, [-1]), r"`importance` must lie in .*got -1"),
-        (lambda: class_shares([[1.0]], 0, 0.5, 1, [0]), r"`importance` must not be 0 .*got 0 for all"),
-        (lambda: cost_of_dropping(65, 1, 0.5), r"`n_features` must .* at most 64; got 65"),
-        (lambda: cost_of_dropping(2, 0, 0.5), r"`n_hidden` must .* at least 1.*; got 0"),
-        (lambda: cost_of_dropping(2, 1, 1.0), r"`p` must lie in \[1e-100, 1\); got 1"),
-        (lambda: cost_of_dropping(2, 1, 0.5, 0), r"`up_to` must .* at least 1 .*got 0"),
-        (lambda: cost_of_dropping(2, 1, 0.5, 1, [0, 0]), r"`importance` must not be 0 .*got 0 for all"),
-        (lambda: cost_of_dropping(2, 1, 0.5, 1, [1]), r"`importance` must have shape \(2\); got \(1,\)"),
-        (lambda: cost_of_dropping(2, 1, 0.5, starts=-1), r"`starts` must .* at least 0.*; got -1"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

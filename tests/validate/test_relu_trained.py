@@ -113,24 +113,6 @@ def test_training_figures(models):
     np.testing.assert_allclose(stats.binom.cdf(hits[at], 8, drawn[at, 1]), 0.025, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("given", "name", "value"),
-    [
-        ({"cases": [(9, 2, 0.1)]}, "n_features", "9"),
-        ({"cases": [(3, 4, 0.1)]}, "n_hidden", "4"),
-        ({"cases": [(3, 2, 1.0)]}, "p", "1"),
-        ({"optimisers": ["lion"]}, "optimisers", r"\['lion'\]"),
-        ({"seeds": 1}, "seeds", "1"),
-        ({"steps": 0}, "steps", "0"),
-        ({"batch": 0}, "batch", "0"),
-        ({"init_std": 0.0}, "init_std", "0"),
-    ],
-)
-def test_bad_arguments(given, name, value):
-    with pytest.raises(ValueError, match=rf"`{name}` must .*; got {value}"):
-        relu.run_trained(**given)
-
-
 # The section
 
 

@@ -664,11 +664,6 @@ def test_every_file_of_the_package_counts(tmp_path):
     assert len(laboratory.code.__wrapped__()) == 64
 
 
-def test_an_unknown_phenomenon():
-    with pytest.raises(ValueError, match=r"`name` must be .*; got 'weather'"):
-        laboratory.section("weather")
-
-
 def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
     made, _ = small
     write(tmp_path, only="ledger")

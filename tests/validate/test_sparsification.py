@@ -148,33 +148,3 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert "times the mean of 8 exact runs" in shown["curves"].text
     row = sections.judge(lab, ["L9"])["L9"]
     assert "Means of 8 exact runs" in row.evidence.text
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: sparsification.default_times(7), r"`m` must be an integer of at least 8; got 7"),
-        (lambda: sparsification.default_times(100, 0), r"`lam` must lie in \(0, inf\); got 0"),
-        (lambda: sparsification.default_times(count=1), r"`count` must be an integer of at least 2; got 1"),
-        (
-            lambda: sparsification.run_fig2(100, 0.01, runs=1),
-            r"`runs` must be an integer of at least 2; got 1",
-        ),
-        (
-            lambda: sparsification.run_fig2(100, 0.01, times=[2, 1], runs=2),
-            r"`t` must be sorted; got 1 after a larger one",
-        ),
-        (lambda: sparsification.run_fig7(100, 0.9), r"`lam` must leave a weight to the end.*; got 0.9"),
-        (
-            lambda: sparsification.run_agreement(learning_rate=2),
-            r"`learning_rate` must lie in \[1e-09, 1\]; got 2",
-        ),
-        (
-            lambda: sparsification.run_agreement(optimizer="lion"),
-            r"`optimizer` must be one of 'sgd', 'adamw'; got 'lion'",
-        ),
-    ],
-)
-def test_rejections(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -112,12 +112,6 @@ def test_estimates_scale_and_print():
     assert f"{found}" == "1 [0.4, 1.6]"
 
 
-@pytest.mark.parametrize(("alarm", "limits"), [(0.0, 1), (1.0, 1), (0.1, 0), (0.1, 1.5)])
-def test_bad_families(alarm, limits):
-    with pytest.raises(ValueError, match=r"`(alarm|limits)` must .*; got (0|1|1\.5)\b"):
-        Family(alarm, limits)
-
-
 def test_a_line_is_that_of_least_squares_for_each_column():
     rng = np.random.default_rng(8)
     x, values = rng.normal(size=7), rng.normal(size=(7, 2, 3))
@@ -125,15 +119,3 @@ def test_a_line_is_that_of_least_squares_for_each_column():
     expected = np.polyfit(x, values.reshape(7, -1), 1)
     np.testing.assert_allclose(slope.ravel(), expected[0], rtol=1e-11)
     np.testing.assert_allclose(low.ravel(), expected[1], rtol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("x", "values", "said"),
-    [
-        ([2.0, 2.0], [1.0, 2.0], r"`x` must have two different numbers or more; got \[2.0, 2.0\]"),
-        ([1.0, 2.0], [1.0, 2.0, 3.0], r"`values` must have the length of `x`, 2; got the shape \(3,\)"),
-    ],
-)
-def test_a_line_needs_two_places_and_a_value_at_each(x, values, said):
-    with pytest.raises(ValueError, match=said):
-        statistics.line(x, values)

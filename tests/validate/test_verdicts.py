@@ -110,8 +110,10 @@ def test_there_are_no_other_rows():
 # Many runs of flows and descents, a quarter of a minute each. The tests of the sections, which are slow too,
 # judge them on few.
 SLOW = {"L18", "L19", "L20", "L31", "L34", "L35", "L36", "L37"}
-# Searches and integrals of some seconds.
-SLOW |= {"B13", "B14", "C29", "L7", "L8", "L21"}
+# Searches, flows and integrals of a second or more.
+SLOW |= {"B10", "B13", "B14", "C19", "C29", "L7", "L8", "L9", "L21"}
+# Branch and bound, and searches for autoencoders, as in test_sae_section.py.
+SLOW |= {"S1", "S3"}
 # 256 exact losses of up to 1024 features, which have tests of their own.
 SLOW |= {"C32"}
 # Eight bounds of 1000 features.
