@@ -74,7 +74,7 @@ def audit(
     Answer
         ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
         the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them; of
-        networks as in `superposition.validate.audit.NetworkAudit`.
+        networks as in `superposition.validate.audit.NetworkAudit`. What was not computed is nan.
 
     Raises
     ------

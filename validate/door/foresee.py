@@ -60,7 +60,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     0.00193345  limit of many features  best known code, free decoder
     0.00233477  best known code         priority codes, free decoder
     0.0037025   limit of many features  best known code, tied
-    0.0043745   measured                trained models
+    0.00445256  measured                trained models
     0.00578943  limit of many features  random codes (the Persian rug)
     0.0120313   attained                the 5 features that matter most, others dropped
     0.0120313   attained                best affine model, no ReLU

@@ -3,6 +3,7 @@
 from .exact import exact_loss
 from .network import network_loss
 from .points import grid, models_at
+from .published import run_published
 from .run import run_grid, train
 from .schedule import falling, learning_rates
 from .speed import measure
@@ -10,5 +11,5 @@ from .weights import DROPPED, weight_statistics
 
 __all__ = [
     "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "measure", "models_at", "network_loss",
-    "run_grid", "train", "weight_statistics",
+    "run_grid", "run_published", "train", "weight_statistics",
 ]  # fmt: skip
