@@ -14,32 +14,16 @@ settings.register_profile("repeatable", derandomize=True, max_examples=45, **_CO
 settings.register_profile("random", max_examples=400, print_blob=True, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# What is derived is kept by its process, and what is compiled by the disk. So one worker begins with all that
-# derives, and the other with the examples, which compile nearly every kernel before a test asks for it.
-_DERIVE = (
-    "test_derivations.py",
-    "test_linear_derive.py",
-    "theory/test_rug.py",
-    "theory/test_sparsification.py",
-    "test_claims_noise_theory.py",
-    "theory/test_special_normal.py",
-    "theory/test_features_values.py",
-    "theory/test_noise_potential.py",
-    "theory/test_noise_predict.py",
-    "theory/test_features.py",
-)
-
-
-# Documented blocks ask for the same several times.
-_DOCUMENTED = ("tests/test_docs.py", "tests/test_printed.py", "tests/test_start.py")
-
 
 def _group(name: str) -> str:
-    """Return what tests of this name share a worker with: those of their file, or of a larger group."""
-    path = name.partition("::")[0]
-    if path in _DOCUMENTED:
-        return "documented"
-    return "derivations" if path.endswith(_DERIVE) or ".derive]" in name else path
+    """Return what tests of this name share a worker with: those of their file, or of a larger group.
+
+    What is derived is kept by its process, and what documented blocks ask for as well.
+    """
+    folder, _, file = name.partition("::")[0].rpartition("/")
+    if folder == "tests/theory" or ".derive]" in name:
+        return "theory"
+    return "whole" if folder == "tests" and file != "test_doctests.py" else f"{folder}/{file}"
 
 
 _FOUND: dict[bytes, Any] = {}
@@ -67,12 +51,9 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the two long groups first, then what compiles little, and last what the examples compile for."""
-    first = {"derivations": 0, "tests/test_doctests.py": 1}
-    folders = {"theory": 2, "validate": 3, "solvers": 5}
-    items.sort(
-        key=lambda item: first.get(_group(item.nodeid), folders.get(item.nodeid.split("/")[1], 4)),
-    )
+    """Put the long groups first, then what compiles little, and last what the examples compile for."""
+    first = {"theory": 0, "tests/test_doctests.py": 1, "whole": 2}
+    items.sort(key=lambda item: first.get(_group(item.nodeid), 3 + ("/solvers/" in item.nodeid)))
 
 
 @pytest.hookimpl(optionalhook=True)
