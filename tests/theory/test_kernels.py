@@ -137,7 +137,7 @@ from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features
 M = [[1.0 if i == j else 0.3 - 0.1 * (i + j) / {n} for j in range({n})] for i in range({n})]
 try:
-    print(exact_loss(M, [-0.05] * {n}, Features({n}, 0.3, values={values!r})).loss)
+    print(exact_loss(M, [-0.05] * {n}, Features({n}, 0.3, values={values!r}, exactly={exactly})).loss)
 except ValueError as error:
     print(error)
 """
@@ -159,33 +159,32 @@ EDITS = {
         "theory/loss/cube.py",
         "max(_cut_loss(",
         "3.0 * max(_cut_loss(",
-        LOSS.format(n=4, values="uniform"),
-    ),
-    "uniform <- few": (
-        "solvers/loss/few.py",
-        "weight = share",
-        "weight = 3.0 * share",
-        LOSS.format(n=12, values="uniform"),
+        LOSS.format(n=4, values="uniform", exactly=2),
     ),
     "lattice <- few": (
-        "solvers/loss/few.py",
-        "weight = share",
-        "weight = 3.0 * share",
-        LOSS.format(n=6, values="symmetric"),
+        "solvers/loss/methods/few.py",
+        "return ramp * ramp, 2.0 * ramp",
+        "return 3.0 * ramp * ramp, 2.0 * ramp",
+        LOSS.format(n=6, values="symmetric", exactly=None),
     ),
     "lattice <- sweep": (
-        "solvers/loss/sweep.py",
+        "solvers/loss/methods/sweep.py",
         "wave = weights[k]",
         "wave = 3.0 * weights[k]",
-        LOSS.format(n=6, values="symmetric"),
+        LOSS.format(n=6, values="symmetric", exactly=None),
     ),
     "wedge <- sweep": (
-        "solvers/loss/sweep.py",
+        "solvers/loss/methods/sweep.py",
         "wave = weights[k]",
         "wave = 3.0 * weights[k]",
-        LOSS.format(n=4, values="exponential"),
+        LOSS.format(n=4, values="exponential", exactly=None),
     ),
 }
+
+
+def test_what_is_edited_stands_in_its_file():
+    for path, before, _, _ in EDITS.values():
+        assert (Path(theory.__file__).parents[1] / path).read_text().count(before) == 1
 
 
 def run_in(folder, program):
