@@ -30,6 +30,8 @@ def add(add_command: Add) -> None:
     option("--tied", action=argparse.BooleanOptionalAction, help="list tied models alone, or free ones")
     option("--json", action="store_true", help="a list of objects, one a model, with its weights")
     option("--make", metavar="FOLDER", help="solve all anew (an hour of a core), or go on with a stopped run")
+    again = "begin --make with the models of the list, and search once more for each; give another --seed"
+    option("--again", action="store_true", help=again)
     option("--jobs", type=int, default=1, help="processes of --make (default: 1)")
     option("--scheduler", metavar="ADDRESS", help="Dask cluster for --make, such as tcp://host:8786")
     option("--starts", type=int, default=8, help="random starts of --make (default: 8)")
@@ -40,7 +42,7 @@ def _atlas(options: argparse.Namespace) -> None:
     from .. import atlas
 
     if options.make is not None:
-        given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "scheduler")}
+        given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "again", "scheduler")}
         made = str(atlas.make(folder=options.make, tell=tell, **given))
         if options.json:
             print_json({"written": made})
