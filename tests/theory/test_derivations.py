@@ -1,12 +1,14 @@
 """Every derivation has one form, and the closed form in doubles agrees with it at 50 digits.
 
 `TIES` has an entry for each derivation that has a closed form: it draws values for the symbols and gives what
-the function in doubles makes of them. `SHOWN` has those that show something else, and where that is tested.
+the function in doubles makes of them. What shows something else is tested in files of its room.
 """
 
 import importlib
 import inspect
 import pkgutil
+import re
+from pathlib import Path
 from typing import Any
 
 import mpmath as mp
@@ -534,49 +536,6 @@ TIES: dict[str, tuple[Any, float]] = {
     "unequal.derive_weak_interference_loss": (unequal_weak_interference_loss, 1e-12),
 }
 
-# What shows something that no function computes, and the test of what it shows.
-SHOWN: dict[str, str] = {
-    "computation.derive_eigenvalues": "the spectrum behind the floor: test_computation",
-    "computation.derive_unbiased": "what sharing saves without bias: searched in solvers/test_computation",
-    "computation.derive_fan": "the loss of a fan as p -> 0: brute force in test_computation",
-    "codes.derive_row_weights": "what the proof of the loss bound needs of them: test_codes",
-    "collisions.derive_conflict": "which of two shared weights gains: test_collisions",
-    "collisions.derive_shared_neuron": "that the ratio of two weights rests without l1: test_collisions",
-    "collisions.derive_split": "that equal copies part at the rate lam/w: test_collisions_splitting",
-    "collisions.derive_untied": "that decoders outgrow encoders: test_collisions",
-    "linear.derive_aligned_mode": "tied in test_linear_derive",
-    "linear.derive_aligned_pair": "tied in test_linear_derive",
-    "linear.derive_critical_rates": "tied in test_linear_derive",
-    "linear.derive_curl": "that the flow has no energy: test_linear_derive",
-    "linear.derive_energy": "tied in test_linear_derive",
-    "linear.derive_filling": "the way down from low rank: test_linear_derive",
-    "linear.derive_gradients": "the gradient as printed: test_linear_derive",
-    "linear.derive_importance_loss": "tied in test_linear_derive",
-    "linear.derive_loss": "tied in test_linear_derive",
-    "linear.derive_riccati": "tied in test_linear_derive",
-    "linear.derive_rotation": "tied in test_linear_derive",
-    "linear.derive_singular_values": "the rate of lengths: test_linear_derive",
-    "linear.derive_tied_flows": "the flows as printed: test_linear_derive",
-    "noise.derive_gradient": "the gradient of which a step is made: differences in test_noise",
-    "noise.derive_next_step_loss": "the mean loss after a step: brute force over signs in test_noise",
-    "noise.derive_next_step_square": "the mean of |W'|^2: brute force over signs in test_noise",
-    "noise.derive_random_fourth_norm": "3/(m + 2), where random encodings are: samples in test_noise",
-    "noise.derive_squared_norm": "the length after a step, of which the mean is taken: test_noise",
-    "relu.derive_antiprism": "heights of the points of a polytope: test_relu_sphere",
-    "relu.derive_projection": "that ReLU never makes an output worse: test_relu_forces",
-    "relu.derive_tricapped_prism": "heights of the points of a polytope: test_relu_sphere",
-    "relu.derive_truncated_bias": "the bias that truncation gives: test_relu_forces",
-    "rug.derive_asymptotic_shift": "the equation that the shift solves: test_rug",
-    "rug.derive_gradient": "by differences, and by the bias as the slope of the kernels: test_rug",
-    "sparsification.derive_flow": "the flow as printed: test_sparsification",
-    "sparsification.derive_limit_law": "tied in test_sparsification, by differences",
-    "sparsification.derive_limit_moments": "tied in test_sparsification",
-    "sparsification.derive_rates": "balance and decay: test_sparsification",
-    "sparsification.derive_reduction": "the one equation that is integrated: test_sparsification",
-    "sparsification.derive_tail_fluctuations": "the corrections of the limit law: test_sparsification",
-    "sparsification.derive_winner": "tied in test_sparsification",
-}
-
 # --- The tests ----------------------------------------------------------------------------------------------
 
 
@@ -638,6 +597,10 @@ def test_closed_forms_agree_with_their_derivation_at_50_digits(key, args):
                 assert abs(mp.mpf(have) - exact) <= bar * abs(exact), (values, have, exact)
 
 
-def test_every_derivation_is_tied_or_shows_something():
-    assert not set(TIES) & set(SHOWN)
-    assert set(FUNCTIONS) == {*TIES, *SHOWN}
+def test_every_derivation_is_tied_or_stands_in_a_test_of_its_room():
+    assert set(TIES) <= set(FUNCTIONS)
+    tests = Path(__file__).parents[1]
+    for room, name in (key.split(".") for key in FUNCTIONS if key not in TIES):
+        texts = (path.read_text(encoding="utf-8") for path in tests.rglob(f"test_{room}*.py"))
+        said = f"{name} needs an entry of TIES, or a test in a file that is called test_{room}….py"
+        assert any(re.search(rf"\b{name}\b", text) for text in texts), said

@@ -104,7 +104,10 @@ def test_every_row_of_a_source_is_there_once(source):
 
 
 def test_there_are_no_other_rows():
-    assert len(claims.CLAIMS) == sum(map(len, ROWS.values()))
+    listed = {id for ids in ROWS.values() for id in ids}
+    assert [one.id for one in claims.CLAIMS if one.id not in listed] == [], (
+        "rows that ROWS, above, does not have"
+    )
 
 
 # Many runs of flows and descents, a quarter of a minute each. The tests of the sections, which are slow too,
@@ -144,7 +147,7 @@ def test_verdict(row, lab):
     if not all(map(lab.available, row.needs)):
         pytest.skip("needs PyTorch")
     checked = judge(row, lab)
-    assert str(checked.verdict) == EXPECTED.get(row.id, "holds")
+    assert str(checked.verdict) == EXPECTED.get(row.id, "holds"), "see EXPECTED, above"
     assert checked.verdict is verdict(checked.evidence)
     assert bool(checked.evidence.findings) == (checked.verdict is not Verdict.OPEN)
     assert checked.evidence.text
@@ -172,7 +175,8 @@ def test_the_documentation_lists_the_rows_that_do_not_simply_hold():
     wanted = [claim for claim in claims.CLAIMS if EXPECTED.get(claim.id) in shown]
     lines = [line.split(" | ") for line in errata().splitlines() if line.startswith("| ") and line[2] != "|"]
     found = {cells[0].strip("| "): cells[2] for cells in lines}
-    assert sorted(found) == sorted(claim.id for claim in wanted)
+    told = "`superposition claims --errata` makes what stands between the markers of .docs/errata.md"
+    assert sorted(found) == sorted(claim.id for claim in wanted), told
 
 
 @pytest.mark.slow
