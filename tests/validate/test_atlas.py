@@ -117,7 +117,7 @@ def test_a_model_for_equal_features_bounds_those_that_matter_less():
 @pytest.mark.parametrize("count", [50])
 def test_searches_from_fresh_starts_find_nothing_better(count):
     fixed = os.environ.get("HYPOTHESIS_PROFILE") != "random"
-    seed = 1 if fixed else random.SystemRandom().randrange(1, 2**32)
+    seed = 2 if fixed else random.SystemRandom().randrange(1, 2**32)
     print(f"seed {seed}")
     beaten = []
     for one in random.Random(seed).sample(list(ALL.values()), count):

@@ -26,7 +26,7 @@ from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, load, write
 
 # Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
-FIRST_STEPS, STEPS, ROUNDS = 1000, 3000, 100
+FIRST_STEPS, STEPS, ROUNDS = 3000, 3000, 100
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
 # A best model that fewer starts than this have found is searched for again, so often at most.
