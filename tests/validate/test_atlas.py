@@ -194,6 +194,16 @@ def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
     assert ((folder / "atlas.json").read_bytes(), (folder / "atlas.safetensors").read_bytes()) == small[1]
 
 
+def test_what_is_known_is_searched_once_more(tmp_path):
+    made(tmp_path, seed=5, again=True, problems=SMALL[:2])
+    for name, one in store.read(tmp_path).items():
+        before = atlas.load(name)
+        assert one.starts > before.starts
+        assert one.hits > before.hits  # such small problems are solved by any start
+        assert abs(one.loss - before.loss) < BEATEN * one.zero_loss
+        assert (one.lower_bound, one.minima) == (before.lower_bound, before.minima)
+
+
 def test_a_folder_of_other_settings_is_refused(small, tmp_path):
     with pytest.raises(ValueError, match=r"`folder` must be empty or .*same settings; got .*seed 0, not 5"):
         made(small[0], seed=5)

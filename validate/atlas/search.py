@@ -25,8 +25,8 @@ from ..tasks import Pool, Task, cluster, perform
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, load, write
 
-# Steps of each first descent, and of one that begins from a model that is already good; rounds at most.
-FIRST_STEPS, STEPS, ROUNDS = 3000, 3000, 100
+# Steps of each descent; rounds at most.
+STEPS, ROUNDS = 3000, 100
 # Sizes of the kicks that the best model known gets in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
 # A best model that fewer starts than this have found is searched for again, so often at most.
@@ -54,7 +54,7 @@ def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, 
         tied=problem.tied,
         largest=LARGEST,
         starts=starts,
-        steps=FIRST_STEPS,
+        steps=STEPS,
         rng=problem.rng(seed, turn),
     )
     bound = found.certificate.lower_bound
@@ -179,7 +179,7 @@ def make(
     settings = {
         "starts": arguments.integer("starts", starts, 0, 10**6),
         "seed": arguments.integer("seed", seed, 0, 2**32 - 1),
-        "steps": [FIRST_STEPS, STEPS],
+        "steps": STEPS,
         "rounds": ROUNDS,
         "kicks": list(KICKS),
         "hits": HITS,
@@ -225,7 +225,7 @@ def _solved(
 ) -> dict[str, Found]:
     by_name = {one.name: one for one in problems}
     beside: dict[str, list[str]] = {}
-    known: dict[str, Found] = {}
+    known: dict[str, Found] = {one.name: _packaged(one) for one in problems if "again" in settings}
     awake, deeper, seed = list(by_name), 0, settings["seed"]
     for turn in range(ROUNDS + 1):
         deep = not awake and deeper < DEEPER
@@ -240,11 +240,9 @@ def _solved(
             path, one = place / f"{name}.{turn}.npz", by_name[name]
             if path.exists():
                 found[name] = read_arrays(path)
-            elif turn == 0 and "again" in settings:
-                tasks.append(Task(name, deepen, (one, _packaged(one), settings["starts"], seed, turn)))
-            elif turn == 0:
+            elif not known:
                 tasks.append(Task(name, solve, (one, settings["starts"], seed)))
-            elif deep:
+            elif deep or turn == 0:
                 tasks.append(Task(name, deepen, (one, known[name], settings["starts"], seed, turn)))
             else:
                 others = [known[other] for other in beside[name]]
