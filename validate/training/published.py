@@ -12,7 +12,7 @@ from ...theory import arguments
 from ..annotations import as_annotated
 from . import engine
 from .points import LARGEST_SIZE, grid
-from .run import _workers
+from .run import _reach, _workers
 from .schedule import BLOCK, STOPPING_RULE, falling
 from .weights import weight_statistics
 
@@ -113,11 +113,8 @@ def run_published(
                 losses[k] += column.tolist()
                 over = goes_on(losses[k])
                 if not over or len(losses[k]) == EPOCH * epochs:
-                    models[k].finished, models[k].status[STOPPING_RULE] = (
-                        True,
-                        "step limit" if over else "reached",
-                    )
-                    models[k].ends[STOPPING_RULE] = models[k].parameters.cpu().numpy().copy()
+                    models[k].finished = True
+                    _reach(models[k], STOPPING_RULE, "step limit" if over else "reached")
     columns: dict[str, list[float]] = {}
     for model in models:
         decoder, encoder, bias = engine.product(model, model.ends[STOPPING_RULE])
@@ -130,7 +127,7 @@ def run_published(
         means[: len(one) // EPOCH] = np.reshape(one, (-1, EPOCH)).mean(axis=1)
     ends = {
         "status": [model.status[STOPPING_RULE] for model in models],
-        "steps": list(map(len, losses)),
+        "steps": [model.step for model in models],
         **columns,
     }
     ds = xr.Dataset({name: (("end", "model"), [values]) for name, values in ends.items()})
