@@ -154,7 +154,7 @@ def test_verdict(row, lab):
     assert all(np.isfinite(f.value) for f in checked.evidence.findings)
     assert all(np.isfinite(v) for v in checked.evidence.numbers.values())
     # Limits that were chosen are those that the stored evidence was judged by, however the data come out.
-    stored = judged.recall([row.id], current=False)[row.id]["evidence"]["findings"]
+    stored = judged.recall([row.id])[row.id]["evidence"]["findings"]
     for f in (one for one in checked.evidence.findings if one.basis in ("before", "after")):
         same = [(one["relation"], float(one["limit"])) for one in stored if one["text"] == f.text]
         assert not same or any(r == f.relation and limit == pytest.approx(f.limit) for r, limit in same), f
