@@ -23,7 +23,7 @@ __all__ = ["FACTS", "combine_runs", "extract_run", "read_facts"]
 MEASUREMENT, MODEL, SOURCE = "measurement", "model", "source"
 # How a run was made, beside its name; settings (defaults included) and libraries are JSON.
 FACTS = ("experiment", "settings", "commit", "made", "machine", "libraries", "wall_seconds")
-_TEXTS = ("attributes", "layout")
+_Part = tuple[tuple[str, ...], npt.NDArray[Any]]
 
 
 def _union(labels: Sequence[list[Any]]) -> list[Any]:
@@ -79,49 +79,65 @@ def combine_runs(
         for dim in (str(one) for one in ds.indexes if one not in rows):
             labels.setdefault(dim, []).append(ds[dim].values.tolist())
     every = {dim: _union(found) for dim, found in labels.items()}
-    columns: dict[str, list[tuple[tuple[str, ...], npt.NDArray[Any]] | None]] = {}
-    layouts, counts = [], []
-    for k, ds in enumerate(plain.values()):
-        own = [dim for dim in rows if dim in ds.sizes]
-        spans = {dim: _positions(dim, ds[dim].values.tolist(), every[dim]) for dim in every if dim in ds.dims}
-        counts.append(math.prod(ds.sizes[dim] for dim in own))
-        stored = {str(name): ds.variables[name] for name in ds.variables if name not in every}
-        for name, variable in stored.items():
-            rest = [str(dim) for dim in variable.dims if dim not in own]
-            full = variable.set_dims({dim: ds.sizes[dim] for dim in (*own, *rest)}).transpose(*own, *rest)
-            values = full.values.reshape(counts[-1], *(ds.sizes[dim] for dim in rest))
-            columns.setdefault(name, [None] * len(plain))[k] = (tuple(rest), values)
-        layouts.append(
-            {
-                "rows": {dim: ds.sizes[dim] for dim in own},
-                "spans": spans | {dim: [0, ds.sizes[dim]] for dim in ds.sizes if dim not in {*own, *spans}},
-                "variables": {name: list(one.dims) for name, one in stored.items()},
-                "types": {name: one.dtype.str for name, one in stored.items() if one.dtype.kind in "iub"},
-                "coordinates": [name for name in stored if name in ds.coords],
-            }
-        )
-    sizes = {dim: len(found) for dim, found in every.items()}
+    layouts = [_layout(ds, rows, every) for ds in plain.values()]
+    sizes = {dim: len(known) for dim, known in every.items()}
     for layout in layouts:
         for dim, (_, end) in layout["spans"].items():
             sizes[dim] = max(sizes.get(dim, 0), end)
     found = xr.Dataset(coords=every)
-    for name, parts in columns.items():
-        found[name] = _stacked(name, parts, counts, sizes, [layout["spans"] for layout in layouts])
-    told = {key: [str(ds.attrs[key]) for ds in plain.values()] for key in FACTS if key != "wall_seconds"}
+    for name in dict.fromkeys(name for layout in layouts for name in layout["variables"]):
+        parts = [_by_rows(ds, name, layout) for ds, layout in zip(plain.values(), layouts, strict=True)]
+        found[name] = _stacked(name, parts, layouts, sizes)
+    return _with_facts(found, plain, layouts).assign_attrs(
+        rows=" ".join(rows), left_out=" ".join(left_out).strip()
+    )
+
+
+def _layout(ds: xr.Dataset, rows: Sequence[str], every: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return of a run the sizes of rows, the places of other labels among all, and what each variable has."""
+    own = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
+    spans = {dim: _positions(dim, ds[dim].values.tolist(), every[dim]) for dim in every if dim in ds.dims}
+    stored = {str(name): one for name, one in ds.variables.items() if name not in every}
+    return {
+        "rows": own,
+        "spans": spans | {str(dim): [0, n] for dim, n in ds.sizes.items() if dim not in {*own, *spans}},
+        "variables": {name: list(map(str, one.dims)) for name, one in stored.items()},
+        "types": {name: one.dtype.str for name, one in stored.items() if one.dtype.kind in "iub"},
+        "coordinates": [name for name in stored if name in ds.coords],
+    }
+
+
+def _by_rows(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Part | None:
+    """Return the dimensions of a variable that are not of the rows, and its values with the rows in front."""
+    if name not in ds.variables:
+        return None
+    own, dims = layout["rows"], layout["variables"][name]
+    rest = [dim for dim in dims if dim not in own]
+    values = ds.variables[name].transpose(*(dim for dim in own if dim in dims), *rest).values
+    sizes = [ds.sizes[dim] for dim in rest]
+    values = values.reshape(*(n if dim in dims else 1 for dim, n in own.items()), *sizes)
+    values = np.broadcast_to(values, (*own.values(), *sizes))
+    return tuple(rest), values.reshape(math.prod(own.values()), *sizes)
+
+
+def _with_facts(
+    found: xr.Dataset, runs: Mapping[str, xr.Dataset], layouts: Sequence[Mapping[str, Any]]
+) -> xr.Dataset:
+    """Return a dataset with how each run was made, and of which run each model is."""
     named = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
-    rest_of = [{key: value for key, value in ds.attrs.items() if key not in named} for ds in plain.values()]
-    told |= {"attributes": [json.dumps(one, default=_number) for one in rest_of]}
-    told |= {"layout": [json.dumps(one) for one in layouts]}
+    told = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
+    others = [{key: value for key, value in ds.attrs.items() if key not in named} for ds in runs.values()]
+    told["attributes"] = [json.dumps(one, default=_number) for one in others]
+    told["layout"] = [json.dumps(one) for one in layouts]
     found = found.assign({key: (MEASUREMENT, values) for key, values in told.items()})
-    seconds = [float(ds.attrs["wall_seconds"] or 0) for ds in plain.values()]
-    found = found.assign(wall_seconds=(MEASUREMENT, seconds)).assign_coords({MEASUREMENT: list(plain)})
-    found[SOURCE] = (MODEL, np.repeat(np.arange(len(counts), dtype=np.int32), counts))
-    settings = [json.loads(one or "{}") for one in told["settings"]]
-    differing = {key: column for key, column in _columns(settings).items() if key not in found}
-    found = found.assign_coords({key: (MEASUREMENT, column) for key, column in differing.items()})
+    seconds = [float(ds.attrs["wall_seconds"] or 0) for ds in runs.values()]
+    counts = [math.prod(layout["rows"].values()) for layout in layouts]
+    source = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    found = found.assign(wall_seconds=(MEASUREMENT, seconds)).assign_coords({MEASUREMENT: list(runs)})
+    settings = _columns([json.loads(one or "{}") for one in told["settings"]])
+    differing = {key: (MEASUREMENT, values) for key, values in settings.items() if key not in found}
     coordinates = dict.fromkeys(name for layout in layouts for name in layout["coordinates"])
-    attrs = {"rows": " ".join(rows), "left_out": " ".join(left_out).strip()}
-    return found.set_coords([*coordinates, SOURCE]).assign_attrs(attrs)
+    return found.assign_coords({**differing, SOURCE: (MODEL, source)}).set_coords(list(coordinates))
 
 
 def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -142,13 +158,9 @@ def _number(value: Any) -> Any:
 
 
 def _stacked(
-    name: str,
-    parts: Sequence[tuple[tuple[str, ...], npt.NDArray[Any]] | None],
-    counts: Sequence[int],
-    sizes: Mapping[str, int],
-    spans: Sequence[Mapping[str, Sequence[int]]],
-) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
-    """Return the values of a variable in all runs, one below the other."""
+    name: str, parts: Sequence[_Part | None], layouts: Sequence[Mapping[str, Any]], sizes: Mapping[str, int]
+) -> _Part:
+    """Return the dimensions and values of a variable in all runs, one below the other."""
     there = [one for one in parts if one is not None]
     dims = there[0][0]
     if any(one[0] != dims for one in there):
@@ -158,11 +170,12 @@ def _stacked(
     texts = there[0][1].dtype.kind in "OU"
     whole = len(there) == len(parts) and all(one[1].shape[1:] == shape for one in there)
     kind: Any = object if texts else np.result_type(*(one[1] for one in there)) if whole else np.float64
+    counts = [math.prod(layout["rows"].values()) for layout in layouts]
     out = np.full((sum(counts), *shape), "" if texts else 0 if whole else np.nan, dtype=kind)
     first = 0
-    for part, count, own in zip(parts, counts, spans, strict=True):
+    for part, count, layout in zip(parts, counts, layouts, strict=True):
         if part is not None:
-            out[(slice(first, first + count), *(slice(*own[dim]) for dim in dims))] = part[1]
+            out[(slice(first, first + count), *(slice(*layout["spans"][dim]) for dim in dims))] = part[1]
         first += count
     return (MODEL, *dims), out
 

@@ -199,10 +199,9 @@ def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
     near = partial(_any_near, p)
-    every = stored.facts("training").values()
-    if not any(one["experiment"] == "training.grid" and near(one["settings"]["p"]) for one in every):
-        return best
-    for name, ds in stored.read_runs("training", experiment="training.grid", p=near).items():
+    some = [name for name, one in stored.facts("training").items() if near(one["settings"]["p"])]
+    runs = stored.read_runs("training", run=some, experiment="training.grid") if some else {}
+    for name, ds in runs.items():
         n = int(ds["n_features"])
         here = np.abs(ds["p"].values / p - 1.0) <= _NEAR
         for k, ratio in enumerate(ratios):
