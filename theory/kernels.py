@@ -130,7 +130,7 @@ def kept(dispatcher: Any) -> Any:
     """Make Numba compare `checksum` too before it loads a kernel that it has kept."""
     # Numba has no public way to say so. The first name is that of functions, the second that of ufuncs;
     # there is neither where the compiler is switched off.
-    cached = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))
+    cached: Any = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))
     file = getattr(cached, "_cache_file", None)
     if file is not None:
         source = os.path.abspath(cached._py_func.__code__.co_filename)
