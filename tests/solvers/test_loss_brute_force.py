@@ -19,10 +19,12 @@ from mpmath import mp, mpc, mpf
 from superposition.solvers.loss import row_loss
 from superposition.solvers.loss.evaluator import METHODS, Evaluator
 from superposition.theory.features import Features
+from superposition.theory.features.values import named
 
 DIGITS = 32
 WORK = 2.0**20  # terms of each sum: errors are to say what is missing
-BOUNDED, CLOSED = ("uniform", "binary", "symmetric"), ("exponential", "normal")
+BOUNDED = ("uniform", "binary", "symmetric", "uniform(0.5)", "uniform(-0.25)")
+CLOSED = ("exponential", "normal")
 RAYS = ("half-normal", "rectified-normal")
 
 
@@ -94,7 +96,8 @@ def by_corners(values, row, scale, i, b, found):
             y = b + sum((x for x, there in zip(g, on, strict=True) if there), Fraction(0))
             total += chance * (on[i] * scale[i] - max(y, 0)) ** 2
             continue
-        low, width = (0, 1) if values == "uniform" else (-1, 2)
+        low = Fraction(named("values", values).support[0])
+        width = 1 - low
         shift = b + sum((low * x for x, there in zip(g, on, strict=True) if there), Fraction(0))
         others = [width * x for j, (x, there) in enumerate(zip(g, on, strict=True)) if there and j != i]
         a, target = (
