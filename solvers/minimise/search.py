@@ -314,9 +314,7 @@ def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: in
 class _Search:
     """A search from many starts, with its budget and its progress."""
 
-    def __init__(
-        self, aim: Objective, limits: tuple[int, float], workers: int | None, tell: Any
-    ):
+    def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, tell: Any):
         self.aim, self.workers, self.tell = aim, workers, tell
         self.steps, self.tol = limits
         self.start = work_seconds()
@@ -361,9 +359,7 @@ class _Search:
         taken = work_seconds() - self.start
         return self.aim.deadline.seconds_left() > _ENOUGH * taken
 
-    def ends(
-        self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool = True
-    ) -> list[End]:
+    def ends(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool = True) -> list[End]:
         """Return all ends, first the best, which is finished; none if none is `needed` or made."""
         self.aim.restore()
         if self.aim.raced:
@@ -379,9 +375,7 @@ class _Search:
         # What others are below it is rounding: it has the smaller gradient.
         return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
 
-    def raced(
-        self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool
-    ) -> list[End]:
+    def raced(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool) -> list[End]:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
         aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
