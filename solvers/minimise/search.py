@@ -91,8 +91,13 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     if aim.bias is not True or aim.limit:
         return None
     W_out, W_in, b = aim.split(x)
-    _, by_M, by_b = aim.loss(np.ascontiguousarray(W_out @ W_in), b)
-    dead = (by_b == 0.0) & ~by_M.any(axis=1)
+    M = np.ascontiguousarray(W_out @ W_in)
+    _, by_M, by_b = aim.loss(M, b)
+    # The gradient of an output without errors is 0 too, but that one answers to its feature.
+    top = aim.features.values.support[1] * aim.features.scale
+    diagonal = np.maximum(np.diag(M), 0.0)
+    answer = np.where(diagonal > 0.0, diagonal * top, 0.0) if np.isfinite(top).all() else diagonal
+    dead = (by_b == 0.0) & ~by_M.any(axis=1) & (answer + b <= 0.0)
     dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
     if not dead.any():
         return None
@@ -314,9 +319,7 @@ def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: in
 class _Search:
     """A search from many starts, with its budget and its progress."""
 
-    def __init__(
-        self, aim: Objective, limits: tuple[int, float], workers: int | None, tell: Any
-    ):
+    def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, tell: Any):
         self.aim, self.workers, self.tell = aim, workers, tell
         self.steps, self.tol = limits
         self.start = work_seconds()
@@ -361,9 +364,7 @@ class _Search:
         taken = work_seconds() - self.start
         return self.aim.deadline.seconds_left() > _ENOUGH * taken
 
-    def ends(
-        self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool = True
-    ) -> list[End]:
+    def ends(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool = True) -> list[End]:
         """Return all ends, first the best, which is finished; none if none is `needed` or made."""
         self.aim.restore()
         if self.aim.raced:
@@ -379,9 +380,7 @@ class _Search:
         # What others are below it is rounding: it has the smaller gradient.
         return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
 
-    def raced(
-        self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool
-    ) -> list[End]:
+    def raced(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool) -> list[End]:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
         aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
