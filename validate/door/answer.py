@@ -28,8 +28,10 @@ def counted(count: int, thing: str) -> str:
 def law_in_words(law: Features) -> str:
     """Return how often features are on, and an importance that all share where it is not 1.
 
-    >>> law_in_words(Features(5, 0.95)), law_in_words(Features(2, [0.1, 0.2], importance=0.8))
-    ('each feature is on in 95 % of the inputs', 'features are on in 10 to 20 % of the inputs, importance 0.8 for all')
+    >>> law_in_words(Features(5, 0.95))
+    'each feature is on in 95 % of the inputs'
+    >>> law_in_words(Features(2, [0.1, 0.2], importance=0.8))
+    'features are on in 10 to 20 % of the inputs, importance 0.8 for all'
     """
     low, high = (f"{100.0 * one:.3g}" for one in (law.p.min(), law.p.max()))
     said = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
