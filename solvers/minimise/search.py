@@ -91,8 +91,13 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     if aim.bias is not True or aim.limit:
         return None
     W_out, W_in, b = aim.split(x)
-    _, by_M, by_b = aim.loss(np.ascontiguousarray(W_out @ W_in), b)
-    dead = (by_b == 0.0) & ~by_M.any(axis=1)
+    M = np.ascontiguousarray(W_out @ W_in)
+    _, by_M, by_b = aim.loss(M, b)
+    # The gradient of an output without errors is 0 too, but that one answers to its feature.
+    top = aim.features.values.support[1] * aim.features.scale
+    diagonal = np.maximum(np.diag(M), 0.0)
+    answer = np.where(diagonal > 0.0, diagonal * top, 0.0) if np.isfinite(top).all() else diagonal
+    dead = (by_b == 0.0) & ~by_M.any(axis=1) & (answer + b <= 0.0)
     dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
     if not dead.any():
         return None
