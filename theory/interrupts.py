@@ -1,4 +1,4 @@
-"""How what runs long answers Ctrl-C: Python runs signal handlers in the main thread, between its own steps only.
+"""How what runs long answers Ctrl-C: Python runs signal handlers in the main thread, between its steps.
 
 Work that must not be broken off, as compiling, is done by `call_apart` in another thread, while the main one
 waits for it and can be interrupted. Kernels that may take longer than a second ask now and then, by
@@ -23,7 +23,7 @@ _LOOK = 0.1
 _LEAVE = 10.0
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     """Raised in a thread whose work nobody waits for any more."""
 
 
@@ -37,7 +37,7 @@ worker = _Worker()
 
 
 def raise_if_interrupted() -> None:
-    """Let Python run the handler of a signal in the main thread; raise `Stopped` in a thread to be stopped."""
+    """Run the handler of a signal, if this is the main thread; raise `Stopped` in a thread to be stopped."""
     if worker.is_stopped is not None and worker.is_stopped():
         raise Stopped
 

@@ -1,9 +1,9 @@
 """Where compiled kernels are kept between processes: a damaged file, a full disk or none stop nothing.
 
-Numba keeps an index of each function and a file of each signature, and believes both: a flipped bit ends in a
-crash, an empty index in an EOFError at every call, a full disk in an OSError; and two processes that compile
-one function at a time may exchange their files. Here each signature has one file, named by all that it depends
-on, with a digest in front. What does not fit is compiled anew.
+Numba has an index for each function and a file for each signature, and checks neither: a flipped bit ends in
+a crash, an empty index in an EOFError at every call, a full disk in an OSError; two processes that compile
+one function at one time may exchange their files. Here each signature has one file, named by all that it
+depends on, with a digest in front. What does not fit is compiled anew.
 """
 
 import contextlib
@@ -99,7 +99,9 @@ class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
         try:
             return super().load_overload(sig, target_context)
         except OSError as error:
-            _warn(f"compiled code in {self._cache_path} cannot be read ({error.strerror}): kernels are compiled")
+            _warn(
+                f"compiled code in {self._cache_path} cannot be read ({error.strerror}): kernels are compiled"
+            )
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -107,15 +109,15 @@ class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
         except OSError as error:
             _warn(
-                f"compiled code cannot be kept in {self._cache_path} ({error.strerror}): the next process will "
-                "compile it anew. The variable NUMBA_CACHE_DIR names another folder"
+                f"compiled code cannot be kept in {self._cache_path} ({error.strerror}): the next process "
+                "will compile it anew. The variable NUMBA_CACHE_DIR names another folder"
             )
 
 
 def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
     """Return a cache of a function's compiled versions, of none where Numba finds no folder to write to.
 
-    `checksum` returns that of what a file of kernels imports.
+    `checksum` returns that of a file of kernels, with the files that it imports.
     """
     try:
         return _KernelCache(function, checksum)

@@ -20,9 +20,9 @@
   their own too.
 - What a kernel uses without knowing it, as the transform of a law of values, it gets as a number: the
   ``address`` of the compiled function, which is ``called``. So a new one compiles no kernel anew.
-- Python answers a signal, as Ctrl-C, when the kernel has returned. Kernels that may take longer than a second
-  call `check_interrupt` where some milliseconds of work have been done; it costs a microsecond. What they have
-  allocated is then lost to the process.
+- Python answers a signal, as Ctrl-C, when the kernel has returned. Kernels that may take longer than a
+  second call `check_interrupt` after some milliseconds of work; it costs a microsecond. When it raises, what
+  they have allocated is not freed before the process ends.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
@@ -136,7 +136,7 @@ def checksum(path: str) -> str:
 
 
 def _keep(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Make Numba keep a kernel between processes, until it or a kernel file that its file imports is edited."""
+    """Make Numba keep a kernel for other processes, until a kernel file that it may use is edited."""
     made = make_cache(function, checksum)
     # The first name is that of functions, the second that of ufuncs.
     setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", made)
@@ -179,7 +179,7 @@ def _arrays_boxed_in_c() -> Iterator[None]:
 
 
 def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Compile in a thread that no signal reaches: Numba stays in order, and the interrupt is raised at once."""
+    """Compile in a thread that no signal reaches: an interrupt is raised at once, and breaks nothing."""
 
     def work() -> Any:
         with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
@@ -331,15 +331,16 @@ _checked: Any = extending.intrinsic(_check)
 
 if _OFF:
 
-    def check_interrupt() -> None:
+    def check_interrupt(is_due: bool) -> None:
         """Do nothing: Python itself answers."""
 
 else:
 
     @inner
-    def check_interrupt() -> None:
+    def check_interrupt(is_due: bool) -> None:
         """Answer a signal in a kernel that runs long: leave it, and all that called it, by an exception."""
-        _checked()
+        if is_due:
+            _checked()
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
