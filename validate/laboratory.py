@@ -217,11 +217,11 @@ class Lab:
         how = {**(self._anew or {}), "checkpoint": str(under_way)}
         how = {key: value for key, value in how.items() if key in known and key not in given}
         path.parent.mkdir(exist_ok=True)
-        with files.recorded(self.folder):
-            ds = one.function(**given, **how) if self._anew is None else experiments.run(one, given, how)
-            files.write_dataset(path, ds)
-            _write_note(note, self._made_with(name, piece), files.digest(path))
-        files.remove(self.folder, [under_way])
+        ds = one.function(**given, **how) if self._anew is None else experiments.run(one, given, how)
+        files.write_dataset(path, ds)
+        _write_note(note, self._made_with(name, piece), files.digest(path))
+        if how.get("checkpoint") == str(under_way):  # which the function wrote, and nothing reads any more
+            under_way.unlink(missing_ok=True)
         return files.read_dataset(path)
 
     @as_annotated
@@ -253,8 +253,7 @@ class Lab:
     @as_annotated
     def keep(self, name: str, needs: Collection[str], content: Any) -> None:
         """Keep plain data that follow from those of some experiments, which have to be there."""
-        with files.recorded(self.folder):
-            _write_note(self._place(name), self._key(name, needs), content)
+        _write_note(self._place(name), self._key(name, needs), content)
 
     @as_annotated
     def kept(self, name: str, needs: Collection[str]) -> Any:
@@ -358,7 +357,7 @@ def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
         with TemporaryDirectory() as place:
             yield Path(place)
         return
-    with files.held(data, (DATA, PARTS), "data") as folder:
+    with files.exclusive_folder(data, "data") as folder:
         yield folder
 
 

@@ -4,7 +4,6 @@ import fnmatch
 import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,14 @@ from .annotations import as_annotated
 from .experiment import Run
 from .files import (
     another_file,
-    held,
+    exclusive_folder,
     named,
     output_file,
     output_folder,
     read_dataset,
-    recorded,
-    remove,
     write_dataset,
 )
-from .laboratory import DATA, Lab, experiment, joined, runs, schedule
+from .laboratory import Lab, experiment, joined, runs, schedule
 from .provenance import commit, full_settings, libraries
 from .tasks import perform
 from .training.engine import PRECISIONS
@@ -84,8 +81,8 @@ def make(
 ) -> list[Path]:
     """Make runs, stored ones anew, and write a file for each; existing files are kept.
 
-    What is finished of a run that was interrupted is kept in the folder ``data`` of `out`, and the same call
-    goes on from there.
+    What is finished of a run is kept in the folder ``data`` of `out`: the same call goes on from there after
+    an interruption.
 
     Parameters
     ----------
@@ -125,7 +122,7 @@ def make(
     folder = output_folder(out)
     lab = Lab(folder, profile, seed, asked, how)
     paths = {run.name: _place(folder, run, lab) for run in chosen}
-    with held(folder):
+    with exclusive_folder(folder):
         works = []
         for run in chosen:
             path, said = paths[run.name]
@@ -152,17 +149,13 @@ def _asked(run: Run, precision: str, changed: Mapping[str, Any]) -> dict[str, An
 
 
 def _write(lab: Lab, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Put the pieces of a run side by side in its file, which takes their place."""
-    with recorded(lab.folder):
-        made = lab.found(name)
-        ds = joined(made, experiment(name).along)
-        seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
-        machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
-        ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
-        write_dataset(path, ds.assign_attrs(run=name, **facts))
-    remove(lab.folder, lab.paths(name))
-    with suppress(OSError):  # others are under way there
-        (lab.folder / DATA).rmdir()
+    """Put the pieces of a run side by side in its file."""
+    made = lab.found(name)
+    ds = joined(made, experiment(name).along)
+    seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
+    machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
+    ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
+    write_dataset(path, ds.assign_attrs(run=name, **facts))
 
 
 def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
