@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ....theory.arguments import FloatArray, IntArray
-from ....theory.kernels import inner, kernel, shared
+from ....theory.kernels import check_interrupt, inner, kernel, shared
 from .table import SMOOTH, Table, between, density_at
 
 __all__ = ["by_patterns", "pair_on"]
@@ -293,6 +293,7 @@ def pair_on(
         base[level, 0] = base[level + 1, 0] + w[0, level] * v
         base[level, 1] = base[level + 1, 1] + w[1, level] * v
         if level > 1:
+            check_interrupt(level == k - 1)
             level -= 1
             interval[level] = node[level] = 0
             y1, y2 = base[level + 1, 0] - t[0], base[level + 1, 1] - t[1]
@@ -453,6 +454,7 @@ def by_patterns(
     for r in range(chances.size):
         row, (size, shift) = min(r, found.shape[0] - 1), _members(on[r], w, quiet, members, state)
         for number in range(kinds**size):
+            check_interrupt(number % 256 == 255 or r % 256 == 255)
             at[0], at[1] = b[0], b[1] + shift
             k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
