@@ -1,10 +1,10 @@
 """How the engine compiles: one decorator for each kind of kernel, its options explained once.
 
 - ``cache=True`` keeps compiled code, beside the source or where Numba is told to. Numba notices an edit in
-  the kernel's own file only, not in a file whose kernels it calls. So `kept` adds a checksum of all kernel
-  files to what Numba compares: after an edit of any of them every kernel is compiled anew. A *kernel file* is
-  a module of `theory` or `solvers` that imports this one; kernels use functions and constants of kernel files
-  alone, which a test checks.
+  the kernel's own file only, not in a file whose kernels it calls. So `kept` adds a checksum of the kernel
+  files that its file imports to what Numba compares: after an edit, what may use it is compiled anew. A
+  *kernel file* is a module of `theory` or `solvers` that imports this one; kernels use functions and
+  constants of kernel files alone, which a test checks.
 - ``inner`` kernels are called by kernels alone.
 - ``shared`` kernels are compiled into their callers, whose compiler can then see through the call: it cannot
   where Numba links compiled code. So are generators: Numba cannot load one that it has kept into a new
@@ -25,10 +25,9 @@
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
 """
 
-import glob
 import hashlib
-import itertools
 import os
+import re
 import sys
 import threading
 import time
@@ -90,27 +89,52 @@ _register: Any = event.register  # has no type hints
 _register("numba:compile", _Patience())
 
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_RELATIVE_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
+
+
 @cache
-def checksum() -> str:
-    """Return the checksum of all kernel files: their names and contents."""
-    package, found = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), hashlib.sha256()
-    held = (glob.glob(f"{one}/**/*.py", root_dir=package, recursive=True) for one in ("theory", "solvers"))
-    for name in sorted(itertools.chain(*held)):
-        with open(os.path.join(package, name), "rb") as file:
-            content = file.read()
-        if b"kernels import" in content or name == os.path.join("theory", "kernels.py"):
-            found.update(f"{name} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return the text of a module, if it is a kernel file, and the files that it imports."""
+    with open(path, "rb") as file:
+        text = file.read()
+    imported = []
+    for dots, module, names in _RELATIVE_IMPORT.findall(text):
+        folder = path
+        for _ in dots:
+            folder = os.path.dirname(folder)
+        base = os.path.join(folder, *module.decode().split("."))
+        submodules = re.findall(r"\w+", names.decode())
+        imported += [base, *(os.path.join(base, name) for name in submodules)]
+    paths = (end for base in imported for end in (f"{base}.py", os.path.join(base, "__init__.py")))
+    is_kernel_file = b"kernels import" in text or path == os.path.abspath(__file__)
+    return text if is_kernel_file else b"", tuple(dict.fromkeys(filter(os.path.isfile, paths)))
+
+
+@cache
+def checksum(path: str) -> str:
+    """Return the checksum of a kernel file and of all kernel files that it imports, also through others."""
+    digest = hashlib.sha256()
+    reached, waiting = {path}, [path]
+    while waiting:
+        _, imported = _read_module(waiting.pop())
+        waiting += [other for other in imported if other not in reached]
+        reached.update(imported)
+    for other in sorted(reached):
+        if text := _read_module(other)[0]:
+            digest.update(f"{os.path.relpath(other, _PACKAGE)} {len(text)}\n".encode() + text)
+    return digest.hexdigest()
 
 
 def kept(dispatcher: Any) -> Any:
-    """Make Numba compare the checksum of all kernel files too before it loads a kernel that it has kept."""
+    """Make Numba compare `checksum` too before it loads a kernel that it has kept."""
     # Numba has no public way to say so. The first name is that of functions, the second that of ufuncs;
     # there is neither where the compiler is switched off.
-    cached = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))
+    cached: Any = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))
     file = getattr(cached, "_cache_file", None)
     if file is not None:
-        file._source_stamp = (file._source_stamp, checksum())
+        source = os.path.abspath(cached._py_func.__code__.co_filename)
+        file._source_stamp = (file._source_stamp, checksum(source))
     return dispatcher
 
 

@@ -1,6 +1,5 @@
 """Descents of any objective and races of many starts: what all minimisers of the package share."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -10,6 +9,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from ...theory.arguments import FloatArray
+from ..deadline import Deadline, DeadlineOver
 from ..results import Status
 from ..threads import each
 
@@ -94,30 +94,41 @@ def descend(
     gtol: float = 1e-8,
     ftol: float = 1e-16,
     still: float = 0.0,
-    until: float = np.inf,
+    deadline: Deadline | None = None,
 ) -> End:
     """Descend by L-BFGS-B from `x`.
 
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
     the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
     variables: steps are taken in y, with x = T y. The descent stops where the gradient's length is at most
-    `still`, and at the time `until` of `perf_counter`.
+    `still`, and before the first evaluation after `deadline` but for one.
     """
-    variables = _Variables(x, l1, metric)
+    variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
     last = least = slope = np.inf
+    best, best_value, evaluations, iterations = variables.first, np.inf, 0, 0
 
     def value(y: FloatArray) -> Any:
-        nonlocal last, least, slope
+        nonlocal last, least, slope, best, best_value, evaluations
+        if evaluations:
+            deadline.check()
         found = function(variables.point(y))
+        evaluations += 1
         if not gradient:
+            if found < best_value:
+                best, best_value = y.copy(), float(found)
             return found
         last = float(np.linalg.norm(found[1]))
         if found[0] < least:
             least, slope = found[0], last
-        return variables.pulled(y, *found)
+        pulled = variables.pulled(y, *found)
+        if pulled[0] < best_value:
+            best, best_value = y.copy(), float(pulled[0])
+        return pulled
 
     def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
-        if time.perf_counter() > until or last <= still:
+        nonlocal iterations
+        iterations += 1
+        if last <= still:
             raise StopIteration
 
     options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
@@ -125,10 +136,17 @@ def descend(
         options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (x.size + 1), "maxcor": 10}
     settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-    found = minimize(value, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings)
+    try:
+        found = minimize(
+            value, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings
+        )
+    except DeadlineOver:
+        if not np.isfinite(best_value):
+            return End(x, np.inf, np.inf, iterations, Status.DIVERGED)
+        return End(variables.point(best), best_value, slope, iterations, Status.STEPS)
     if not np.isfinite(found.fun):
         return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
-    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or time.perf_counter() > until
+    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
     return End(variables.point(np.asarray(found.x)), float(found.fun), slope, int(found.nit), status)
 

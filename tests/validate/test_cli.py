@@ -529,7 +529,7 @@ def test_sources_of_claims_may_be_begun(capsys):
     assert cli.main(["claims", "--source", "lecomte", "--wrong"]) == 0
     assert "of lecomte2024 are wrong as printed" in capsys.readouterr().out
     try:
-        code = cli.main(["claims", "--source", "l"])  # of Lecomte or of Liu
+        code = cli.main(["claims", "--source", "c"])  # of Cowsik or of Chanin
     except SystemExit as end:
         code = end.code
     assert code == 2

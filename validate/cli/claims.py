@@ -84,8 +84,8 @@ def _claims(options: argparse.Namespace) -> bool:
 
 
 def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
-    """Return stored rows; those that are missing, or whose check or data have changed, are checked now."""
-    known = judged.recall(current=False)
+    """Return stored rows; those that are missing are checked now."""
+    known = judged.recall()
     words = {row["verdict"] for row in known.values()}
     sources = {row["source"] for row in known.values()}
     if (
@@ -103,7 +103,7 @@ def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     kept = judged.recall(wanted)
     late = [id for id in wanted if id not in kept]
     if late:
-        tell(f"no stored evidence for {', '.join(late)}, or it is out of date: checked now")
+        tell(f"no stored evidence for {', '.join(late)}: checked now")
         kept |= {one["id"]: one for one in _run(late, None, None, options)}
     return [kept[id] for id in wanted if id in kept and verdict in (None, kept[id]["verdict"])]
 
@@ -206,7 +206,7 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
         )  # fmt: skip
 
     of = f" of {options.source}" if options.source else ""
-    whole = sum(options.source in (None, one["source"]) for one in judged.recall(current=False).values())
+    whole = sum(options.source in (None, one["source"]) for one in judged.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
     parts = [f"{len(records)}{among} statements{of} are wrong as printed{_origin(records)}"]
     for one in records:

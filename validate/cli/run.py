@@ -37,8 +37,6 @@ def add(add_command: Add) -> None:
     precision = "of factors of products: float32 (default), tf32 or bf16"
     option("--precision", default="float32", choices=PRECISIONS, help=precision)
     option("--captured", action="store_true", help="repeat a step of training as one CUDA graph")
-    rate = "operations a second to compute costs with (default: those of stored runs, or measured)"
-    option("--rate", type=float, help=rate)
     option("--json", action="store_true", help="a list: of objects, or of the files that were made")
 
 
@@ -52,7 +50,7 @@ def _run(options: argparse.Namespace) -> bool:
     if options.list or not options.names:
         _list(chosen, options)
         return False
-    names = ("out", "profile", "seed", "jobs", "rate", "device", "precision", "captured")
+    names = ("out", "profile", "seed", "jobs", "device", "precision", "captured")
     given: dict[str, Any] = {name: getattr(options, name) for name in names}
     made = running.make([run.name for run in chosen], changed=changed, tell=tell, **given)
     if options.json:
@@ -84,7 +82,6 @@ def _list(chosen: list[Any], options: argparse.Namespace) -> None:
 
     from .. import index, running, stored
 
-    rate = running.stored_rate() if options.rate is None else options.rate
     files = stored.read_index()
     rows = [
         {
@@ -92,7 +89,7 @@ def _list(chosen: list[Any], options: argparse.Namespace) -> None:
             "file": run.stored,
             "for": run.summary,
             **index.told_of(run.stored, {run.stored: files[run.stored]} if run.stored in files else {}),
-            "hours": number(running.cost(run, rate) / 3600),
+            "hours": number(running.cost(run) / 3600),
         }
         for run in chosen
     ]
@@ -100,7 +97,6 @@ def _list(chosen: list[Any], options: argparse.Namespace) -> None:
         settings = (list(inspect.signature(run.function).parameters) for run in chosen)
         print_json([{**row, "settings": names} for row, names in zip(rows, settings, strict=True)])
         return
-    title = f"runs, and hours to expect of each at {rate:.3g} operations a second"
     for row in rows:
         row["hours"] = "" if row["hours"] is None else f"{row['hours']:.2g}"
-    print_table(title, list(rows[0]), [[*row.values()] for row in rows])
+    print_table("runs, and the hours that each takes", list(rows[0]), [[*row.values()] for row in rows])

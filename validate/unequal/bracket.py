@@ -151,4 +151,4 @@ def _show(ds: xr.Dataset) -> Shown:
 
 _PART = Part({"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS)
 RUNS = {"bracket": Run.kept("unequal_bracket", "the width law as a map", run_bracket, part=_PART)}
-TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2", "U4"])]
+TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2"])]

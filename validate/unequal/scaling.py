@@ -319,7 +319,7 @@ TOPICS = [
         "width",
         ["width", "split", "descended"],
         _show_width,
-        claims=["U1", "U2", "U4", "U5"],
+        claims=["U1", "U2"],
         judge=judge_width,
     ),
     Topic("many", ["many", "split_many"], _show_many),

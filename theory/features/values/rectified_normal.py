@@ -35,7 +35,7 @@ def rectified_normal(ratio: float) -> Values:
     Parameters
     ----------
     ratio : float
-        From -5 to 10.
+        From -5 to 30.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def rectified_normal(ratio: float) -> Values:
     >>> x.mean.round(6), Features(2, 0.1, "rectified-normal(4)", sd).mean.round(6)
     (array([0.1, 0.1]), array([0.1, 0.1]))
     """
-    return _law(float(arguments.number("ratio", ratio, -5.0, 10.0)))
+    return _law(float(arguments.number("ratio", ratio, -5.0, 30.0)))
 
 
 @lru_cache(maxsize=1024)
