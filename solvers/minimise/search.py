@@ -177,22 +177,24 @@ def _refined(aim: Objective, end: End, tol: float) -> End:
     return end
 
 
-def _difference_hessian(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return the Hessian by differences of the gradient, or None where it is not finite."""
+def _difference_hessian(
+    gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
+) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
     step = np.full(aim.size, _HESSIAN_STEP)
     if aim.biases:
         step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
-
-    def gradient(at: FloatArray) -> FloatArray:
-        aim.deadline.check()
-        return aim.smooth(at)[1]
-
     return core.bend(gradient, x, step)
 
 
 def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
-    H = _difference_hessian(aim, end.x)
+
+    def gradient(x: FloatArray) -> FloatArray:
+        aim.deadline.check()
+        return aim.smooth(x)[1]
+
+    H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
     turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
