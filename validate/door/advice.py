@@ -12,11 +12,10 @@ from ...theory.models import Model
 from ..audit import Audited, NetworkAudit
 from ..audit import audit as audit_weights
 from ..audit.networks import audit_networks
-from ..layouts import Weights
+from ..loading import features_alone, load
 from .answer import Answer
 from .best import in_words
 from .entry import entry
-from .models import features_alone, read_models, toy_model
 
 __all__ = ["audit"]
 
@@ -82,11 +81,12 @@ def audit(
         If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
         neurons, or law and model do not fit.
     """
-    said, models = read_models(model, law, layout=layout, keys=keys)
+    loaded = load(model, law, layout=layout, keys=keys)
+    said, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
         return _of_networks(said, models, law, target, seconds)
     features_alone(target)
-    weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
+    weights = loaded.weights()
     limit = _limit(seconds)
     tell = progress or status
     found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
