@@ -16,6 +16,7 @@ from ...theory.results import frozen, result
 from ..loss.hidden.firing import firing
 from ..loss.hidden.layer import Setting, unit_means
 from ..loss.hidden.network import units_of
+from ..loss.hidden.nonzero import nonzero_features
 from ..loss.networks import evaluator
 
 __all__ = ["Autoencoder", "folded", "measure"]
@@ -41,8 +42,8 @@ class Autoencoder:
     l1: FloatArray
     """(n_latents,): mean of each latent; the sum is the expected L1."""
     fires: FloatArray
-    """(n_latents, n_features): probability that a latent is on, given that a feature is; a rectified value
-    may be 0 then."""
+    """(n_latents, n_features): probability that a latent is on, given that a feature is. A latent is on above
+    its threshold, a feature where it is not 0."""
     fires_pairs: FloatArray
     """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
     diagonal is `fires`."""
@@ -60,7 +61,7 @@ class Autoencoder:
     dead: Any
     """(n_latents,): which latents are never on."""
     p: FloatArray
-    """(n_features,): probability that a feature is on."""
+    """(n_features,): probability that a feature is on, that is not 0: a rectified normal value may be."""
     pairs: FloatArray
     """(n_features, n_features): probability that two are."""
     firing_error: float
@@ -142,7 +143,7 @@ def measure(
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
     phi, features = checked(sae, law, mixing, target is None)
-    psi = phi
+    features, psi = nonzero_features(features), phi
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
         psi = arguments.real("target", arguments.matrix("target", target, shape))
