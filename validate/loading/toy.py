@@ -238,7 +238,8 @@ def recognise(
     chosen = _pick(fitting, found, layout)
     if layout is None and (why := chosen.doubt(found)):
         known = chosen.name in [one.name for one in LAYOUTS]
-        say = f"layout={chosen.name!r}" if known else ready_keys(found) or f"keys={ {'W_in': chosen.W_in}!r}"
+        keys_of_all = {"W_in": chosen.W_in} | ({"b": chosen.b} if chosen.b else {})
+        say = f"layout={chosen.name!r}" if known else f"keys={keys_of_all!r}"
         raise ValueError(
             "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
             f"autoencoder: {why}. If it has none, say so by Model.of(model, {say}), or pass the module, which"
