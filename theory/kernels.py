@@ -44,9 +44,10 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import core, extending
-from numba.core import boxing as _boxing  # fills the table of functions that return values to Python
+from numba.core import boxing as _  # noqa: F401 (fills the table of functions that return values to Python)
 from numba.core import event
 from numba.core.ccallback import CFunc
+from numba.np import numpy_support
 
 from . import interrupts
 from .interrupts import call_apart, is_importing
@@ -151,7 +152,7 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
     """
     dtype, array_type = (
         boxing.env_manager.read_const(boxing.env_manager.add_const(constant))
-        for constant in (_boxing.numpy_support.as_dtype(kind.dtype), np.ndarray)
+        for constant in (numpy_support.as_dtype(kind.dtype), np.ndarray)
     )
     api, builder = boxing.pyapi, boxing.builder
     integer = ir.IntType(32)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, SparseUniform, as_features
-from ...theory.models import Model
+from ...theory.models import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ..loss.hidden.firing import firing
 from ..loss.hidden.layer import Setting, unit_means
@@ -228,8 +228,13 @@ def without_importance(features: Features) -> Features:
 
 
 def of_features(sae: Model, phi: FloatArray) -> Model:
-    """Return an autoencoder as the network of features that it is behind the dictionary."""
-    return Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
+    """Return an autoencoder as the network of features that it is behind the dictionary.
+
+    What a latent reads of a feature is 0 where it is nothing but rounding.
+    """
+    W_in = sae.W_in @ phi
+    W_in[np.abs(W_in) <= rounding_of_sum(np.abs(sae.W_in) @ np.abs(phi), len(phi))] = 0.0
+    return Model(W_in, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
                  output="identity", thresholds=sae.thresholds)  # fmt: skip
 
 

@@ -159,7 +159,8 @@ def test_best_is_what_minimise_finds_with_its_bound():
     assert found.loss == same.loss
     assert found.bound == pytest.approx(lower_bound(4, 2, law))
     assert 0.0 < found.bound < found.loss
-    assert f"best of {same.starts} starts ({same.hits} hits)" == found.certainty
+    said = f"best of {same.starts} starts ({same.hits} hits); a better one is likely"
+    assert found.certainty.startswith(said)
     assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
     assert sp.best(sp.Features(2, 0.1), 2, starts=1).certainty
     with pytest.raises(

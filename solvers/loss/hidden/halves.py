@@ -197,7 +197,11 @@ def pair_product(
 def merged_product(
     setting: "Setting", one: "Unit", two: "Unit", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
-    """Return E h_1 h_2 and what it is off by, where many sums coincide; None where too many do not."""
+    """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None if these are too large."""
+    # A quarter of the points of both lattices, for half the features; of two weights of 1 or -1 half of these.
+    points = [one.s.size for one in (one.series, two.series) if one is not None]
+    if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
+        return None
     p, sizes = setting.law.p[either], np.array([one.size, two.size])
     scale = np.abs(w).sum(axis=1) * float(np.abs(setting.atoms[:, 0]).max())
     parts = []

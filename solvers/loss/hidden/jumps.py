@@ -50,7 +50,9 @@ class Series(NamedTuple):
 
 def _step_of(sizes: FloatArray) -> float:
     """Return the largest number that all sizes are multiples of, but for rounding; 0 if none is found."""
-    least, largest = float(sizes.min()), float(sizes.max())
+    largest = float(sizes.max())
+    sizes = sizes[sizes > WHOLE * largest]
+    least = float(sizes.min())
     for parts in range(1, MOST_PARTS + 1):
         multiples = sizes * (parts / least)
         whole = np.rint(multiples)
@@ -64,7 +66,7 @@ def lattice_series(unit: "Unit") -> Series | None:
     setting, w = unit.setting, unit.w[unit.heard]
     steps = np.outer(w, setting.atoms[:, 0])
     sizes = np.abs(steps[steps != 0.0])
-    step = _step_of(sizes) if sizes.size and setting.law.values.discrete else 0.0
+    step = _step_of(sizes) if sizes.size else 1.0
     if step == 0.0 or sizes.sum() > MOST_POINTS * step:
         return None
     multiples = np.rint(steps / step)

@@ -480,10 +480,8 @@ def _of_many(
         if listed is not None:
             found = np.r_[listed[0], 0.0, 0.0]
             return "sums of atoms", found, listed[1], rounding, 0.0, np.zeros(CHANGES)
-        jumps = one.t > 0.0 or two.t > 0.0
-        whole = one.series is not None and two.series is not None
-        merged = merged_product(setting, one, two, either, w) if jumps and whole else None
-        if merged is not None and not slopes:
+        merged = None if slopes else merged_product(setting, one, two, either, w)
+        if merged is not None:
             found = np.r_[merged[0], np.zeros(4)]
             return "sums of atoms", found, np.zeros(w.shape), rounding + merged[1], 0.0, np.zeros(CHANGES)
     return "lattice of pairs", *_by_lattice(setting, one, two, either, units, slopes)
