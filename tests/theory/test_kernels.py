@@ -125,11 +125,45 @@ def test_kernels_use_names_of_kernel_files_alone():
     assert seen > 30
 
 
-def test_what_numba_compares_has_the_checksum_of_all_kernel_files():
-    compared = [one._cache._cache_file._source_stamp for one in all_kernels() if one.stats.cache_path]
-    compared += [one.cache._cache_file._source_stamp for one in ufuncs()]
-    assert len(compared) > 100
-    assert {stamp[1] for stamp in compared} == {checksum()}
+def test_numba_compares_the_checksum_of_the_kernel_files_that_are_imported():
+    dispatchers = [one for one in all_kernels() if one.stats.cache_path] + list(ufuncs())
+    assert len(dispatchers) > 100
+    for one in dispatchers:
+        cached = getattr(one, "_cache", getattr(one, "cache", None))
+        source = one.py_func.__code__.co_filename
+        assert cached._cache_file.source_stamp[1] == checksum(source), one.py_func.__qualname__
+
+
+@pytest.mark.parametrize(
+    ("edited", "changes"),
+    [
+        ("theory/kernels.py", True),  # what all are compiled with
+        ("theory/special/other.py", True),  # imported through a module that has no kernels
+        ("solvers/unrelated.py", False),
+        ("solvers/__init__.py", False),  # no kernel file: nothing of it stands in kernels
+    ],
+)
+def test_the_checksum_covers_what_a_kernel_file_imports_and_no_more(tmp_path, monkeypatch, edited, changes):
+    files = {
+        "theory/kernels.py": "",
+        "theory/special/__init__.py": "from .other import (\n    f,\n)\n",
+        "theory/special/other.py": "from ..kernels import kernel\n",
+        "solvers/__init__.py": "",
+        "solvers/unrelated.py": "from ..theory.kernels import kernel\n",
+        "solvers/rug.py": "from ..theory import special\nfrom ..theory.kernels import kernel\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "theory" / "kernels.py"))
+    monkeypatch.setattr(kernels, "_PACKAGE", str(tmp_path))
+    before = checksum.__wrapped__(str(tmp_path / "solvers" / "rug.py"))
+    with (tmp_path / edited).open("a") as file:
+        file.write("# edited\n")
+    kernels._read_module.cache_clear()
+    after = checksum.__wrapped__(str(tmp_path / "solvers" / "rug.py"))
+    kernels._read_module.cache_clear()
+    assert (after != before) is changes
 
 
 LOSS = """

@@ -11,7 +11,7 @@ from typing import Any
 from ...theory.arguments import choice, shown
 from .. import judged
 from ..annotations import as_annotated
-from ..laboratory import Lab, experiment, schedule, shelf
+from ..laboratory import Lab, schedule, shelf
 from ..tasks import Task, perform
 from .ledger import WRONG, Checked, Claim, Evidence, Verdict, as_record, from_record
 
@@ -104,8 +104,6 @@ def recall(
 ) -> tuple[Checked, ...]:
     """Return stored rows, as they were last judged; nothing is run.
 
-    Rows whose check or data have changed since are left out.
-
     Parameters
     ----------
     ids, source : optional
@@ -138,9 +136,7 @@ def store(rows: Iterable[Checked], day: str, *, path: Path = judged.STORED) -> N
     for row in rows:
         if row.trouble:
             raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
-        data = [f"{made.stored}.nc" for made in map(experiment, row.claim.needs) if made.stored]
-        module = row.claim.check.__module__.rpartition(".")[2]
-        records.append((as_record(replace(row, judged=day)), module, data))
+        records.append(as_record(replace(row, judged=day)))
     judged.store(records, [claim.id for claim in CLAIMS], path=path)
 
 

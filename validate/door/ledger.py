@@ -43,7 +43,7 @@ def claims(
     ValueError
         If there is no such source or row.
     """
-    rows = list(judged.recall(current=False).values())
+    rows = list(judged.recall().values())
     if source is not None:
         source = arguments.choice("source", judged.source_named(source), judged.sources())
         rows = [row for row in rows if row["source"] == source]

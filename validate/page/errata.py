@@ -31,11 +31,6 @@ _SOURCES = {
         "n features of importance I_i, m neurons; W_i is the encoding of feature i, b the bias; features are "
         "off with probability S, and L_k is the loss where k are on.",
     ),
-    "liu2025": (
-        "Liu et al. (2025)",
-        "n features, of which i is on with probability p_i proportional to i^-alpha, values of mean square "
-        "<v^2>; m neurons, W_i the encoding of feature i, and the loss L proportional to m^(-alpha_m).",
-    ),
     "scherlis2022": (
         "Scherlis et al. (2022)",
         "W_i is the encoding of feature i in D dimensions, C_i its capacity, L the loss.",
