@@ -1,8 +1,9 @@
 """Rows of the ledger as they were last judged, read in a moment: neither checks nor their libraries load.
 
-That they still follow from data and code is what judging again shows.
+That today's code still gives these verdicts is what a test shows, which judges every row and compares.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -54,6 +55,11 @@ def ranges(ids: Iterable[str]) -> str:
 def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
     """Return stored rows by their ids, as `claims.as_record` makes them.
 
+    Raises
+    ------
+    ValueError
+        If the file is missing, or not as it was written.
+
     Examples
     --------
     >>> recall(["C21"])["C21"]["verdict"]
@@ -61,25 +67,26 @@ def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str
     """
     _checked(path=(path, Path))
     wanted = None if ids is None else set(_listed("ids", ids))
-    return {id: record for id, record in _read(path).items() if wanted is None or id in wanted}
+    return {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
 
 
-def store(records: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
-    """Replace stored rows that have the same ids.
+def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
+    """Replace stored rows that have the same ids, in a file that is made if it is not there.
 
     `ids` are those of the ledger in its order; others are dropped.
     """
     from .files import write_text
 
     _checked(path=(path, Path))
-    kept, ids = _read(path), _listed("ids", ids)
-    for record in _listed("records", records, dict):
-        if "id" not in record:
-            raise ValueError(f"`records` must have an id each; got {record!r:.80}.")
-        kept[record["id"]] = record
-    kept = {id: {"record": kept[id]} for id in ids if id in kept}
-    text = json.dumps(kept, ensure_ascii=False, indent=1, allow_nan=False)
-    write_text(path, text + "\n")
+    ids = _listed("ids", ids)
+    known = _read(path) if path.exists() else {}
+    for row in _listed("rows", rows, dict):
+        if "id" not in row:
+            raise ValueError(f"`rows` must be records of rows; got {row!r:.80}.")
+        known[row["id"]] = row
+    known = {id: known[id] for id in ids if id in known}
+    content = {"sha256": _sum(known), "rows": known}
+    write_text(path, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def sources() -> tuple[str, ...]:
@@ -117,13 +124,20 @@ def _checked(**given: tuple[Any, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return all records by their ids; a file that is missing or damaged has none."""
-    if not os.path.isfile(path):  # a device may have no end
-        return {}
+    """Return all rows of a file that is as it was written."""
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    found = rows if isinstance(rows, dict) else {}
-    records = {id: row.get("record") for id, row in found.items() if isinstance(row, dict)}
-    return {id: record for id, record in records.items() if isinstance(record, dict) and "verdict" in record}
+        if not os.path.isfile(path):  # a device may have no end
+            raise FileNotFoundError("there is no ordinary file")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows: dict[str, dict[str, Any]] = content["rows"]
+        if content["sha256"] != _sum(rows):
+            raise ValueError("its rows are not those of its checksum")
+    except (OSError, KeyError, RecursionError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"`path` must be a whole ledger; got {str(path)!r} ({said:.200}).") from error
+    return rows
+
+
+def _sum(rows: dict[str, Any]) -> str:
+    """Return a checksum of the content of rows."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, allow_nan=False).encode()).hexdigest()

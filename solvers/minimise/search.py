@@ -33,12 +33,15 @@ __all__ = ["descend", "lower_bound", "minimise"]
 _MOST_FEATURES, _LARGEST = 64, 1024
 _HUGE = 1e20  # largest weight that is given: the loss holds fourth powers of it
 _WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
-# Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
-_STEP, _LEAST_STEP = 1e-5, 1e-10
+# Largest step of these differences: outputs of dropped features bend where a weight moves by their bias.
+_HESSIAN_STEP = 5e-8
+# Least step of a bias, which otherwise is a tenth of it: the loss bends at bias 0.
+_LEAST_BIAS_STEP = 1e-10
 # Steps by four times the frequencies, and by 16 times.
 _FINER = (30, 5)
 _KICK = 0.05  # length of the step off a saddle
-_STEP = 5e-8  # seconds that a Hessian by differences takes, in units of its work
+# Seconds that a Hessian by differences takes, in units of its work.
+_SECONDS_PER_WORK = 5e-8
 _SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
 # A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
 # of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
@@ -135,7 +138,7 @@ def _polish(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool =
     if not aim.exact:
         return _refined(aim, end, tol)
     work = 2.0 * aim.size * aim.work  # of a Hessian by differences
-    expensive = work > _WORK or work * _STEP > aim.deadline.seconds_left()
+    expensive = work > _WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
     if expensive or aim.l1 or not np.isfinite(end.value):
         return end
     try:
@@ -174,17 +177,24 @@ def _refined(aim: Objective, end: End, tol: float) -> End:
     return end
 
 
+def _difference_hessian(
+    gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
+) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
+    step = np.full(aim.size, _HESSIAN_STEP)
+    if aim.biases:
+        step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
+    return core.bend(gradient, x, step)
+
+
 def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
-    step = np.full(aim.size, _STEP)
-    if aim.biases:
-        step[-aim.biases :] = np.clip(0.1 * np.abs(end.x[-aim.biases :]), _LEAST_STEP, _STEP)
 
     def gradient(x: FloatArray) -> FloatArray:
         aim.deadline.check()
         return aim.smooth(x)[1]
 
-    H = core.bend(gradient, end.x, step)
+    H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
     turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases

@@ -384,11 +384,6 @@ def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):
     assert cli.main(["claims", "--run", "--id", "C9"]) == 0
 
 
-def test_stored_evidence_is_there_for_every_row():
-    """After an edit of a check: superposition claims --run --store --id ID."""
-    assert [row.claim.id for row in claims.recall()] == [row.id for row in select()]
-
-
 def test_stored_rows_come_back_as_they_were_judged(tmp_path):
     rows = run(["C8", "C9"])
     catalogue.store(rows, "2026-01-02", path=tmp_path / "kept.json")
@@ -399,13 +394,6 @@ def test_stored_rows_come_back_as_they_were_judged(tmp_path):
     assert set(back.evidence.findings) == set(rows[0].evidence.findings)
     with pytest.raises(ValueError, match=r"`rows` must be judged; got C8: it broke"):
         claims.store([replace(rows[0], trouble="it broke")], "2026-01-02", path=tmp_path / "kept.json")
-
-
-@pytest.mark.parametrize("damage", ["", "[]", "{", '{"C8": 1}', '{"C8": {"module": "none", "data": []}}'])
-def test_damaged_evidence_is_none(tmp_path, damage):
-    path = tmp_path / "kept.json"
-    path.write_text(damage)
-    assert judged.recall(path=path) == {}
 
 
 def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):

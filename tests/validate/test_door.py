@@ -223,22 +223,22 @@ def test_a_loss_with_its_gradient_is_computed_once(monkeypatch):
 def test_what_serves_all_widths_is_computed_once(monkeypatch):
     from superposition.validate.door import foresee
 
-    read, asked = [], []
+    calls, asked = [], []
 
-    def counted(name):
-        read.append(name)
-        return read_reference(name)
+    def counted(*dataset, **where):
+        calls.append(dataset)
+        return read_runs(*dataset, **where)
 
     def enveloped(p, ratio, *, models):
         asked.append((models, np.size(ratio)))
         return known_envelope(p, ratio, models=models)
 
-    read_reference, known_envelope = foresee.read_reference, foresee.known_envelope
-    monkeypatch.setattr(foresee, "read_reference", counted)
+    read_runs, known_envelope = foresee.stored.read_runs, foresee.known_envelope
+    monkeypatch.setattr(foresee.stored, "read_runs", counted)
     monkeypatch.setattr(foresee, "known_envelope", enveloped)
     together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
     assert asked == [("tied", 3), ("free", 3)]
-    assert len(read) == len(set(read)) > 0
+    assert calls.count(("training",)) == 1
     alone = [sp.predict(sp.Features(128, 0.05), m).to_frame() for m in (8, 16, 32, 200)]
     each = [row for one in alone for row in one.drop(columns="prediction").values.tolist()]
     assert together.drop(columns="prediction").values.tolist() == each

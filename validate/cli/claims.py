@@ -25,9 +25,7 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     source = "only claims of this source, such as cowsik2024, or how its name begins"
-    option(
-        "--source", metavar="SOURCE", type=judged.source_named, choices=Listed(judged.sources), help=source
-    )
+    option("--source", metavar="SOURCE", type=_source_named, choices=Listed(judged.sources), help=source)
     option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
     verdict = (
         "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
@@ -41,6 +39,13 @@ def add(add_command: Add) -> None:
     option("--json", action="store_true", help="a list of objects with all evidence")
     option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
     option("--store", action="store_true", help="keep what is checked now as the stored evidence")
+
+
+def _source_named(word: str) -> str:
+    try:
+        return str(judged.source_named(word))
+    except ValueError as error:  # the ledger is damaged
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _spaced(word: str) -> str:
@@ -84,7 +89,7 @@ def _claims(options: argparse.Namespace) -> bool:
 
 
 def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
-    """Return stored rows; those that are missing are checked now."""
+    """Return stored rows."""
     known = judged.recall()
     words = {row["verdict"] for row in known.values()}
     sources = {row["source"] for row in known.values()}
@@ -100,12 +105,7 @@ def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
         if (options.id is None or id in options.id) and options.source in (None, row["source"])
     ]
     _of_the_source(options, wanted)
-    kept = judged.recall(wanted)
-    late = [id for id in wanted if id not in kept]
-    if late:
-        tell(f"no stored evidence for {', '.join(late)}: checked now")
-        kept |= {one["id"]: one for one in _run(late, None, None, options)}
-    return [kept[id] for id in wanted if id in kept and verdict in (None, kept[id]["verdict"])]
+    return [known[id] for id in wanted if verdict in (None, known[id]["verdict"])]
 
 
 def _judged(options: argparse.Namespace, verdict: str | None) -> list[Record]:
