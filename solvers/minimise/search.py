@@ -16,9 +16,9 @@ from scipy import linalg
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import decoder_bound, relu_bound
-from ...theory.features import as_features
+from ...theory.features import Features, as_features
 from ...theory.unequal import loss_bound
-from ..deadline import Deadline, DeadlineOver, work_seconds
+from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from ..results import Status
 from . import core
@@ -33,12 +33,15 @@ __all__ = ["descend", "lower_bound", "minimise"]
 _MOST_FEATURES, _LARGEST = 64, 1024
 _HUGE = 1e20  # largest weight that is given: the loss holds fourth powers of it
 _WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
-# Steps of these differences: of the weights, and of a bias relative to it, since the loss bends at bias 0.
-_STEP, _LEAST_STEP = 1e-5, 1e-10
+# Largest step of these differences: outputs of dropped features bend where a weight moves by their bias.
+_HESSIAN_STEP = 5e-8
+# Least step of a bias, which otherwise is a tenth of it: the loss bends at bias 0.
+_LEAST_BIAS_STEP = 1e-10
 # Steps by four times the frequencies, and by 16 times.
 _FINER = (30, 5)
 _KICK = 0.05  # length of the step off a saddle
-_STEP = 5e-8  # seconds that a Hessian by differences takes, in units of its work
+# Seconds that a Hessian by differences takes, in units of its work.
+_SECONDS_PER_WORK = 5e-8
 _SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
 # A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
 # of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
@@ -91,8 +94,13 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     if aim.bias is not True or aim.limit:
         return None
     W_out, W_in, b = aim.split(x)
-    _, by_M, by_b = aim.loss(np.ascontiguousarray(W_out @ W_in), b)
-    dead = (by_b == 0.0) & ~by_M.any(axis=1)
+    M = np.ascontiguousarray(W_out @ W_in)
+    _, by_M, by_b = aim.loss(M, b)
+    # The gradient of an output without errors is 0 too, but that one answers to its feature.
+    top = aim.features.values.support[1] * aim.features.scale
+    diagonal = np.maximum(np.diag(M), 0.0)
+    answer = np.where(diagonal > 0.0, diagonal * top, 0.0) if np.isfinite(top).all() else diagonal
+    dead = (by_b == 0.0) & ~by_M.any(axis=1) & (answer + b <= 0.0)
     dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
     if not dead.any():
         return None
@@ -130,7 +138,7 @@ def _polish(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool =
     if not aim.exact:
         return _refined(aim, end, tol)
     work = 2.0 * aim.size * aim.work  # of a Hessian by differences
-    expensive = work > _WORK or work * _STEP > aim.deadline.seconds_left()
+    expensive = work > _WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
     if expensive or aim.l1 or not np.isfinite(end.value):
         return end
     try:
@@ -169,17 +177,24 @@ def _refined(aim: Objective, end: End, tol: float) -> End:
     return end
 
 
+def _difference_hessian(
+    gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
+) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
+    step = np.full(aim.size, _HESSIAN_STEP)
+    if aim.biases:
+        step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
+    return core.bend(gradient, x, step)
+
+
 def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
-    step = np.full(aim.size, _STEP)
-    if aim.biases:
-        step[-aim.biases :] = np.clip(0.1 * np.abs(end.x[-aim.biases :]), _LEAST_STEP, _STEP)
 
     def gradient(x: FloatArray) -> FloatArray:
         aim.deadline.check()
         return aim.smooth(x)[1]
 
-    H = core.bend(gradient, end.x, step)
+    H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
     turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
@@ -205,14 +220,30 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
     """Return numbers that tell matrices M and biases apart, whatever the order of alike features."""
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
-    _, label = np.unique(np.stack([law.p, law.scale, law.importance]), axis=1, return_inverse=True)
+    kind, same_group = _group_kinds(law)
+    _, label = np.unique(np.stack([law.p, law.scale, law.importance, kind]), axis=1, return_inverse=True)
     label = label.ravel()
-    if law.groups:
-        label = np.arange(aim.n)
     seen = np.cos(1.0 + label)
     told = np.where(law.importance > 0.0, np.cos(2.0 + label), 0.0)
     powers = [told @ M**k @ seen for k in range(1, 5)] + [told @ np.diag(M) ** k for k in range(1, 4)]
-    return np.array([*powers, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+    within = [told @ (M * same_group) ** k @ seen for k in (1, 2)] if law.groups else []
+    return np.array([*powers, *within, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+
+
+def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
+    """Return labels that features share which groups leave alike, and whether two are in one group."""
+    kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
+    for members, patterns, chances in law.groups:
+        table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()
+        if table not in tables:
+            tables.append(table)
+        sums, size = np.sum(patterns, axis=1), len(members)
+        alike = np.all((sums == 0) | (sums == size))  # all on together, or one at a time and equally often
+        alike |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
+        places = np.zeros(size) if alike else np.arange(size)
+        kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + places
+        same[np.ix_(members, members)] = 1.0
+    return kinds, same
 
 
 def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
@@ -258,12 +289,6 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
         found = max(found, loss_bound(features, m))
     return found
-
-
-def _deadline_of(seconds: float | Deadline | None) -> Deadline:
-    if isinstance(seconds, Deadline):
-        return seconds
-    return Deadline() if seconds is None else Deadline(arguments.number("seconds", seconds, 0.0))
 
 
 def _hits(ends: list[End], given: int) -> int:
@@ -560,7 +585,7 @@ def minimise(
     drawn += grouped(n, m, aim.features, count // 2, mean, generator)
     begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = arguments.integer("hits", hits, 0, 10**6)
-    aim.deadline = _deadline_of(seconds)
+    aim.deadline = deadline_of(seconds)
     if progress is not None and progress is not False and not callable(progress):
         raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
     threads = None if workers is None else arguments.integer("workers", workers, 1)
@@ -634,7 +659,7 @@ def descend(
     most = arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
-    aim.deadline, reset_dead = _deadline_of(seconds), arguments.flag("reset_dead", reset_dead)
+    aim.deadline, reset_dead = deadline_of(seconds), arguments.flag("reset_dead", reset_dead)
     if aim.tied and not np.allclose(W_in, W_out.T, rtol=1e-12, atol=0.0):
         raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
     if not aim.tied and not aim.l1 and not callable(penalty) and aim.largest is None:

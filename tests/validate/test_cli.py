@@ -399,7 +399,7 @@ COMMANDS = dict(_commands())
 # Text that has no fixed set of values: names of models, jobs, functions and rows, and numbers with a word.
 FREE = {
     ("atlas", "name"), ("claims", "--id"), ("run", "names"), ("run", "--set"),
-    ("reference", "names"), ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
+    ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
     ("sweep", "--together"),
     *((name, "--values") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
     *((name, "--importance") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),

@@ -135,13 +135,13 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     made = xr.Dataset({"x": ("k", [1.0])})
     run = Run(lambda: made, stored="bad")
     monkeypatch.setattr(laboratory, "experiment", lambda name: run)
-    monkeypatch.setattr(laboratory, "REFERENCE", tmp_path)
     monkeypatch.setattr(stored, "REFERENCE", tmp_path)
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.nc\n")
     lab = laboratory.Lab(tmp_path)
     xr.testing.assert_equal(lab["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
-    (tmp_path / "index.json").write_text('{"files": {}}')
-    with pytest.raises(ValueError, match=r"`bad\.nc` must be the file that index.json names"):
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  bad.nc\n")
+    with pytest.raises(ValueError, match=r"`bad\.nc` must be the file of SHA256SUMS, unchanged; got another"):
         lab["toy.made"]
 
 

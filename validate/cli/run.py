@@ -10,7 +10,7 @@ def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "run",
-        "make what the report, the ledger and the index of stored data name, one netCDF file a run; the same "
+        "make what the report, the ledger and the stored datasets name, one netCDF file a run; the same "
         "command goes on after an interruption. Without names, or with --list, say what there is and what it "
         "costs",
         "superposition run collisions.fig3 --set n_features=64 'n_hidden=[64,256]' runs=32 --out runs\n"
@@ -57,15 +57,15 @@ def _run(options: argparse.Namespace) -> bool:
 def _list(chosen: list[Any], options: argparse.Namespace) -> None:
     import inspect
 
-    from .. import index, running, stored
+    from .. import provenance, running, stored
 
-    files = stored.read_index()
+    made = {name: stored.facts(run.stored)[name]["made"] for name, run in provenance.shipped_runs().items()}
     rows = [
         {
             "name": run.name,
-            "file": run.stored,
+            "dataset": run.stored,
             "for": run.summary,
-            **index.told_of(run.stored, {run.stored: files[run.stored]} if run.stored in files else {}),
+            "made": made.get(run.name, ""),
             "hours": number(running.cost(run) / 3600),
         }
         for run in chosen
