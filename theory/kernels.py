@@ -41,10 +41,10 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.core.boxing
 import numpy as np
 from llvmlite import ir
 from numba import core, extending
-from numba.core import boxing as _  # noqa: F401 (fills the table of functions that return values to Python)
 from numba.core import event
 from numba.core.ccallback import CFunc
 from numba.np import numpy_support
