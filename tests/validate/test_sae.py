@@ -228,7 +228,9 @@ def test_the_ceiling(tmp_path, capsys):
     same = ceiling(Features(3, 0.1), phi, [0.2, 0.3], samples=500, rng=4)
     np.testing.assert_array_equal(found.f1, same.f1)
     assert found.certainty.startswith("exact, for one step; pursuit measured on 500 samples")
-    assert str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean"
+    assert (
+        str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean"
+    )
     assert max(map(len, str(found).splitlines())) <= 80
     best = found.models[4][0]
     assert sp.sae(best, Features(3, 0.1), phi).f1.diagonal().mean() == pytest.approx(found.f1[4, 0])
