@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 import superposition
 
 ROOT = Path(superposition.__file__).parent

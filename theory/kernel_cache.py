@@ -24,6 +24,7 @@ from numba.core import caching
 __all__ = ["make_cache"]
 
 _CACHING: Any = caching  # has no type hints
+_FUNCTION_CACHE: Any = caching.FunctionCache
 _DIGEST_SIZE = 16  # bytes
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
 
@@ -86,7 +87,7 @@ class _Files:
         """Do nothing: a compiled version that is made again replaces its file."""
 
 
-class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
+class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
     """Numba's cache of a function, with files of our format; what cannot be read or written is compiled."""
 
     def __init__(self, function: Callable[..., Any], checksum: Callable[[str], str]) -> None:

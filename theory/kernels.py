@@ -41,12 +41,13 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.core.boxing
 import numpy as np
 from llvmlite import ir
 from numba import core, extending
-from numba.core import boxing as _boxing  # fills the table of functions that return values to Python
 from numba.core import event
 from numba.core.ccallback import CFunc
+from numba.np import numpy_support
 
 from . import interrupts
 from .interrupts import call_apart, is_importing
@@ -151,7 +152,7 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
     """
     dtype, array_type = (
         boxing.env_manager.read_const(boxing.env_manager.add_const(constant))
-        for constant in (_boxing.numpy_support.as_dtype(kind.dtype), np.ndarray)
+        for constant in (numpy_support.as_dtype(kind.dtype), np.ndarray)
     )
     api, builder = boxing.pyapi, boxing.builder
     integer = ir.IntType(32)
@@ -341,6 +342,9 @@ else:
         """Answer a signal in a kernel that runs long: leave it, and all that called it, by an exception."""
         if is_due:
             _checked()
+
+    # In loops that are not compiled Python itself answers; Numba calls what this returns.
+    vars(check_interrupt)["_compile_for_args"] = lambda is_due: lambda is_due: None
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

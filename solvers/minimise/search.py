@@ -16,9 +16,9 @@ from scipy import linalg
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import decoder_bound, relu_bound
-from ...theory.features import as_features
+from ...theory.features import Features, as_features
 from ...theory.unequal import loss_bound
-from ..deadline import Deadline, DeadlineOver, work_seconds
+from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from ..results import Status
 from . import core
@@ -177,22 +177,24 @@ def _refined(aim: Objective, end: End, tol: float) -> End:
     return end
 
 
-def _difference_hessian(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return the Hessian by differences of the gradient, or None where it is not finite."""
+def _difference_hessian(
+    gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
+) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
     step = np.full(aim.size, _HESSIAN_STEP)
     if aim.biases:
         step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
-
-    def gradient(at: FloatArray) -> FloatArray:
-        aim.deadline.check()
-        return aim.smooth(at)[1]
-
     return core.bend(gradient, x, step)
 
 
 def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
-    H = _difference_hessian(aim, end.x)
+
+    def gradient(x: FloatArray) -> FloatArray:
+        aim.deadline.check()
+        return aim.smooth(x)[1]
+
+    H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
     turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
@@ -218,14 +220,30 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
     """Return numbers that tell matrices M and biases apart, whatever the order of alike features."""
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
-    _, label = np.unique(np.stack([law.p, law.scale, law.importance]), axis=1, return_inverse=True)
+    kind, same_group = _group_kinds(law)
+    _, label = np.unique(np.stack([law.p, law.scale, law.importance, kind]), axis=1, return_inverse=True)
     label = label.ravel()
-    if law.groups:
-        label = np.arange(aim.n)
     seen = np.cos(1.0 + label)
     told = np.where(law.importance > 0.0, np.cos(2.0 + label), 0.0)
     powers = [told @ M**k @ seen for k in range(1, 5)] + [told @ np.diag(M) ** k for k in range(1, 4)]
-    return np.array([*powers, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+    within = [told @ (M * same_group) ** k @ seen for k in (1, 2)] if law.groups else []
+    return np.array([*powers, *within, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+
+
+def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
+    """Return labels that features share which groups leave alike, and whether two are in one group."""
+    kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
+    for members, patterns, chances in law.groups:
+        table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()
+        if table not in tables:
+            tables.append(table)
+        sums, size = np.sum(patterns, axis=1), len(members)
+        alike = np.all((sums == 0) | (sums == size))  # all on together, or one at a time and equally often
+        alike |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
+        places = np.zeros(size) if alike else np.arange(size)
+        kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + places
+        same[np.ix_(members, members)] = 1.0
+    return kinds, same
 
 
 def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
@@ -271,12 +289,6 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
         found = max(found, loss_bound(features, m))
     return found
-
-
-def _deadline_of(seconds: float | Deadline | None) -> Deadline:
-    if isinstance(seconds, Deadline):
-        return seconds
-    return Deadline() if seconds is None else Deadline(arguments.number("seconds", seconds, 0.0))
 
 
 def _hits(ends: list[End], given: int) -> int:
@@ -573,7 +585,7 @@ def minimise(
     drawn += grouped(n, m, aim.features, count // 2, mean, generator)
     begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = arguments.integer("hits", hits, 0, 10**6)
-    aim.deadline = _deadline_of(seconds)
+    aim.deadline = deadline_of(seconds)
     if progress is not None and progress is not False and not callable(progress):
         raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
     threads = None if workers is None else arguments.integer("workers", workers, 1)
@@ -647,7 +659,7 @@ def descend(
     most = arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
-    aim.deadline, reset_dead = _deadline_of(seconds), arguments.flag("reset_dead", reset_dead)
+    aim.deadline, reset_dead = deadline_of(seconds), arguments.flag("reset_dead", reset_dead)
     if aim.tied and not np.allclose(W_in, W_out.T, rtol=1e-12, atol=0.0):
         raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
     if not aim.tied and not aim.l1 and not callable(penalty) and aim.largest is None:

@@ -148,8 +148,8 @@ def _chances(parent: float, child: float, both: float) -> tuple[float, float, fl
 def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
     r"""Return the slope in the angle of the objective of two atoms that tilt; see `tilted_pair`.
 
-    With :math:`u = \cos\epsilon + \sin\epsilon` it is
-    :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
+    With :math:`u = \cos\epsilon + \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon
+    - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     u = c + s

@@ -4,7 +4,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -99,6 +99,12 @@ class Answer:
     _draw: Callable[..., Any] | None = None
     _wide: bool = False
     _table: xr.Dataset | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def loss(self) -> float:
+            """The number that most answers are about; types of others depend on what was asked."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:

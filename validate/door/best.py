@@ -28,8 +28,11 @@ _SOURCES = (
     "superposition, page `minimise`: descents on the exact loss from many starts; pages `codes` and "
     "`unequal`: the lower bound",
 )
-# Features and neurons up to which there is a search, and features up to which it goes on without a budget.
-_MOST, _CHEAP = 64, 12
+# Features and neurons up to which there is a search.
+_MOST = 64
+# Features, and features that depend on each other, up to which it goes on without a budget.
+_CHEAP = 12
+_CHEAP_GROUPS = 8
 # Features up to which groups of encodings are named.
 _NAMED = 40
 # Share of the loss of answering 0 that is rounding.
@@ -129,8 +132,7 @@ def best(
         A bias for each output, none, or one for all.
     starts : int, optional
         Random starts; by default 60 for tied models of up to 9 features, else 20; and then up to four times
-        as many more while fewer than 5 of all ended at the best, if there are `seconds`, or up to 12
-        features.
+        as many more while fewer than 5 of all ended at the best, if there are `seconds` or few features.
     seconds : float, optional
         Budget, of which the search ends within a second; what is compiled at the first call does not count.
         Without one, the same seed gives the same numbers.
@@ -173,7 +175,8 @@ def best(
     count = usual_starts(n, tied) if starts is None else arguments.integer("starts", starts, 1)
     tell = progress if callable(progress) else status
     # The search goes on where too few starts reach the best, unless nothing says for how long.
-    hits = HITS if starts is None and (seconds is not None or n <= _CHEAP) else 0
+    cheap = n <= (_CHEAP if law.independent else _CHEAP_GROUPS)
+    hits = HITS if starts is None and (seconds is not None or cheap) else 0
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
     begin = work_seconds()
 

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 
 from ...solvers.sae import measure
 from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ..loading import model_of
 from .answer import Answer, certainty_with
-from .autoencoders import autoencoder_of
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
@@ -41,8 +40,7 @@ def sae(
     Parameters
     ----------
     model : Model, mapping, torch.nn.Module or path
-        The autoencoder. Arrays, a live object or a folder with SAELens' names are as `autoencoder_of` reads
-        them.
+        The autoencoder, as `Model.of`: arrays, a live object or a folder with SAELens' names, for example.
     law : Features or float
         Law of the features x.
     mixing : (d, n_features) array_like, optional
@@ -65,7 +63,9 @@ def sae(
     ValueError
         If it is no autoencoder, or one whose law is not covered.
     """
-    one = model if isinstance(model, Model) else autoencoder_of(model)
+    one = model_of(model)
+    if one.hidden == "identity" or one.output != "identity":
+        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {one}.")
     found = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
     latents, n = found.f1.shape
     matched = found.match >= 0

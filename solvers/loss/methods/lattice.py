@@ -170,9 +170,7 @@ def _add_frequencies(
             s[k], weights[k] = complex(c, h * (start + k)), h / np.pi
         if start == 0:
             weights[0] *= 0.5
-        add_nodes(
-            law.transform, s[:count], weights[:count], m, a, b, own, 1.0, plain(2), others, found, by_m
-        )
+        add_nodes(law.transform, s[:count], weights[:count], m, a, b, own, 1.0, plain(2), others, found, by_m)
 
 
 @kernel
