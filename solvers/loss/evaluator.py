@@ -61,10 +61,13 @@ METHODS: dict[str, ModuleType] = {
 }
 # Sums over all states: nothing but rounding is left.
 EXACT = ("classes", "folds", "patterns", "discrete")
-# Features up to which descents fold: Hessians by differences of more take many seconds.
-MOST_IN_DESCENTS = 14
+# Features up to which a fold takes the place of a sum over a number of frequencies that is asked for, as
+# descents do: Hessians by differences of more take many seconds.
+MOST_WITHOUT_FREQUENCIES = 14
 # Joint states of groups at most that are conditioned on.
 MOST_STATES = 2**12
+# Seconds for each of them, whatever the number of outputs.
+SECONDS_PER_STATE = 1e-3
 
 
 # What the error of a method is; those of networks join.
@@ -297,7 +300,9 @@ class Evaluator:
     def _allowed(self, law: Law, slopes: bool) -> Iterator[str]:
         """Yield the methods that have what is asked for."""
         for name in METHODS:
-            # Whoever limits frequencies wants a sum over them.
+            # Whoever limits frequencies wants a sum over them, unless few features make one needless.
+            if name == "folds" and self.frequencies and law.n > MOST_WITHOUT_FREQUENCIES:
+                continue
             if name == "discrete" and (self.frequencies or (slopes and not discrete.has_slopes(law))):
                 continue
             # In the limit of rare features (classes = 0) patterns have no probabilities.
@@ -380,7 +385,8 @@ class Evaluator:
         direct = float(METHODS[names[0]].estimated_seconds(rows, law, ask))
         alone = law.given_on(features.p, np.arange(law.n))
         (name, *_) = self.tried(alone, ask.slopes, rows, ask) or [names[0]]
-        return states * float(METHODS[name].estimated_seconds(rows, alone, ask)) < direct
+        seconds = float(METHODS[name].estimated_seconds(rows, alone, ask)) + SECONDS_PER_STATE / rows.b.size
+        return states * seconds < direct
 
     def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
         """Return the outputs as means over the joint states of groups, given which all is independent."""
@@ -456,7 +462,7 @@ class Descent:
         self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
         whole = Rows(np.zeros((n, n)), self._rows, np.ones(n))
         names = self._loose.tried(self._law, True, whole, Ask(True, tol, frequencies, WORK, 1))
-        names = [name for name in names if name != "moments" and (name != "folds" or n <= MOST_IN_DESCENTS)]
+        names = [name for name in names if name != "moments"]
         self.method = next((name for name in names if METHODS[name].covers(whole, self._law).all()), "")
         if not self.method:
             self._loose.refuse_uncovered(self._law, True, {})

@@ -341,24 +341,26 @@ def _most_sums(law: Law) -> float:
     return float(np.exp(min(float(np.log(sizes[::-2]).sum()), 600.0)))
 
 
+def _states(law: Law) -> float:
+    """Return the largest number of states of a group, infinite for values with a density."""
+    values = law.values
+    if not values.atoms or values.density is not None or values.pieces:
+        return np.inf
+    groups = [
+        np.sum(float(len(values.atoms)) ** patterns.sum(axis=1)) for _, patterns, _ in law.features.groups
+    ]
+    return float(max(groups, default=1.0))
+
+
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of features with finitely many values."""
-    values = law.values
-    finite = len(values.atoms) > 0 and values.density is None and not values.pieces
-    features = law.features
-    states = [
-        float(len(values.atoms) + (len(values.atoms) == 1)) ** patterns.shape[1] * patterns.shape[0]
-        if len(values.atoms) > 1
-        else patterns.shape[0]
-        for _, patterns, _ in features.groups
-    ]
-    few = max([1.0, *states]) <= MOST_STATES and features.exactly is None and "classes" not in law.kept
-    return np.full(rows.b.size, rows.relu and finite and few)
+    free = law.features.exactly is None and "classes" not in law.kept
+    return np.full(rows.b.size, rows.relu and free and _states(law) <= MOST_STATES)
 
 
 def has_slopes(law: Law) -> bool:
     """Return whether there are derivatives: nothing need be merged."""
-    return _most_sums(law) <= MOST_WITH_SLOPES
+    return _states(law) <= MOST_STATES and _most_sums(law) <= MOST_WITH_SLOPES
 
 
 def terms(law: Law) -> float:

@@ -1,5 +1,7 @@
 """The loss of outputs whose ReLU never bends, from second moments: affine outputs, dead ones, open ones."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ....theory.arguments import FloatArray
@@ -67,14 +69,9 @@ def affine(rows: Rows, law: Law) -> Outputs:
 def silenced(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
     """Return the outputs that are `on`, and 0 for the others, which lose E x^2."""
     own = law.square[rows.features]
-    # An output that is off but for rounding: R is at most that, and E (x - R)^2 changes by 2 E |x| R + E R^2.
-    least, largest = ends(rows, law)
-    near = rounding(law) * (np.abs(rows.b) + np.abs(rows.M).sum(axis=1) * np.abs(law.values.support).max())
-    near = np.where(np.isfinite(near) & (np.minimum(np.abs(least), np.abs(largest)) <= near), near, 0.0)
-    change = near * (2.0 * np.sqrt(own * law.p[rows.features]) + near)
     return Outputs(
         np.where(on, found.losses, own),
-        np.where(on, found.errors, rounding(law) * own) + change,
+        np.where(on, found.errors, rounding(law) * own),
         np.where(on[:, None], found.by_M, 0.0),
         np.where(on, found.by_b, 0.0),
         np.where(on, found.slope_errors, 0.0),
@@ -84,4 +81,13 @@ def silenced(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
 def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
     """Return the outputs that `covers` names."""
     found = affine(rows, law)
-    return silenced(rows, law, found, ends(rows, law)[0] >= 0.0) if rows.relu else found
+    if not rows.relu:
+        return found
+    least, largest = ends(rows, law)
+    # An output that bends within rounding: R is off by that, E (x - R)^2 by 2 E |x| R + E R^2.
+    size = np.abs(rows.b) + np.abs(rows.M).sum(axis=1) * max(abs(end) for end in law.values.support)
+    near = rounding(law) * size
+    near[np.minimum(np.abs(least), np.abs(largest)) > near] = 0.0
+    own = law.square[rows.features]
+    found = silenced(rows, law, found, least >= 0.0)
+    return replace(found, errors=found.errors + near * (2.0 * np.sqrt(own * law.p[rows.features]) + near))
