@@ -1,9 +1,11 @@
-"""A line on a terminal while something takes longer than two seconds: one way for all that may.
+"""What standard error says while something takes longer than two seconds: one way for all that may.
 
-What may take long runs inside `shown`, and says by `status` where it is. Only the outermost `shown` draws: a
-command that calls `best`, which calls `minimise`, has one line.
+What may take long runs inside `shown`, and says by `status` where it is. Only the outermost `shown` writes: a
+command that calls `best`, which calls `minimise`, has one line. A terminal has a line that changes; a file or
+a notebook gets a line after two seconds and then ever more rarely.
 """
 
+import multiprocessing
 import shutil
 import sys
 import threading
@@ -12,10 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["shown", "status", "unlined"]
+__all__ = ["quiet", "shown", "status", "time_left", "unlined"]
 
 _SILENT = 2.0  # seconds after which a terminal shows that the program works
 _EVERY = 0.5  # seconds between two looks at the clock
+_GROWTH = 3.0  # seconds so far from one line to the next where there is no terminal
+_RAREST = 60.0  # most seconds between two of these
+_LONG = 60.0  # seconds from which on an estimate of what is left is given
 
 
 class _Line:
@@ -25,6 +30,7 @@ class _Line:
         self.lock = threading.RLock()
         self.detail, self.last = "", 0.0
         self.visible = self.taken = False
+        self.terminal = True
 
     def clear(self) -> None:
         if self.visible:
@@ -36,6 +42,10 @@ class _Line:
         width = shutil.get_terminal_size().columns - 1
         # Names of files may hold what a terminal would act on.
         text = "".join(c if c.isprintable() else "?" for c in text)
+        if not self.terminal:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+            return
         sys.stderr.write("\r\033[K" + text[:width])
         sys.stderr.flush()
         self.visible = True
@@ -46,7 +56,7 @@ _line = _Line()
 
 @contextmanager
 def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[Callable[[str], Any]]:
-    """Show on a terminal what is running and for how long, once nothing was printed for two seconds.
+    """Show on standard error what is running and for how long, once nothing was printed for two seconds.
 
     Parameters
     ----------
@@ -65,17 +75,21 @@ def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[C
     >>> with shown("counting") as tell:
     ...     tell("at the first of two")
     """
-    if progress is not None or _line.taken or sys.stderr is None or not sys.stderr.isatty():
+    silent = _line.taken or sys.stderr is None or multiprocessing.parent_process() is not None
+    if progress is not None or silent:
         yield status if progress is None else progress
         return
     start, ended = time.monotonic(), threading.Event()
     _line.detail, _line.last, _line.taken = "", start, True
+    _line.terminal = sys.stderr.isatty()
 
     def tick() -> None:
+        due = start + _SILENT
         while not ended.wait(_EVERY):
             now = time.monotonic()
             with _line.lock:
-                if now - _line.last >= _SILENT:
+                if now - _line.last >= _SILENT and (_line.terminal or now >= due):
+                    due = now + min((_GROWTH - 1.0) * (now - start), _RAREST)
                     _line.show(f"{what}: {now - start:.0f} s{_line.detail and f', {_line.detail}'}")
 
     thread = threading.Thread(target=tick, daemon=True)
@@ -87,6 +101,34 @@ def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[C
         thread.join()
         _line.clear()
         _line.taken = False
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Write nothing meanwhile.
+
+    Examples
+    --------
+    >>> with quiet(), shown("counting") as tell:
+    ...     tell("at the first of two")
+    """
+    before, _line.taken = _line.taken, True
+    try:
+        yield
+    finally:
+        _line.taken = before
+
+
+def time_left(seconds: float, done: int, planned: int) -> str:
+    """Return about how long the rest takes, if that is over a minute, for the end of a line.
+
+    >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
+    ('', ', about 9 min left')
+    """
+    left = seconds / done * (planned - done) if done else 0.0
+    if left <= _LONG:
+        return ""
+    return f", about {left / 3600.0:.1f} h left" if left > 5400.0 else f", about {left / 60.0:.0f} min left"
 
 
 def status(detail: str) -> None:

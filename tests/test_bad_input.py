@@ -46,6 +46,7 @@ from superposition.validate import (
     laboratory,
     statistics,
     stored,
+    tidy,
 )
 from superposition.validate.codes.structure import code_structure
 from superposition.validate.stored import REFERENCE
@@ -139,30 +140,22 @@ CALLS |= {
         "drawing.svg": f"svg({_FIGURE})",
         "experiments.checked": "checked(len, dict(obj=[]))",
         "explorer.explore": "explore('page.html')",
-        "files.claim": "claim(HERE, [])",
         "files.digest": "digest(HERE / 'x')",
-        "files.locked": "locked(HERE)",
         "files.output_file": "output_file('x')",
         "files.page_file": "page_file('x.html')",
         "files.output_folder": "output_folder(HERE)",
         "files.read_arrays": "read_arrays(ARRAYS)",
         "files.read_dataset": "read_dataset(STORED)",
-        "files.recorded": "recorded(HERE)",
-        "files.remove": "remove(HERE, [])",
+        "files.write_marker": "write_marker(HERE)",
         "files.replacing": "replacing('x')",
         "files.write_arrays": "write_arrays('x.npz', dict(a=np.eye(2)))",
         "files.write_dataset": "write_dataset('x.nc', xr.Dataset(dict(a=1.0)))",
         "files.write_tables": "write_tables('x.csv', xr.Dataset(dict(a=1.0)))",
         "files.write_text": "write_text('x.txt', 'text')",
         "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
-        "index.confirm": "confirm('unequal_bracket')",
-        "index.store": "store(path=COPY / 'codes_known.nc')",
-        "index.table": "table({})",
-        "index.told": "told(stored_runs()['rug_n128'], {})",
-        "index.write_index": "write_index(stored.read_index())",
+        "provenance.add_run": "add_run(path=BRACKET)",
+        "provenance.full_settings": "full_settings(shipped_runs()['codes.lines'], {})",
         "running.make": "make([], out='runs')",
-        "running.measured_rate": "measured_rate('cpu')",
-        "judged.stamp": "stamp('elhage', ['atlas.json'])",
         "judged.store": "store([], ['C1'], path=HERE / 'claims.json')",
         "laboratory.Lab": "Lab(HERE)",
         "laboratory.Lab.found": "('rug.curves')",
@@ -207,8 +200,12 @@ CALLS |= {
         "rug.run_trained": "run_trained(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
         "statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
         "statistics.growth_power": "growth_power([1.0, 2.0])",
-        "stored.read_jobs": "read_jobs(['rug_n128'])",
-        "stored.read_reference": "read_reference('rug_n128.nc')",
+        "stored.load": "load('codes_lines')",
+        "stored.read": "read('codes_lines')",
+        "stored.read_runs": "read_runs('codes_lines')",
+        "tidy.combine_runs": "combine_runs(dict(a=RUN), ['x'])",
+        "tidy.extract_run": "extract_run(RUN, '')",
+        "tidy.read_facts": "read_facts(RUN)",
         "sweep.open": "open('no.zarr')",
         "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
         "tasks.cluster": "cluster('127.0.0.1:1')",
@@ -240,10 +237,9 @@ OPTIONS = {
     "door.model_of": ("model",),
     "experiments.checked": ("obj",),
     "experiments.run": ("p", "ratio"),
-    "files.claim": ("out",),
+    "files.exclusive_folder": ("out",),
+    "files.write_marker": ("path",),
     "files.output_folder": ("out",),
-    "index.confirm": ("confirm",),
-    "index.store": ("store",),
     "running.select": ("name",),
     "statistics.Family.of": ("values",),
     "tasks.cluster": ("scheduler",),
@@ -281,7 +277,16 @@ def _around(module: Any) -> dict[str, Any]:
         scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"Estimate": statistics.Estimate}
-        scope |= {"STORED": REFERENCE / "rug_n128.nc", "ARRAYS": Path("arrays.npz"), "Problem": atlas.Problem}
+        facts = dict.fromkeys(tidy.FACTS, "")
+        scope |= {
+            "RUN": xr.Dataset({"loss": ("x", [0.1])}, attrs=facts),
+            "BRACKET": stored.REFERENCE / "unequal_bracket.nc",
+        }
+        scope |= {
+            "STORED": REFERENCE / "codes_lines.nc",
+            "ARRAYS": Path("arrays.npz"),
+            "Problem": atlas.Problem,
+        }
         scope |= {"CERTIFICATE": REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"}
     return scope
 
@@ -716,10 +721,10 @@ def _around_the_folder(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _stored_copy(folder: Path) -> Path:
-    """Return a folder with what `index` writes, copied, and links to the other stored files."""
+    """Return a folder with what `provenance` writes, copied, and links to the other stored files."""
     folder.mkdir()
     for path in REFERENCE.iterdir():
-        if path.name in (stored.INDEX, "README.md", "codes_known.nc"):
+        if path.name in (stored.SUMS, "README.md", "unequal_bracket.nc"):
             shutil.copy(path, folder)
         elif path.suffix == ".nc":
             (folder / path.name).symlink_to(path)

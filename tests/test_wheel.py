@@ -33,6 +33,7 @@ DATA = (
     "validate/page/*.js",
     "validate/reference/atlas.*",
     "validate/reference/*.json",
+    "validate/reference/SHA256SUMS",
     "validate/reference/certificates/*.json",
 )
 EXTRA = "pip install -e '.[torch]'"

@@ -343,6 +343,9 @@ else:
         if is_due:
             _checked()
 
+    # In loops that are not compiled Python itself answers; Numba calls what this returns.
+    vars(check_interrupt)["_compile_for_args"] = lambda is_due: lambda is_due: None
+
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     """Compile a function of scalars into a NumPy ufunc that broadcasts."""

@@ -196,6 +196,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             sizes = [name for name, value in bound.arguments.items() if isinstance(value, int | list | tuple)]
             which = ", ".join(f"`{name}`" for name in sizes or bound.arguments)
-            raise ValueError(f"{which} must be smaller: memory is short ({error}).") from error
+            reason = f" ({error})" if str(error) else ""
+            raise ValueError(f"{which} must be smaller: memory is short{reason}.") from error
 
     return checked

@@ -4,36 +4,29 @@ import fnmatch
 import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..theory.arguments import choice, flag, integer, number
-from . import experiments
+from ..theory.arguments import choice, flag, integer
+from . import experiments, stored
 from .annotations import as_annotated
 from .experiment import Run
 from .files import (
     another_file,
-    held,
+    exclusive_folder,
     named,
     output_file,
     output_folder,
     read_dataset,
-    recorded,
-    remove,
     write_dataset,
 )
-from .index import commit, libraries, stored_runs, told
-from .laboratory import DATA, Lab, experiment, joined, runs, schedule
-from .stamps import stamp
-from .stored import read_index
+from .laboratory import Lab, experiment, joined, runs, schedule
+from .provenance import commit, full_settings, libraries
 from .tasks import perform
-from .training import grid, measure, run_grid
-from .training.engine import PRECISIONS, choose_device, load_torch
-from .training.speed import flops
+from .training.engine import PRECISIONS
 
-__all__ = ["cost", "make", "measured_rate", "select", "stored_rate"]
+__all__ = ["cost", "make", "select"]
 
 
 @as_annotated
@@ -50,62 +43,26 @@ def select(patterns: Collection[str]) -> list[Run]:
     known = runs()
     found: dict[str, Run] = {}
     for pattern in patterns:
-        fits = {n: r for n, r in known.items() if any(fnmatch.fnmatchcase(x, pattern) for x in (n, r.stored))}
+        fits = {n: r for n, r in known.items() if any(fnmatch.fnmatchcase(x, pattern) for x in (n, r.file))}
         found |= fits or {pattern: experiment(pattern)}  # which says what is near
     return list((found if patterns else known).values())
 
 
 @as_annotated
-def cost(run: Run, rate: float) -> float:
-    """Seconds to expect, at a rate of operations a second in training; nan if nothing is known.
+def cost(run: Run) -> float:
+    """Return the seconds to expect: what the stored run took on its machine, or those that are declared.
 
-    For a grid of models the cost follows from their sizes and steps, evaluation included. For others it is
-    what the file in ``validate/reference`` took, or what is declared of a quick run, on one core of a CPU,
-    whatever the rate.
+    Nan of a training run that is not stored, as its cost depends on sizes and device.
 
     Examples
     --------
-    >>> round(cost(select(["rug_n8192_p0.05_r0.25"])[0], 1e14))
-    228
+    >>> round(cost(select(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
+    203
     """
-    given = run.full
-    if run.function is not run_grid:
-        declared = run.seconds * (1 if run.stored else len(run.settings("quick", 0)))
-        return float(read_index().get(run.stored, {}).get("seconds", declared))
-    if not given:
-        return float("nan")
-    n = given["n_features"]
-    steps = given["steps"]
-    if given.get("schedule", "both") == "both":
-        # Up to the stopping rule: 3700, 4414, 5948 on average for stored runs of 128, 256 and 512 features.
-        steps += 6000.0 * (n / 512) ** 0.4
-    # Two ends are evaluated by two of the five products of a step.
-    steps += 2 * 0.4 * (given["evaluation_samples"] or 0) / 1024
-    hidden, _, _ = grid(n, given["p"], given["ratio"], given["seeds"])
-    return float(sum(flops(n, int(m)) for m in hidden) * steps / number("rate", rate, 1e-9))
-
-
-def stored_rate() -> float:
-    """Return operations a second in the training of those stored runs that a core or two of a CPU made.
-
-    Examples
-    --------
-    >>> 1e9 < stored_rate() < 1e12
-    True
-    """
-    index = read_index()
-    on_cpu = {name for name, entry in index.items() if "cpu" in str(entry["machine"]).lower()}
-    made = [run for name, run in stored_runs().items() if run.function is run_grid and name in on_cpu]
-    return sum(cost(run, 1.0) for run in made) / sum(float(index[run.stored]["seconds"]) for run in made)
-
-
-@as_annotated
-def measured_rate(device: str = "auto", precision: str = "float32", captured: bool = False) -> float:
-    """Operations a second in the products of training, measured in a few seconds; on a CPU of one core."""
-    large = choose_device(load_torch(), device).type == "cuda"
-    sizes: dict[str, Any] = {"n_features": 4096, "steps": 50} if large else {"n_features": 512, "steps": 4}
-    found = measure(**sizes, precision=precision, captured=captured, device=device)
-    return float(found["rate"])
+    if run.stored in stored.checksums() and run.name in (made := stored.facts(run.stored)):
+        return float(made[run.name]["wall_seconds"])
+    declared = float("nan") if run.name.startswith("training.") else run.seconds
+    return declared * (1 if run.stored else len(run.settings("quick", 0)))
 
 
 @as_annotated
@@ -117,7 +74,6 @@ def make(
     seed: int = 0,
     changed: Mapping[str, Any] | None = None,
     jobs: int = 1,
-    rate: float | None = None,
     device: str = "auto",
     precision: str = "float32",
     captured: bool = False,
@@ -125,27 +81,25 @@ def make(
 ) -> list[Path]:
     """Make runs, stored ones anew, and write a file for each; existing files are kept.
 
-    What is finished of a run that was interrupted is kept in the folder ``data`` of `out`, and the same call
-    goes on from there.
+    What is finished of a run is kept in the folder ``data`` of `out`: the same call goes on from there after
+    an interruption.
 
     Parameters
     ----------
     names : collection of str
         Of runs, or of their files.
     out : path
-        Folder, which is made. A file is called as in ``validate/reference``, or as the run.
+        Folder, which is made.
     profile, seed
         As in `Lab`.
     changed : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
         Processes of one thread each, among which pieces are spread; with one, all is done in this process.
-    rate : float, optional
-        Operations a second of training, for the costs that are told; measured if not given.
     device, precision, captured
         As in `training.train`, for runs that have them.
     tell : callable, optional
-        Called with a line of text before each run: what it is, and what it costs.
+        Called with a line of text before each run: what it is, and how long it takes.
 
     Returns
     -------
@@ -163,29 +117,22 @@ def make(
     }
     choice("precision", precision, tuple(PRECISIONS))
     integer("jobs", jobs, 1)
-    if rate is not None:
-        number("rate", rate, 0, brackets="()")
     chosen = list({run.name: run for run in map(experiment, names)}.values())
     asked = {run.name: one for run in chosen if (one := _asked(run, precision, changed or {}))}
     folder = output_folder(out)
     lab = Lab(folder, profile, seed, asked, how)
     paths = {run.name: _place(folder, run, lab) for run in chosen}
-    with held(folder):
+    with exclusive_folder(folder):
         works = []
         for run in chosen:
             path, said = paths[run.name]
             if path.exists():
                 tell(f"{run.name}: there already")
                 continue
-            if run.name not in asked:  # what a trial costs is not worth finding out
-                if rate is None and run.function is run_grid:
-                    tell("measuring how fast this machine trains")
-                    rate = measured_rate(device, precision, captured)
-                tell(f"{run.name}: {cost(run, rate or 1.0) / 3600:.3g} hours to expect")
+            if run.name not in asked and cost(run) > 0:  # nothing is known of trials
+                tell(f"{run.name}: {cost(run) / 3600:.3g} hours to expect")
             # Before the run: what is edited meanwhile is not what made the file.
             facts = {"commit": commit(), "libraries": json.dumps(libraries()), "settings": said}
-            if run.stored:
-                facts |= {"code": stamp(run.experiment), "job": run.stored}
             works.append((run.name, _write, [run.name], (run.name, path, facts)))
         todo = schedule(lab, works)
         many = len(todo) > 2  # a piece and its file
@@ -202,16 +149,13 @@ def _asked(run: Run, precision: str, changed: Mapping[str, Any]) -> dict[str, An
 
 
 def _write(lab: Lab, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Put the pieces of a run side by side in its file, which takes their place."""
-    with recorded(lab.folder):
-        made = lab.found(name)
-        ds = joined(made, experiment(name).along)
-        seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
-        ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds)
-        write_dataset(path, ds.assign_attrs(run=name, **facts))
-    remove(lab.folder, lab.paths(name))
-    with suppress(OSError):  # others are under way there
-        (lab.folder / DATA).rmdir()
+    """Put the pieces of a run side by side in its file."""
+    made = lab.found(name)
+    ds = joined(made, experiment(name).along)
+    seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
+    machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
+    ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
+    write_dataset(path, ds.assign_attrs(run=name, **facts))
 
 
 def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
@@ -221,7 +165,8 @@ def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
         experiments.checked(run.function, piece)
     if lab.is_changed(run.name) and not isinstance(run.apart, str):  # a trial is one piece
         run = replace(run, apart=())
-    path, said = output_file(folder / f"{run.stored or run.name}.nc", "out"), told(run, given)
+    path = output_file(folder / f"{run.file if run.stored else run.name}.nc", "out")
+    said = json.dumps(full_settings(run, given), sort_keys=True)
     if path.exists():
         found = read_dataset(path).attrs
         if (found.get("experiment"), found.get("settings")) != (run.experiment, said):

@@ -18,7 +18,7 @@ from .annotations import as_annotated
 
 __all__ = [
     "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "line",
-    "lower_pairs", "mean", "mean_within", "measured", "more_often", "share", "student",
+    "mean", "mean_within", "measured", "more_often", "share", "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -214,22 +214,6 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
         return Estimate(float("nan"), 0.0, 1.0, level, 0)
     interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
     return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
-
-
-@as_annotated
-def lower_pairs(some: npt.ArrayLike, others: npt.ArrayLike) -> float:
-    """Return the share of pairs in which the one of `some` is below the one of `others`; equal ones are half.
-
-    Mann and Whitney's statistic over the number of pairs; nan if there are none.
-
-    Examples
-    --------
-    >>> lower_pairs([0.0, 1.0], [1.0, 2.0, -1.0])
-    0.5833333333333334
-    """
-    one, two = (np.asarray(values, np.float64).ravel() for values in (some, others))
-    pairs = one.size * two.size
-    return float(stats.mannwhitneyu(two, one).statistic / pairs) if pairs else float("nan")
 
 
 @as_annotated

@@ -4,7 +4,6 @@ Two processes with a thread each share busy cores fairly; two threads that wait 
 product do not. Results do not depend on the number of processes: a task is the same wherever it runs.
 """
 
-import heapq
 import os
 import re
 import signal
@@ -22,7 +21,7 @@ from typing import Any
 from ..theory.arguments import integer, shown
 from .annotations import as_annotated
 
-__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
+__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "spread"]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -97,29 +96,6 @@ def perform(
 
     local = processes(min(jobs, len(tasks))) if jobs > 1 else here
     spread(lambda _: queue.following(), finish, pool or local)
-
-
-@as_annotated
-def simulated(tasks: Collection[Task], seconds: Mapping[str, float], jobs: int) -> float:
-    """Return how long `perform` would take with so many cores, if each task takes these seconds.
-
-    Those that are not named take none. Nothing is counted for starting the processes.
-
-    Examples
-    --------
-    >>> tasks = [Task("a", print), Task("b", print), Task("c", print, after=["a"])]
-    >>> simulated(tasks, {"a": 2.0, "b": 3.0, "c": 2.0}, 1), simulated(tasks, {"a": 2, "b": 3, "c": 2}, 2)
-    (7.0, 4.0)
-    """
-    queue, now = _Queue(tasks), 0.0
-    running: list[tuple[float, str]] = []
-    while True:
-        while len(running) < jobs and (task := queue.following()) is not None:
-            heapq.heappush(running, (now + seconds.get(task.name, 0.0), task.name))
-        if not running:
-            return now
-        now, name = heapq.heappop(running)
-        queue.finished(name)
 
 
 class _Queue:

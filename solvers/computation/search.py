@@ -221,19 +221,25 @@ def best_readout(
 
 
 def _naive(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield hidden layers whose neurons serve one feature each, those first that are worth most."""
+    """Yield hidden layers whose neurons serve one feature each, those first that are worth most.
+
+    Neurons beyond those are zero.
+    """
     F = aim.law.n_features
     worth = aim.law.importance * aim.moments.covariance.diagonal()
-    rows = np.eye(F)[np.argsort(-worth, kind="stable")]
-    scale, n = aim.law.scale.max(), min(n, F)
-    yield rows[:n], np.zeros(n)
-    pairs = np.repeat(rows, 2, axis=0) * np.tile([1.0, -1.0], F)[:, None]
+    features = np.eye(F)[np.argsort(-worth, kind="stable")]
+    pairs = np.repeat(features, 2, axis=0) * np.tile([1.0, -1.0], F)[:, None]
+    scale = aim.law.scale.max()
+    rows = np.vstack([features, np.zeros((max(n - F, 0), F))])[:n]
+    yield rows, np.zeros(n)
     if n > 1:
-        yield pairs[:n], np.zeros(n)
-        alone = np.vstack([rows[: n - 1], np.zeros((1, F))])
-        yield alone, np.r_[np.zeros(n - 1), 1.0]
-    yield rows[:n], np.full(n, bent()[0] * scale)
-    yield rows[:n], np.full(n, scale)  # these are linear
+        yield np.vstack([pairs, np.zeros((max(n - 2 * F, 0), F))])[:n], np.zeros(n)
+        used = min(n - 1, F)
+        alone = np.zeros((n, F))
+        alone[:used] = features[:used]
+        yield alone, np.eye(n)[used]
+    yield rows, np.where(rows.any(axis=1), bent()[0] * scale, 0.0)
+    yield rows, np.where(rows.any(axis=1), scale, 0.0)  # these are linear
 
 
 def _starts(

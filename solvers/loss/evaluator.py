@@ -382,6 +382,15 @@ class Descent:
         """Return what the derivatives of each row and its bias are off by."""
         return np.asarray(np.maximum(self._by_M.max(axis=1), self._by_b) * self._found(M, b).slope_errors)
 
+    def loss_and_error(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss as descents see it, and what it is off by."""
+        found = self._found(M, b)
+        return float(self._share @ found.losses), float(self._share @ found.errors)
+
+    def end_at(self, tol: float) -> Evaluator:
+        """Return the evaluator of the loss that is returned, at a tolerance."""
+        return Evaluator(self._end.given, tol=tol, workers=None, classes=self._end.classes)
+
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss and what it is off by, as good as can be."""
         found = self._end.of_arrays(M, b)

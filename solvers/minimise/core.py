@@ -1,6 +1,5 @@
 """Descents of any objective and races of many starts: what all minimisers of the package share."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -10,6 +9,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from ...theory.arguments import FloatArray
+from ..deadline import Deadline, DeadlineOver
 from ..results import Status
 from ..threads import each
 
@@ -82,6 +82,38 @@ class _Variables:
         return found + [found[k] for k in self.kinks.tolist()]
 
 
+class _Evaluations:
+    """The function of a descent, by its variables, with the best point so far; refuses after the deadline."""
+
+    def __init__(
+        self, function: Callable[[FloatArray], Any], variables: _Variables, gradient: bool, deadline: Deadline
+    ):
+        self.function, self.variables, self.gradient, self.deadline = function, variables, gradient, deadline
+        self.best, self.value, self.iterations, self.count = variables.first, np.inf, 0, 0
+        self.least = self.slope = self.last_slope = np.inf
+
+    def __call__(self, y: FloatArray) -> Any:
+        """Return the value, with the gradient if there is one."""
+        if self.count:
+            self.deadline.check()
+        found = self.function(self.variables.point(y))
+        self.count += 1
+        if self.gradient:
+            self.last_slope = float(np.linalg.norm(found[1]))
+            if found[0] < self.least:
+                self.least, self.slope = found[0], self.last_slope
+            found = self.variables.pulled(y, *found)
+        value = float(found[0] if self.gradient else found)
+        if value < self.value:
+            self.best, self.value = y.copy(), value
+        return found
+
+    def end(self) -> End:
+        """Return the best point so far as that of a descent that was stopped."""
+        status = Status.STEPS if np.isfinite(self.value) else Status.DIVERGED
+        return End(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
+
+
 def descend(
     function: Callable[[FloatArray], Any],
     x: FloatArray,
@@ -94,30 +126,21 @@ def descend(
     gtol: float = 1e-8,
     ftol: float = 1e-16,
     still: float = 0.0,
-    until: float = np.inf,
+    deadline: Deadline | None = None,
 ) -> End:
     """Descend by L-BFGS-B from `x`.
 
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
     the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
     variables: steps are taken in y, with x = T y. The descent stops where the gradient's length is at most
-    `still`, and at the time `until` of `perf_counter`.
+    `still`, and before the first evaluation after `deadline` but for one.
     """
-    variables = _Variables(x, l1, metric)
-    last = least = slope = np.inf
-
-    def value(y: FloatArray) -> Any:
-        nonlocal last, least, slope
-        found = function(variables.point(y))
-        if not gradient:
-            return found
-        last = float(np.linalg.norm(found[1]))
-        if found[0] < least:
-            least, slope = found[0], last
-        return variables.pulled(y, *found)
+    variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
+    seen = _Evaluations(function, variables, gradient, deadline)
 
     def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
-        if time.perf_counter() > until or last <= still:
+        seen.iterations += 1
+        if seen.last_slope <= still:
             raise StopIteration
 
     options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
@@ -125,12 +148,17 @@ def descend(
         options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (x.size + 1), "maxcor": 10}
     settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
-    found = minimize(value, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings)
+    try:
+        found = minimize(
+            seen, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings
+        )
+    except DeadlineOver:
+        return seen.end()
     if not np.isfinite(found.fun):
         return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
-    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or time.perf_counter() > until
+    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
-    return End(variables.point(np.asarray(found.x)), float(found.fun), slope, int(found.nit), status)
+    return End(variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status)
 
 
 def trust(

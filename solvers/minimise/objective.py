@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy.typing as npt
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import as_features
+from ..deadline import Deadline, work_seconds
+from ..loss.budget import loss_by
 from ..loss.evaluator import Descent
 
 __all__ = ["BIASES", "Objective", "Penalty"]
@@ -24,13 +26,15 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 _FREQUENCIES, _RACE = 1024, 64
 # Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
 _DESCENT, _END = 1e-5, 1e-9
+# Times that a gradient takes, below which no more digits of the loss are asked for.
+_SLOWER = 100.0
 
 
 @dataclass
 class Objective:
     """Loss per feature plus penalty, over the loss of the zero model, as a function of one flat vector.
 
-    The vector holds W_out, W_in unless it is tied, the free biases. Descents stop at the time `until`.
+    The vector holds W_out, W_in unless it is tied, the free biases. Descents end at the `deadline`.
     """
 
     n: int
@@ -41,7 +45,7 @@ class Objective:
     penalty: Penalty = None
     classes: int | None = None
     largest: float | None = None
-    until: float = np.inf
+    deadline: Deadline = field(default_factory=Deadline)
 
     def __post_init__(self) -> None:
         n = self.n
@@ -96,6 +100,11 @@ class Objective:
         finally:
             if before is not None:
                 self.loss.frequencies = before
+
+    def restore(self) -> None:
+        """Take as long for each gradient as at the beginning."""
+        if not self.exact:
+            self.loss.frequencies, self.loss.tol = _FREQUENCIES, _DESCENT
 
     def refine(self) -> None:
         """Take four times as long for each gradient of many features from here on."""
@@ -163,6 +172,20 @@ class Objective:
         errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
         return float(reach * np.linalg.norm(errors / self.unit))
+
+    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss per feature and what it is off by: all digits, or those there is time for."""
+        if self.exact or not self.deadline.is_limit():
+            return self.loss.end(M, b)
+        start = work_seconds()
+        loss, error = self.loss.loss_and_error(M, b)
+        # More digits need other methods, which may be slower by far.
+        if self.deadline.seconds_left() < _SLOWER * (work_seconds() - start):
+            return loss, error
+        found = loss_by(self.deadline, M, b, self.loss.end_at, _END)
+        if found is None or found.error_estimate > error:
+            return loss, error
+        return found.loss, found.error_estimate
 
     def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which entries of the vector are weights at their bound."""

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
+from ...theory.arguments import FloatArray, IntArray
+from ...theory.features import Features
 
-__all__ = ["moved", "ordered", "random"]
+__all__ = ["exclusive_groups", "grouped", "moved", "ordered", "random"]
 
 _STIR = 0.01  # ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on
 # Random starts: length and bias of every second one (the others have the mean of each feature as bias), and
@@ -23,6 +24,54 @@ def random(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generato
         W = rng.normal(scale=(_LONG if long else _SHORT) * m**-0.5, size=(n, m))
         b = np.full(n, _BIAS) if long else mean
         found.append((W + _APART * rng.normal(size=(n, m)), W.T, b))
+    return found
+
+
+def exclusive_groups(law: Features) -> list[IntArray]:
+    """Return the groups of features of which at most one is on."""
+    return [
+        np.asarray(members)
+        for members, patterns, chances in law.groups
+        if len(members) > 1 and np.all(np.sum(patterns, axis=1)[np.asarray(chances) > 0.0] <= 1)
+    ]
+
+
+def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
+    """Return k unit vectors in min(k - 1, m) dimensions with the most obtuse angles, turned at random."""
+    left, sizes, _ = np.linalg.svd(np.eye(k) - 1.0 / k)
+    points = (left * sizes)[:, : min(k - 1, m)]
+    turn = np.linalg.qr(rng.normal(size=(points.shape[1], points.shape[1])))[0]
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return np.asarray(points / np.maximum(lengths, 1e-9) @ turn)
+
+
+def grouped(
+    n: int, m: int, law: Features, count: int, mean: FloatArray, rng: np.random.Generator
+) -> list[Model]:
+    """Return models of laws with exclusive groups, each group a simplex; none for other laws.
+
+    Features that are never on together do not disturb each other where their encodings are obtuse. By turns
+    the simplices have axes of their own, as far as there are any, or lie in random subspaces.
+    """
+    groups, found = exclusive_groups(law), []
+    for k in range(count if groups else 0):
+        W, b = rng.normal(scale=m**-0.5, size=(n, m)), mean.copy()
+        axes = np.concatenate([rng.permutation(m) for _ in range(1 + sum(map(len, groups)) // m)])
+        at = 0
+        for group in rng.permutation(len(groups)):
+            members = groups[group]
+            points = _simplex(members.size, m, rng)
+            width = points.shape[1]
+            if k % 2 == 0:
+                W[members] = 0.0
+                for column, axis in zip(points.T, axes[at : at + width], strict=True):
+                    W[members, axis] += column
+                at += width
+            else:
+                W[members] = points @ np.linalg.qr(rng.normal(size=(m, width)))[0].T
+            b[members] = 0.0
+        W += _STIR * rng.normal(size=(n, m))
+        found.append((W + _STIR * rng.normal(size=(n, m)), W.T, b))
     return found
 
 

@@ -4,12 +4,46 @@ import numpy as np
 import pytest
 
 from superposition.validate import training
-from superposition.validate.training.speed import plain_steps, stack_steps
+from superposition.validate.training import engine
 
 torch = pytest.importorskip("torch")
 
 P, BATCH = 0.05, 1024
 PRECISIONS = ("float32", "tf32", "bf16")
+
+
+def plain_steps(n_features, n_hidden, p, batch_size):
+    """Return a function that makes so many steps on one model, as the source's code does.
+
+    Linear layers, autograd and Adam of PyTorch, learning rate 3e-3/sqrt(n_features); nothing compiled.
+    """
+    linear = torch.nn.Linear
+    layers = (linear(n_features, n_hidden, bias=False), linear(n_hidden, n_features), torch.nn.ReLU())
+    model = torch.nn.Sequential(*layers)
+    adam = torch.optim.Adam(model.parameters(), lr=3e-3 / n_features**0.5)
+
+    def steps(count):
+        shape = (batch_size, n_features)
+        for _ in range(count):
+            x = torch.rand(shape) * (torch.rand(shape) < p)
+            loss = ((model(x) - x) ** 2).sum(dim=1).mean()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+
+    return steps
+
+
+def our_steps(n_features, n_hidden, p, batch_size, precision="float32"):
+    """Return a function that makes so many steps on one model, as `train` does."""
+    shape = (n_features, n_hidden, p)
+    stack = [engine.new_model(torch, torch.device("cpu"), *shape, 0, False, "linear")]
+
+    def steps(count):
+        rates = np.full((count, 1), 3e-3 / n_features**0.5)
+        engine.run_block(torch, stack, rates, batch_size, precision, False)
+
+    return steps
 
 
 def products(n, m):
@@ -31,9 +65,7 @@ def products(n, m):
 @pytest.mark.parametrize("n", [64, 128, 256, 512])
 def test_step(race, n):
     torch.set_num_threads(1)
-    place = torch.device("cpu")
-    shape = (torch, place, n, n // 4, P, BATCH)
-    ours, plain = stack_steps(*shape, 1), plain_steps(*shape)
+    ours, plain = (make(n, n // 4, P, BATCH) for make in (our_steps, plain_steps))
     steps = 3200 // n
     name, floor = "eager PyTorch, a model at a time", "its five matrix products"
     race(
@@ -64,8 +96,7 @@ def test_precision(race, precision):
     }
     change = runs[precision] / runs["float32"] - 1
     mean, se = float(change.mean()), float(change.std(ddof=1) / len(seeds) ** 0.5)
-    shape = (torch, torch.device("cpu"), 64, 16, P, BATCH)
-    ours = stack_steps(*shape, 1, precision)
+    ours = our_steps(64, 16, P, BATCH, precision)
     race(
         f"training with factors of {precision}, imitated", "n = 64, m = 16", lambda: ours(20), units=20,
         errors={"ours": float(np.abs(change).max())},

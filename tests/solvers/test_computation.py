@@ -250,3 +250,11 @@ def test_an_end_counts_by_its_loss_with_its_error(monkeypatch):
     found = best_network(Features(2, 0.3, "symmetric"), 1, starts=2, rng=0)
     assert found.loss == pytest.approx(found.naive)
     assert found.hits == 0
+
+
+@pytest.mark.parametrize(("n_features", "n_hidden", "target"), [(2, 3, "relu"), (2, 5, "abs"), (1, 4, "abs")])
+def test_more_neurons_than_features_need_leave_no_loss(n_features, n_hidden, target):
+    found = best_network(Features(n_features, 0.3, "symmetric"), n_hidden, target, starts=2, steps=20, rng=0)
+    assert found.model.W_in.shape == (n_hidden, n_features)
+    assert found.loss <= 1e-12
+    assert found.floor == 0.0

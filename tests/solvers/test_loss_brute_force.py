@@ -19,10 +19,12 @@ from mpmath import mp, mpc, mpf
 from superposition.solvers.loss import row_loss
 from superposition.solvers.loss.evaluator import METHODS, Evaluator
 from superposition.theory.features import Features
+from superposition.theory.features.values import named
 
 DIGITS = 32
 WORK = 2.0**20  # terms of each sum: errors are to say what is missing
-BOUNDED, CLOSED = ("uniform", "binary", "symmetric"), ("exponential", "normal")
+BOUNDED = ("uniform", "binary", "symmetric", "uniform(0.5)", "uniform(-0.25)")
+CLOSED = ("exponential", "normal")
 RAYS = ("half-normal", "rectified-normal")
 
 
@@ -94,7 +96,8 @@ def by_corners(values, row, scale, i, b, found):
             y = b + sum((x for x, there in zip(g, on, strict=True) if there), Fraction(0))
             total += chance * (on[i] * scale[i] - max(y, 0)) ** 2
             continue
-        low, width = (0, 1) if values == "uniform" else (-1, 2)
+        low = Fraction(named("values", values).support[0])
+        width = 1 - low
         shift = b + sum((low * x for x, there in zip(g, on, strict=True) if there), Fraction(0))
         others = [width * x for j, (x, there) in enumerate(zip(g, on, strict=True)) if there and j != i]
         a, target = (
@@ -401,6 +404,27 @@ def test_sums_whose_images_are_rare_keep_a_period(p, together):
     alone = chance * (1 - chance) ** (13 if together else 14)
     exact = chance + alone / 4 - chance * alone
     assert abs(Fraction(found.loss) - exact) <= Fraction(found.error_estimate) < exact
+
+
+@pytest.mark.parametrize("ratio", [10.0, 20.0, 30.0])
+def test_values_whose_mean_is_large_beside_their_spread_are_normal(ratio):
+    """Beyond ten deviations the cut at 0 moves the loss by less than rounding."""
+    row, b, p, s = [mpf("0.75"), mpf("-1.25")], mpf("0.125"), (0.3, 0.6), 1 / mpf(ratio)
+    with mp.workdps(40):
+        exact = mpf(0)
+        for on in product((0, 1), repeat=2):
+            chance = mp.fprod(mpf(q) if there else 1 - mpf(q) for there, q in zip(on, p, strict=True))
+            weights = [w * s for w, there in zip(row, on, strict=True) if there]
+            mean, sd = b + ratio * sum(weights), mp.sqrt(sum(w * w for w in weights))
+            above = mp.ncdf(mean / sd) if sd else mpf(mean > 0)
+            bell = sd * mp.npdf(mean / sd) if sd else mpf(0)
+            square = (mean * mean + sd * sd) * above + mean * bell
+            times = mean * above + bell + s * s * row[0] * above  # of ReLU and 1 + s N, by parts
+            exact += chance * (square + on[0] * (1 + s * s - 2 * times))
+    law = Features(2, p, f"rectified-normal({ratio:g})", 1 / ratio)
+    found = row_loss([float(w) for w in row], 0, float(b), law)
+    # The scale is 1/ratio in double precision.
+    assert abs(found.loss - exact) <= found.error_estimate + 4e-16
 
 
 @pytest.mark.slow

@@ -358,6 +358,17 @@ def test_a_descent_rests_at_kinks_and_at_bounds():
     assert rough.x == pytest.approx([1.0, 1.0], abs=1e-4)
 
 
+def test_a_hessian_by_differences_does_not_reach_over_a_kink_that_is_near():
+    """The output of a dropped feature, ReLU(w x_1 + w^2 x_2 + 1e-6), is on where |w| < 1e-6."""
+    p = np.array([0.3, 0.1])
+    aim = Objective(2, 1, Features(2, p))
+    x = aim.join(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([1.0, 1e-6]))
+    # Mean over both outputs of the second derivatives of E (w x_2 + 1)^2 and E (x_2 - w x_1 - w^2 x_2 - b)^2.
+    second = 0.5 * (2.0 * p[1] / 3.0 + 2.0 * p[0] / 3.0 - 4.0 * p[1] / 3.0 + 2e-6 * p[1])
+    hessian = search._difference_hessian(lambda at: aim.smooth(at)[1], aim, x)
+    assert hessian[1, 1] * aim.unit == pytest.approx(second, rel=1e-5)
+
+
 def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
     def bowl(x):
         return float(x @ x / 2 + np.sum(x**4)), x + 4 * x**3, np.diag(1 + 12 * x**2)

@@ -11,6 +11,7 @@ from superposition.theory.features import (
     Features,
     Values,
     rectified_normal,
+    uniform_from,
 )
 from superposition.theory.features.values import named
 from superposition.theory.features.values.law import transforms_at
@@ -104,7 +105,17 @@ def law(name="x", support=(0.0, 1.0), **parts):
     return Values(name, support, lambda k: 1.0, lambda rng, size: np.ones(size), **parts)
 
 
-@pytest.mark.parametrize("values", [*VALUES, "rectified-normal(-2)", "rectified-normal(6.5)"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        *VALUES,
+        "rectified-normal(-2)",
+        "rectified-normal(6.5)",
+        "uniform(0.5)",
+        "uniform(-0.25)",
+        "uniform(0.99)",
+    ],
+)
 def test_what_a_law_says_of_itself_agrees(values):
     """Moments, nodes, ramp moments and parts of one law, by each other and by samples."""
     one = named("values", values)
@@ -124,7 +135,7 @@ def test_what_a_law_says_of_itself_agrees(values):
         assert abs(np.mean(drawn == place) - chance) < 5 * np.sqrt(chance * (1 - chance) / drawn.size) + 1e-12
 
 
-@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("values", [*VALUES, "uniform(0.5)", "uniform(-0.25)", "uniform(0.99)"])
 def test_bounds_of_transforms_hold(values):
     """What the sum over frequencies takes from the jumps of a density."""
     parts = named("values", values).parts
@@ -138,7 +149,7 @@ def test_bounds_of_transforms_hold(values):
     assert np.all(size <= jumps * (1 + 1e-12))
 
 
-@pytest.mark.parametrize("ratio", [-5.0, 0.0, 2.5, 10.0])
+@pytest.mark.parametrize("ratio", [-5.0, 0.0, 2.5, 10.0, 30.0])
 def test_rectified_normal_values_at_any_ratio(ratio):
     values, scale = rectified_normal(ratio), 0.25
     assert named("values", values.name) is values
@@ -157,11 +168,40 @@ def test_rectified_normal_values_at_any_ratio(ratio):
         for k in (1, 2, 9, 150):
             density = lambda v, k=k: v**k * mp.npdf(v - ratio)  # noqa: E731
             with mp.workdps(25):
-                want = mp.quad(density, [0, 3, 6, 9, 12, 16, 20, 26, 50])
+                want = mp.quad(density, [0, 3, 6, 9, 12, 16, 20, 26, 32, 40, 60])
             assert values.moment(k) == pytest.approx(float(want), rel=1e-12)
     x = Features(1, 1.0, values, scale).sample(50_000, rng=1)
     mean, sd = scale * values.moment(1), scale * np.sqrt(values.moment(2) - values.moment(1) ** 2)
     assert abs(x.mean() - mean) < 4 * sd / x.size**0.5
+
+
+@pytest.mark.parametrize("low", [-0.999, -0.25, 1e-9, 0.5, 0.999])
+def test_values_uniform_from_any_low_end(low):
+    values = uniform_from(low)
+    assert named("values", values.name) is values
+    assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
+    z = points(6, 60)
+    z = z[np.abs(z.real) < 300]
+    bottom, width = mp.mpf(low), 1 - mp.mpf(low)
+    for r, found in enumerate(value_transform(values, z)):
+        for have, at in zip(found, z, strict=True):
+            with mp.workdps(700 if 0 < abs(at) < 1e-20 else 70):
+                s = mp.mpmathify(complex(at))
+                parts = [exact("uniform", k, s * width) * width**k * bottom ** (r - k) for k in range(r + 1)]
+                want = mp.exp(s * bottom) * mp.fsum(mp.binomial(r, k) * x for k, x in enumerate(parts))
+                # Relative to the transform at the real part, which bounds it, near zeros.
+                size = mp.exp(max(at.real, at.real * low)) * (
+                    1 / max(1, width * abs(at)) if abs(at) > 1 else 1
+                )
+                assert abs(mp.mpmathify(complex(have)) - want) <= 8e-15 * max(1.0, abs(at)) * size, (r, at)
+    for k in (1, 2, 9, 150):
+        want = (1 - mp.mpf(low) ** (k + 1)) / (k + 1) / width
+        assert values.moment(k) == pytest.approx(float(want), rel=1e-13, abs=1e-15)
+
+
+def test_uniform_values_from_0_and_minus_1_are_the_laws_that_have_names():
+    assert uniform_from(0.0) is named("values", "uniform")
+    assert named("values", "uniform(-1)") is named("values", "symmetric")
 
 
 class Broken:

@@ -77,6 +77,20 @@ def test_a_pair_tilts(alone, together, l1):
     assert abs(sae.absorption.tilt_slope(alone, together, l1, angle)) < 1e-12
 
 
+def test_of_several_tilts_the_lowest_is_returned():
+    angle, value = sae.tilted_pair(0.0898, 0.679, 1.788)  # a higher minimum comes first, at 1.38623
+    assert (angle, round(value, 5)) == (math.pi / 4, 1.35385)
+    rng, grid = np.random.default_rng(0), np.linspace(0.0, 0.25 * math.pi, 2001)
+    c, u = np.cos(grid), np.cos(grid) + np.sin(grid)
+    for _ in range(200):
+        alone, together, l1 = rng.uniform(0.0, 0.5), rng.uniform(0.0, 1.0), rng.uniform(0.0, 2.0)
+        alone, together = np.array([alone, together]) / max(1.0, 2.0 * alone + together)
+        alone_coded, both_coded = np.maximum(c - 0.5 * l1, 0.0), 1.0 - 0.5 * l1 / u
+        costs = 2.0 * alone * (1.0 - alone_coded**2) + 2.0 * together * (1.0 - both_coded**2)
+        _, value = sae.tilted_pair(float(alone), float(together), l1)
+        assert costs.min() - 1e-6 <= value <= costs.min() + 1e-14
+
+
 def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
     for l1 in (1e-3, 1e-4):
         angle, _ = sae.tilted_pair(0.1, 0.05, l1)

@@ -1,4 +1,4 @@
-"""Rows P4 and P5: what was predicted of trained pairs, judged on losses that are made up."""
+"""Row P5: what was predicted of trained pairs, judged on losses that are made up."""
 
 import numpy as np
 import pytest
@@ -19,35 +19,11 @@ def data(losses, sizes):
 
 
 @pytest.mark.parametrize(
-    ("seeds", "over", "found"),
-    [
-        (8, 1.0, "holds"),
-        (8, 1.1, "fails"),
-        (8, 0.9, "fails"),
-        (4, 1.0, "unsettled: too few runs"),
-    ],
-)
-def test_limits_are_those_of_the_code_only_where_all_agree(seeds, over, found):
-    scatter = 0.01 * np.random.default_rng(1).standard_normal((2, seeds))
-    scatter -= scatter.mean(axis=1, keepdims=True)
-    row = prieto.p4.check(True, *data(over + scatter, [32, 64]), *data(1 + scatter, [32, 64]))
-    assert str(verdict(row)) == found
-
-
-def test_a_third_size_off_the_line_refutes_the_prediction():
-    scatter = 1e-4 * np.random.default_rng(0).standard_normal((3, 8))
-    scatter -= scatter.mean(axis=1, keepdims=True)
-    row = prieto.p4.check(True, *data(1 + scatter + [[0.0], [0.0], [0.01]], [32, 64, 128]))
-    assert str(verdict(row)) == "fails"
-    assert str(verdict(prieto.p4.check(True, *data(1 + scatter, [32, 64, 128])))) == "holds"
-
-
-@pytest.mark.parametrize(
     ("losses", "found"),
     [
         ([1.0] + 7 * [1.2], "holds"),
-        (8 * [1.2], "fails"),
-        ([0.99] + 7 * [1.0], "fails"),
+        (8 * [1.2], "wrong"),
+        ([0.99] + 7 * [1.0], "wrong"),
         (4 * [1.0], "unsettled: too few runs"),
     ],
 )

@@ -129,7 +129,7 @@ def test_real_tables_keep_their_words_whole(width, capsys, monkeypatch):
         "predict collisions --n-features 8 --n-hidden 8",
         "claims --id C8 C9 --evidence",
         "atlas --n-features 3",
-        "run relu.* rug_n* --list --rate 1e10",
+        "run relu.* rug_n* --list",
     ]
     for command in commands:
         monkeypatch.delenv("COLUMNS", raising=False)

@@ -22,7 +22,6 @@ from superposition.validate import (
     gallery,
     laboratory,
     report,
-    running,
     sweep,
     tasks,
     training,
@@ -31,7 +30,6 @@ from superposition.validate.audit import page
 from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
-from superposition.validate.training import speed
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
 NUMBERS = [
@@ -68,8 +66,8 @@ BASE = {
     "report": {"--out": ["out"], "--jobs": ["1"]},
     "gallery": {"--out": ["out"], "--only": ["one"]},
     "claims": {"--id": ["C8"]},
-    "run": {"names": ["one.toy"], "--out": ["out"], "--rate": ["1e9"]},
-    "reference": {"--measure": ["8"]},
+    "run": {"names": ["one.toy"], "--out": ["out"]},
+    "reference": {"files": ["x.nc"]},
     "sweep": {"name": ["one.toy"], "settings": ["size=[1,2]"], "--store": ["store"]},
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
@@ -161,8 +159,6 @@ def stand_ins(monkeypatch, tmp_path):
     for module in (catalogue, claims):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run.engine, "new_model", reach)
-    monkeypatch.setattr(running, "measure", lambda **_: {"rate": 1e9})
-    monkeypatch.setattr(speed, "seconds", reach)
     monkeypatch.setattr(sweep.running, "spread", reach)
     for name in ("best", "phases"):  # the searches, not what is said of their arguments
         module = importlib.import_module(f"superposition.validate.door.{name}")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from superposition.validate import statistics
-from superposition.validate.statistics import Estimate, Family, lower_pairs
+from superposition.validate.statistics import Estimate, Family
 
 
 @pytest.fixture
@@ -38,14 +38,6 @@ def test_a_share_of_nothing_is_anything():
     found = statistics.share(0, 0)
     assert np.isnan(found.value)
     assert (found.low, found.high, found.runs) == (0.0, 1.0, 0)
-
-
-def test_lower_pairs_are_counted(rng):
-    some, others = rng.integers(0, 5, 12), rng.integers(0, 5, 7)
-    below = some[:, None] < others
-    level = some[:, None] == others
-    assert lower_pairs(some, others) == pytest.approx((below + 0.5 * level).mean(), rel=1e-12)
-    assert np.isnan(lower_pairs([], others))
 
 
 def test_a_power_is_the_slope_of_the_mean():

@@ -430,6 +430,11 @@ def test_the_rule_of_the_public_code_looks_at_losses_at_the_start_of_an_epoch():
     assert not goes_on(np.concatenate([falls[:600], np.full(60, 9.0)]))
 
 
+def test_training_as_published_names_the_precisions():
+    with pytest.raises(ValueError, match=r"`precision` must be one of 'float32', .*; got 'float64'"):
+        run_published(16, [0.2], [0.5], precision="float64")
+
+
 def test_training_as_published_ends_where_its_rule_says():
     ds = run_published(16, [0.2], [0.5], [0, 1], evaluation_samples=1000)
     epochs = ds["history"].count("epoch").values

@@ -28,8 +28,9 @@ def _chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
 def group(name: str, value: Any, n: int) -> Group:
     """Return indices, patterns and probabilities after checking them."""
     if not isinstance(value, Sequence) or len(value) != 3:
+        made_by = "as `synchronous`, `exclusive` and `parent_child` of theory.features make it"
         raise ValueError(
-            f"`{name}` must hold (indices, patterns, probabilities); got {arguments.shown(value)}."
+            f"`{name}` must be (indices, patterns, probabilities), {made_by}; got {arguments.shown(value)}."
         )
     indices = _indices(f"{name} indices", value[0], n)
     table = arguments.matrix(f"{name} patterns", value[1], (None, indices.size))

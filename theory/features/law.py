@@ -37,9 +37,10 @@ class Features:
         Number of features n.
     p : float or (n_features,) array_like
         Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Not used for features
-        in groups: the attribute has what follows from the tables.
+        in groups, and not needed if all are: the attribute has what follows from the tables.
     values : str or Values, optional
-        Law of the value of a feature that is on: "uniform" on [0, scale]; "binary", always scale;
+        Law of the value of a feature that is on: "uniform" on [0, scale]; "uniform(low)" on [low scale,
+        scale], see `uniform_from`; "binary", always scale;
         "half-normal", scale times \|N(0, 1)\|; "exponential" with mean scale; "symmetric", uniform on
         [-scale, scale]; "normal" with standard deviation scale; "rectified-normal(ratio)", scale times
         max(0, ratio + N(0, 1)), see `rectified_normal`; or a law of your own, see `Values`. The attribute is
@@ -90,9 +91,9 @@ class Features:
         sparsity: Any = None,
     ) -> None:  # fmt: skip
         # `sparsity` is no field: it follows from p, which `dataclasses.replace` may change.
-        if (p is None) is (sparsity is None):
-            got = "neither" if p is None else f"{arguments.shown(p)} and {arguments.shown(sparsity)}"
-            raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+        if p is not None and sparsity is not None:
+            both = f"{arguments.shown(p)} and {arguments.shown(sparsity)}"
+            raise ValueError(f"`p` must be given, or `sparsity` instead; got {both}.")
         on = p if sparsity is None else arguments.from_sparsity("sparsity", sparsity)
         if sparsity is not None and np.ndim(on):
             arguments.vector("sparsity", on, arguments.integer("n_features", n_features, 1))
@@ -117,7 +118,12 @@ class Features:
         if np.unique(members).size < members.size:
             shared = int(np.flatnonzero(np.bincount(members) > 1)[0])
             raise ValueError(f"`groups` must not overlap; got feature {shared} in two.")
-        p = arguments.each("p", self.p, n).copy()  # the groups have their own
+        if self.p is None and members.size < n:
+            raise ValueError(
+                f"`p` must be given, or `sparsity` instead; got neither for {n - members.size} features."
+            )
+        # The groups have their own probabilities.
+        p = np.ones(n) if self.p is None else arguments.each("p", self.p, n).copy()
         arguments.probability("p", np.delete(p, members))
         scale = arguments.real("scale", arguments.each("scale", self.scale, n), _SMALLEST, _LARGEST)
         importance = arguments.real("importance", arguments.each("importance", self.importance, n), 0)

@@ -18,9 +18,8 @@ _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 # For sigma > 1 the integrand of the on-loss varies by little over u in [0, 1], differences of ramp
 # moments would cancel, and ten Gauss-Legendre points integrate it to rounding (error bound 1e-21).
 _QUADRATURE_FROM = 1.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
-_NODES = 0.5 * (_NODES + 1.0)
-_WEIGHTS = 0.5 * _WEIGHTS
+_NODES = 0.5 * (np.polynomial.legendre.leggauss(10)[0] + 1.0)
+_WEIGHTS = 0.5 * np.polynomial.legendre.leggauss(10)[1]
 
 Four = tuple[float, float, float, float]
 

@@ -1,7 +1,10 @@
 """Two latents on two features: one stands for both, and the parent's is off then; or both tilt, if alike."""
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from .. import arguments
 from ..features.values import named
@@ -90,10 +93,8 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     low, high = (0.25 * math.pi + step * max(best + side, 0) for side in (-1, 1))
     if best == 0 and absorbing_slope(q2, q12, l1, 0.25 * math.pi) >= 0.0:
         return 0.25 * math.pi, cost(0.25 * math.pi)
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if absorbing_slope(q2, q12, l1, middle) < 0.0 else (low, middle)
-    return low, cost(low)
+    angle = _sign_change(lambda at: absorbing_slope(q2, q12, l1, at), low, high)
+    return angle, cost(angle)
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
@@ -147,12 +148,12 @@ def _chances(parent: float, child: float, both: float) -> tuple[float, float, fl
 def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
     r"""Return the slope in the angle of the objective of two atoms that tilt; see `tilted_pair`.
 
-    With :math:`u = \cos\epsilon + \sin\epsilon` it is
-    :math:`4 q (\cos\epsilon - \mu) \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
+    With :math:`u = \cos\epsilon + \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon
+    - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     u = c + s
-    return 4.0 * alone * (c - mu) * s - 4.0 * together * mu * (1.0 - mu / u) * (c - s) / u**2
+    return 4.0 * alone * max(c - mu, 0.0) * s - 4.0 * together * mu * (1.0 - mu / u) * (c - s) / u**2
 
 
 def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]:
@@ -173,7 +174,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     Returns
     -------
     angle : float
-        In radians, in [0, pi/4).
+        In radians, in [0, pi/4]. Of several minima it is the lowest; at pi/4 both atoms are one.
     objective : float
         Squared error and l1 penalty.
 
@@ -185,15 +186,28 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     """
     q, q12 = checked(alone=alone, together=together)
     mu = 0.5 * strength(l1)
-    # The slope is negative at 0; the first place where it is not is a minimum.
-    low, high, steps = 0.0, 0.25 * math.pi, 4096
-    for k in range(1, steps + 1):
-        at = 0.25 * math.pi * k / steps
-        if math.cos(at) <= mu or tilt_slope(q, q12, l1, at) >= 0.0:
-            low, high = 0.25 * math.pi * (k - 1) / steps, at
-            break
+    # A strong penalty makes several minima: one where the slope turns positive, and one at 45 degrees once
+    # an atom there does not code its feature alone.
+    steps = 0.25 * math.pi / 4096 * np.arange(4097)
+    slopes = [tilt_slope(q, q12, l1, float(angle)) for angle in steps]
+    minima = [
+        _sign_change(lambda angle: tilt_slope(q, q12, l1, angle), float(low), float(high))
+        for low, high, left, right in zip(steps, steps[1:], slopes, slopes[1:], strict=False)
+        if left < 0.0 <= right
+    ]
+    minima.append(float(steps[-1]) if mu >= math.cos(steps[-1]) else 0.0)
+
+    def cost(angle: float) -> float:
+        c, u = math.cos(angle), math.cos(angle) + math.sin(angle)
+        return 2.0 * q * (1.0 - max(c - mu, 0.0) ** 2) + 2.0 * q12 * (1.0 - (1.0 - mu / u) ** 2)
+
+    best = min(minima, key=cost)
+    return best, cost(best)
+
+
+def _sign_change(slope: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a slope that is negative at `low` and not at `high` changes its sign, by bisection."""
     for _ in range(80):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if tilt_slope(q, q12, l1, middle) < 0.0 else (low, middle)
-    c, u = math.cos(low), math.cos(low) + math.sin(low)
-    return low, 2.0 * q * (1.0 - max(c - mu, 0.0) ** 2) + 2.0 * q12 * (1.0 - (1.0 - mu / u) ** 2)
+        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+    return low

@@ -11,9 +11,9 @@ from typing import Any
 from ...theory.arguments import choice, shown
 from .. import judged
 from ..annotations import as_annotated
-from ..laboratory import Lab, experiment, schedule, shelf
+from ..laboratory import Lab, schedule, shelf
 from ..tasks import Task, perform
-from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
+from .ledger import WRONG, Checked, Claim, Evidence, Verdict, as_record, from_record
 
 # All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
 # project began with come first, others by their letter.
@@ -81,7 +81,8 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     try:
         found = claim.check(lab.profile == "quick", *(lab[name] for name in claim.needs))
         checked = Checked(claim, found, time.perf_counter() - start)
-        if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not found.corrections:
+        needs_sentence = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
+        if checked.verdict in needs_sentence and not found.corrections:
             raise ValueError(
                 f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
                 f"verdict {str(checked.verdict)!r}; got none."
@@ -103,8 +104,6 @@ def recall(
 ) -> tuple[Checked, ...]:
     """Return stored rows, as they were last judged; nothing is run.
 
-    Rows whose check or data have changed since are left out.
-
     Parameters
     ----------
     ids, source : optional
@@ -114,7 +113,7 @@ def recall(
 
     Examples
     --------
-    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="wrong as printed, corrected")]
+    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
     _known_verdict(verdict)
@@ -137,9 +136,7 @@ def store(rows: Iterable[Checked], day: str, *, path: Path = judged.STORED) -> N
     for row in rows:
         if row.trouble:
             raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
-        data = [f"{made.stored}.nc" for made in map(experiment, row.claim.needs) if made.stored]
-        module = row.claim.check.__module__.rpartition(".")[2]
-        records.append((as_record(replace(row, judged=day)), module, data))
+        records.append(as_record(replace(row, judged=day)))
     judged.store(records, [claim.id for claim in CLAIMS], path=path)
 
 
@@ -200,7 +197,7 @@ def run(
 
     Examples
     --------
-    >>> [row.claim.id for row in run(["C1", "C21"], verdict="wrong as printed, corrected")]
+    >>> [row.claim.id for row in run(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
     _known_verdict(verdict)

@@ -1,9 +1,9 @@
-"""Prieto et al. (2026), P1-P3: words that are correlated, and interference that helps; P4, P5: predictions.
+"""Prieto et al. (2026), P1-P3: words that are correlated, and interference that helps; P5: a prediction.
 
 The source trains on words of real text and on small synthetic tables, of which one is words around a circle.
 Here the best model of that table is found by the exact loss, and models are trained with the published code's
 settings. Where interference helps and where the ReLU filters it is decided for pairs of features. What was
-predicted of trained pairs before they were trained has rows of its own, whatever became of it.
+predicted of trained pairs before they were trained has a row of its own, whatever became of it.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from ..experiment import span
 from ..statistics import Family, mean
 from ..studies.prieto import around, constructive
 from ..training import DROPPED
-from ..unequal.compared import AT_CODE, EXACT, WITHIN, against_code, off_line, reached, shared
+from ..unequal.compared import AT_CODE, reached, shared
 from .ledger import (
     Evidence,
     after,
@@ -160,56 +160,10 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-_PLACES = ("", "_half", "_often", "_dense")
-
-
 def _case(ds: xr.Dataset, i: int) -> str:
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"
-
-
-@claim(
-    "P4",
-    OURS,
-    "before training",
-    needs=[f"unequal.{runs}{place}" for place in _PLACES for runs in ("groups", "blocks")],
-)
-def p4(quick: bool, *found: xr.Dataset) -> Evidence:
-    """trained losses of exclusive and of synchronous pairs, extrapolated to many features by a line in 1/n,
-    are those of the best code of blocks of one or two pairs; a third size lies on that line
-    """
-    misses, agree, seeds, bent = [], 0, [], 0.0
-    for trained, solved in map(shared, found[::2], found[1::2]):
-        seeds.append(trained.sizes["seed"])
-        if trained.sizes["n_features"] > 2:
-            bent = max(max(one.low, -one.high) for one in off_line(trained))
-        for i, (over, said) in enumerate(against_code(trained, solved)):
-            agree += said == "agrees"
-            if said in ("below", "above"):
-                exact = bool(EXACT.kept(float(solved["predicted"].isel(case=i).min())))
-                misses.append(f"{_case(trained, i)} are {said}" + ("" if exact else f" ({over:.3f} of it)"))
-    cases = sum(ds.sizes["case"] for ds in found[::2])
-    return evidence(
-        f"Sizes, steps, seeds and criterion were fixed before training: {cases} cases at four places, "
-        f"{min(seeds)} seeds each; equal means within {WITHIN} standard errors over the seeds. At the place "
-        "with a third size no limit is read off, as losses are not on the line there. Trained losses above a "
-        "code do not refute it, as matrices with its loss exist. The documentation (correlations) has the "
-        "numbers.",
-        runs("seeds of each case", min(seeds), origin=found),
-        says(
-            "; ".join([f"the limits agree in {agree} of {cases} cases", *misses]),
-            experiment("cases that agree", agree, ">=", before(cases), origin=found),
-            experiment(
-                "largest distance of the line from an interval at the third size",
-                bent,
-                "<=",
-                before(0),
-                origin=found,
-            ),
-        ),
-        about="printed",
-    )
 
 
 @claim(

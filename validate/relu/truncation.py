@@ -36,7 +36,8 @@ def dropping_table(
 ) -> xr.Dataset:
     """Tabulate four measures of what inputs with two or more features on matter, importances 1.
 
-    Arguments and errors are those of `cost_of_dropping`, but for p, (size,) array_like in [1e-100, 1).
+    Arguments and errors are those of `cost_of_dropping`, but for p, (size,) array_like in [1e-100, 1), and
+    n_hidden, below n_features.
 
     Returns
     -------
@@ -53,6 +54,9 @@ def dropping_table(
     >>> table["probability"].values.round(12), table["share"].values.round(2)
     (array([0.01]), array([1.]))
     """
+    n_features = arguments.integer("n_features", n_features, 2)
+    # With as many neurons as features the least loss is 0, and nothing is relative to it.
+    n_hidden = arguments.integer("n_hidden", n_hidden, 1, n_features - 1)
     grid = arguments.real("p", arguments.vector("p", p), LEAST_P, 1, brackets="[)")
     arguments.fits("p", grid.size, 1e5 * grid.size)
     rng = arguments.generator("rng", rng)

@@ -6,10 +6,9 @@ from .points import grid, models_at
 from .published import run_published
 from .run import run_grid, train
 from .schedule import falling, learning_rates
-from .speed import measure
 from .weights import DROPPED, weight_statistics
 
 __all__ = [
-    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "measure", "models_at", "network_loss",
+    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "models_at", "network_loss",
     "run_grid", "run_published", "train", "weight_statistics",
 ]  # fmt: skip

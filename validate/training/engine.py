@@ -90,7 +90,8 @@ def check_memory(name: str, value: int, numbers: int) -> None:
 
 
 def check_precision(torch: Any, precision: str, device: Any) -> None:
-    """Refuse a precision that this PyTorch has no products for."""
+    """Refuse a precision that is unknown, or that this PyTorch has no products for."""
+    arguments.choice("precision", precision, tuple(PRECISIONS))
     if precision == "bf16" and device.type == "cuda" and not hasattr(torch.ops.aten.bmm, "dtype"):
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
 

@@ -10,7 +10,6 @@ WITHIN = 3  # standard errors
 EXACT = Criterion("loss of a code", "<=", rounding(1e-12))
 # A model whose loss differs from the code's by less has found it; fixed before small models were trained.
 AT_CODE = Criterion("|loss / that of the code - 1|", "<=", before(1e-3))
-LESS = Criterion("loss of priority codes less that of the best blocks, over it", "<", rounding(-1e-9))
 
 
 def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
@@ -84,9 +83,3 @@ def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Est
     """
     over = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.kept(np.abs(one - 1)))), float(one.min()), mean(one)) for one in over]
-
-
-def beaten(solved: xr.Dataset) -> int:
-    """Return in how many cases priority codes lose less than the best code of blocks; of `run_blocks`."""
-    blocks, priority = solved["predicted"].min("pairs"), solved["priority"].min("n_features")
-    return int((LESS.kept(priority / blocks - 1) & ~EXACT.kept(blocks)).sum())

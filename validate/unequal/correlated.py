@@ -1,20 +1,17 @@
 """What the report shows of features that depend on each other: experiments and topics of the section."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, size_axis
-from ..experiment import SUMS, Figure, Part, Run, Shown, Table, Topic, span
+from ..experiment import SUMS, Figure, ReproductionCheck, Run, Shown, Table, Topic, span
 from ..statistics import LEVEL, student
 from .compared import (
     AT_CODE,
-    EXACT,
     WITHIN,
     against_code,
-    beaten,
     extrapolated,
     merged,
     off_line,
@@ -134,52 +131,6 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     return Shown(text, [figure], [Table("Pairs of features, trained and solved", columns, rows, caption)])
 
 
-def show_places(*found: xr.Dataset) -> Shown:
-    """Say and show how trained pairs compare with their codes at other places, each trained and solved."""
-    rows, said, lower = [], [], 0
-    for trained, solved in map(shared, found[::2], found[1::2]):
-        count = 0
-        best = solved.isel(pairs=solved["predicted"].argmin("pairs"))
-        for i, (over, verdict) in enumerate(against_code(trained, solved)):
-            ds, code, own = trained.isel(case=i), float(best["predicted"][i]), best["coefficients"][i]
-            lossless = bool(EXACT.kept(code))
-            limit = over if lossless else over.over(1 / code)
-            rows.append(
-                [
-                    f"{float(ds['p']):g}",
-                    f"{float(ds['ratio']):g}",
-                    str(ds["kind"].values),
-                    f"{float(ds['strength']):g}",
-                    "0" if lossless else f"{code:.4g}",
-                    f"{limit:.4g}",
-                    "-" if lossless else f"{over:.4f}",
-                    f"{float(own[0, 1] / own[0, 0]):+.2f}" if float(own[0, 0]) else "dropped",
-                    f"{float(ds['partner'].mean()):+.2f}",
-                    verdict,
-                ]
-            )
-            count += verdict == "agrees"
-        lower += beaten(solved)
-        place = f"p = {span(trained['p'], 'g')}, ratio {span(trained['ratio'], 'g')}"
-        said.append(f"{count} of {trained.sizes['case']} cases at {place}")
-    text = (
-        f"At other settings the limits of trained pairs are within {WITHIN} standard errors of the best code "
-        f"of one or two pairs in {'; '.join(said)}. The last setting was chosen after the others had been "
-        "inspected; its runs, seeds and this criterion were fixed before it was run. Where trained losses "
-        "are above, the optimiser falls short: matrices with the code's loss exist. At ratio 1/2 a direction "
-        "holds two features, and exclusive pairs would lose least on a direction of their own, which trained "
-        f"models do not find. Priority codes lose less in {lower} of these cases."
-    )
-    columns = ["p", "ratio", "pairs", "strength", "code", "trained, limit", "over code"]
-    columns += ["partner, code", "partner, trained", "verdict"]
-    caption = (
-        f"Losses per feature, limits by a line in 1/n, with {WITHIN} standard errors over the seeds to "
-        "either side. Partner: M_ij/M_ii for j the other of the pair; of the code the first output's in the "
-        "kind of block that most are."
-    )
-    return Shown(text, (), [Table("Pairs at other settings", columns, rows, caption)])
-
-
 def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> Shown:
     """Say and show how many small models reach the code, of `run_groups` at two sizes, and `run_blocks`."""
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
@@ -223,78 +174,55 @@ def _cases(p: float, ratio: float) -> list[list[Any]]:
     return [[kind, by, p, ratio] for kind, by in _KINDS]
 
 
-def _groups(
-    name: str, what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
-) -> Run:
-    """Return a stored run of trained models, made apart by case; two of a case and size confirm it."""
+def _groups(what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False) -> Run:
+    """Return a stored run of trained models, made apart by case; two of a case and size are made anew."""
     first = settings["seeds"][0]
     part = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
     apart: dict[str, Any] = {} if whole else {"apart": "cases", "along": "case"}
-    kept = Part(part, (), 1e-3, _PAIRS)
-    return Run.kept(f"unequal_{name}", what, run_groups, settings, torch=True, part=kept, **apart)
+    check = ReproductionCheck(part, (), 1e-3, _PAIRS)
+    return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **apart)
 
 
-def _blocks(name: str, what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
+def _blocks(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
     """Return a stored run of best codes; those of whole pairs need no random starts."""
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
-    part = Part({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
+    check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]
     apart: dict[str, Any] = {} if whole else {"apart": pieces, "along": "case"}
-    return Run.kept(f"unequal_{name}", what, run_blocks, settings, part=part, **apart)
-
-
-def _places() -> Iterator[tuple[str, Run]]:
-    # Seeds 4 to 7 at the first places; fresh ones at the last, which was chosen after these were seen.
-    for place, p, ratio, sizes, seeds in (
-        ("", 0.1, 0.25, [32, 64, 128], [4, 5, 6, 7]),
-        ("_half", 0.1, 0.5, [32, 64], [4, 5, 6, 7]),
-        ("_often", 0.4, 0.125, [64, 128], [4, 5, 6, 7]),
-        ("_dense", 0.5, 0.25, [64, 128], [12, 13, 14, 15]),
-    ):
-        what, codes = f"pairs at p = {p:g}, ratio {ratio:g}", f"pairs at p = {p:g}, ratio {ratio:g}: codes"
-        if not place:
-            what, codes = "pairs that depend on each other", "their best codes"
-        cases, whole = _cases(p, ratio), place == "_dense"  # the last were made in one run each
-        settings = _TRAINED | {"cases": cases, "sizes": sizes, "seeds": seeds}
-        yield f"groups{place}", _groups(f"groups{place}", what, settings, cases[0], sizes[0], whole=whole)
-        yield f"blocks{place}", _blocks(f"blocks{place}", codes, cases, sizes, whole=whole)
+    return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **apart)
 
 
 def _reached(n: int, seeds: range) -> Run:
     """Return a run of small models where a code's matrices have its loss at any size: how many reach it."""
     cases = _cases(0.4, 0.125) + _cases(0.5, 0.25)
     settings = _TRAINED | {"cases": cases, "sizes": [n], "seeds": list(seeds), "samples": 2**21}
-    return _groups(f"reached_{n}", f"pairs, {n} features", settings, cases[0], n, whole=True)
+    return _groups(f"pairs, {n} features", settings, cases[0], n, whole=True)
 
 
-_GROUPS = dict(_places())
-_LONG = {"cases": [["synchronous", 0.5, 0.4, 0.125]], "sizes": [64, 128], "seeds": [8, 9, 10, 11]}
 RUNS = {
-    **_GROUPS,
-    "groups_long": _groups(
-        "groups_long",
-        "one case of pairs, three times as long",
-        _TRAINED | _LONG | {"steps": [60_000]},
-        ["synchronous", 0.5, 0.4, 0.125],
-        64,
-        whole=True,
+    "groups": _groups(
+        "pairs that depend on each other",
+        _TRAINED | {"cases": _cases(0.1, 0.25), "sizes": [32, 64, 128], "seeds": [4, 5, 6, 7]},
+        _cases(0.1, 0.25)[0],
+        32,
     ),
-    "polished": Run.kept(
-        "unequal_polished",
+    "blocks": _blocks("their best codes", _cases(0.1, 0.25), [32, 64, 128]),
+    "blocks_often": _blocks("pairs at p = 0.4: codes", _cases(0.4, 0.125), [64, 128]),
+    # Made in one run.
+    "blocks_dense": _blocks("pairs at p = 0.5: codes", _cases(0.5, 0.25), [64, 128], whole=True),
+    "polished": Run.shipped(
+        "unequal_groups",
         "pairs by exact descent",
         run_polished,
         {"cases": _cases(0.1, 0.25)},
         torch=True,
-        part=Part({"cases": _cases(0.1, 0.25)[:1], "seeds": [0]}, (), 1e-3, _PAIRS),
+        check=ReproductionCheck({"cases": _cases(0.1, 0.25)[:1], "seeds": [0]}, (), 1e-3, _PAIRS),
     ),
     "reached_16": _reached(16, range(16, 24)),
     "reached_32": _reached(32, range(24, 32)),
 }
 TOPICS = [
     Topic("groups", ["groups", "blocks", "polished"], show_groups, claims=["C32", "P2"]),
-    Topic(
-        "places", [name for name in _GROUPS if name not in ("groups", "blocks")], show_places, claims=["P4"]
-    ),
     Topic(
         "reached", ["reached_16", "reached_32", "blocks_often", "blocks_dense"], show_reached, claims=["P5"]
     ),

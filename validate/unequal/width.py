@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,22 +16,12 @@ from ...theory.features import Features
 from ...theory.unequal import capacities, loss_bound, power_law, priority_loss
 from ..annotations import as_annotated
 from ..experiment import from_rows
-from ..statistics import lower_pairs
 from ..training import train
-from ..training.engine import load_torch, new_model, product
 
 Model = tuple[FloatArray, FloatArray, FloatArray]  # W_out, W_in, b
 MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
 # Closer to 0 or 1 a feature counts as dropped, or kept exactly.
 EDGE = 1e-9
-LONG = 0.5  # from this length of its row on the source counts a feature as represented
-# First weights and rates of a training: ours, those of the source's public code, and these with unit rows and
-# biases of 0 to begin with.
-RECIPES = {
-    "own": {"init": "aligned", "schedule": "converged"},
-    "source": {"init": "normal", "schedule": "liu"},
-    "unbiased": {"init": "aligned", "schedule": "liu"},
-}
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
@@ -54,30 +44,18 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
     return np.where(capacity < EDGE, law.variance, np.where(capacity > 1 - EDGE, 0.0, inside))
 
 
-def measured(
-    decoder: FloatArray, encoder: FloatArray, b: FloatArray, law: Features, first: FloatArray | None = None
-) -> dict[str, float]:
-    """Return what is said of the weights of a model ReLU(decoder encoder x + b), and of its first biases."""
-    M = decoder @ encoder
+def measured(M: FloatArray, law: Features) -> dict[str, float]:
+    """Return what is said of the weights of a model ReLU(M x + b)."""
     capacity = capacities(M, law)
     off = M * np.sqrt(law.variance)
     np.fill_diagonal(off, 0.0)
     own = np.sign(np.diagonal(M))[:, None]
     weight = np.diagonal(M) ** 2 > 0
     energy = np.sum(off[weight] ** 2)
-    short = np.linalg.norm(decoder, axis=1) <= LONG
-    second = law.second_moment
-    silent = np.diagonal(M) * law.scale + b <= 0.0
-    lower = np.nan if first is None else lower_pairs(first[silent], first[~silent])
     return {
         "capacity": float(capacity.sum()),
         "normal": float(normal_losses(capacity, law).mean()),
         "opposed": float(np.sum(np.minimum(off * own, 0.0)[weight] ** 2) / energy) if energy else np.nan,
-        "long": float(np.mean(~short)),
-        "left_out": float(second[short].sum() / len(M)),
-        "silent": float(np.mean(silent)),
-        "unheard": float(second[silent].sum() / len(M)),
-        "lower": lower,
     }
 
 
@@ -108,7 +86,6 @@ def run_width(
     steps: Sequence[int] = (2000, 8000),
     seeds: Sequence[int] = range(2),
     batch: int = 512,
-    recipe: Literal["own", "source", "unbiased"] = "own",
     device: str = "auto",
     folder: str = "",
 ) -> xr.Dataset:
@@ -135,10 +112,6 @@ def run_width(
         Of first weights and data.
     batch : int
         Fresh samples in each step; 2048 in the source.
-    recipe : {"own", "source", "unbiased"}
-        "own": aligned first weights, biases of 0, a rate that falls to 0. "source": the first weights and the
-        schedule of the source's public code, ``init="normal"`` and ``schedule="liu"`` of
-        `validate.training.train`. "unbiased": aligned first weights, and the schedule of the source.
     device : {"auto", "cpu", "cuda"}
     folder : str, optional
         Where the state of training is kept, so that a run that was broken off goes on.
@@ -149,11 +122,7 @@ def run_width(
         Of (alpha, tied, weight_decay, n_hidden, steps, seed): ``loss`` per feature, exact, and
         ``loss_error``; ``capacity``, the sum of capacities; ``normal``, the loss if interference with these
         capacities were normal; ``opposed``, the share of the variance of interference that comes from
-        weights whose sign is not the output's own; ``long``, the share of features whose row of W_out is
-        longer than 1/2, and ``left_out``, the sum of E x² over the others per feature; ``silent``, the share
-        of outputs that their own feature alone does not turn on at any value, ``unheard``, the sum of E x²
-        over these per feature, and ``lower``, the share of pairs of an output that is silent and one that is
-        not, in which the silent one began with the lower bias (Mann and Whitney's statistic).
+        weights whose sign is not the output's own.
     """
     shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
     hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
@@ -161,34 +130,23 @@ def run_width(
     for exponent, bound, decay, length in itertools.product(*shape[:3], shape[4]):
         law = source_law(exponent, n_features, on)
         name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{bound}_d{decay:g}_s{length}_b{batch}"
-        name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}_{recipe}.ckpt"
+        name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}.ckpt"
         checkpoint = Path(folder) / name if folder else None
         given = {"tied": bool(bound), "weight_decay": decay, "device": device, "checkpoint": checkpoint}
-        ds, models = trained(law, hidden, seed, length, batch, **given, **RECIPES[recipe])
+        ds, models = trained(law, hidden, seed, length, batch, **given)
         facts = ds.attrs
-        first = [
-            _first_bias(law, int(m), int(s), bool(bound), recipe) for m, s in zip(hidden, seed, strict=True)
-        ]
         rows += [
-            {"loss": loss, "loss_error": error, **measured(*model, law, bias)}
-            for loss, error, model, bias in zip(
-                ds["loss"].values, ds["loss_se"].values, models, first, strict=True
+            {"loss": loss, "loss_error": error, **measured(decoder @ encoder, law)}
+            for loss, error, (decoder, encoder, _) in zip(
+                ds["loss"].values, ds["loss_se"].values, models, strict=True
             )
         ]
     # The loop has the lengths last, the models of one call after them.
     places = dict(zip(MODEL, shape, strict=True))
     order = ("alpha", "tied", "weight_decay", "steps", "n_hidden", "seed")
     ds = from_rows(rows, **{name: len(places[name]) for name in order}).assign_coords(places)
-    told = {"n_features": n_features, "on": on, "batch": batch, "recipe": recipe}
+    told = {"n_features": n_features, "on": on, "batch": batch}
     return ds.transpose(*MODEL).assign_attrs(told | facts)
-
-
-def _first_bias(law: Features, n_hidden: int, seed: int, tied: bool, recipe: str) -> FloatArray:
-    """Return the biases that a model begins with."""
-    torch = load_torch()
-    size, init = law.n_features, RECIPES[recipe]["init"]
-    model = new_model(torch, torch.device("cpu"), size, n_hidden, law, seed, tied, init)
-    return product(model, model.parameters.numpy())[2]
 
 
 @as_annotated

@@ -7,10 +7,11 @@ may.
 from importlib import import_module
 from pkgutil import iter_modules
 
+from .interval import uniform_from
 from .law import Definition, Values, known, named, register
 from .rectified_normal import rectified_normal
 
-__all__ = ["VALUES", "Definition", "Values", "named", "rectified_normal", "register"]
+__all__ = ["VALUES", "Definition", "Values", "named", "rectified_normal", "register", "uniform_from"]
 
 for _found in iter_modules(__path__):
     import_module(f"{__name__}.{_found.name}")

@@ -27,6 +27,14 @@ def _transform(z: complex, ratio: float) -> Three:
     return 0.5 * math.erfc(ratio * math.sqrt(0.5)) + share * a, share * b, share * c
 
 
+@shared
+def _nonzero_transform(z: complex, ratio: float) -> Three:
+    """Leave out the atom: the rest has the probability erfc(-ratio/sqrt(2))/2."""
+    a, b, c = half_normal(z + ratio)
+    share = math.exp(-0.5 * ratio * ratio) / math.erfc(-ratio * math.sqrt(0.5))
+    return share * a, share * b, share * c
+
+
 def rectified_normal(ratio: float) -> Values:
     r"""Values max(0, ratio + N(0, 1)): with the scale sd, and ratio = mean/sd, max(0, mean + sd N(0, 1)).
 
@@ -35,7 +43,7 @@ def rectified_normal(ratio: float) -> Values:
     Parameters
     ----------
     ratio : float
-        From -5 to 10.
+        From -5 to 30.
 
     Returns
     -------
@@ -55,7 +63,7 @@ def rectified_normal(ratio: float) -> Values:
     >>> x.mean.round(6), Features(2, 0.1, "rectified-normal(4)", sd).mean.round(6)
     (array([0.1, 0.1]), array([0.1, 0.1]))
     """
-    return _law(float(arguments.number("ratio", ratio, -5.0, 10.0)))
+    return _law(float(arguments.number("ratio", ratio, -5.0, 30.0)))
 
 
 @lru_cache(maxsize=1024)
@@ -101,6 +109,7 @@ def _law(ratio: float) -> Values:
         density=density,
         typical=(0.0, high),
         transform=_transform,
+        nonzero_transform=_nonzero_transform,
         shape=ratio,
         wedge=(float(np.arccos(np.sqrt(square))), max(1.0, math.sqrt(moment(2)))),
         # ndtri(0) would be infinite
