@@ -56,7 +56,7 @@ CALLS = {
     "ceiling": lambda: sp.ceiling(sp.Features(64, 0.05), dictionary(64, 32).T, l0=3.0),
     "phases": lambda: sp.phases(),
     "sweep": lambda: sp.sweep(
-        "solvers.rug.optimum", {"p": np.linspace(0.01, 0.5, 40).tolist(), "ratio": [0.1, 0.2, 0.3]}
+        sp.solvers.rug.optimum, {"p": np.linspace(0.01, 0.5, 40).tolist(), "ratio": [0.1, 0.2, 0.3]}
     ),
 }
 
