@@ -21,6 +21,7 @@ from ...theory.unequal import loss_bound
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from ..results import Status
+from ..threads import single_blas_thread
 from . import core
 from .core import End, Round, distinct, race
 from .objective import Objective, Penalty
@@ -492,6 +493,7 @@ def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     return parts
 
 
+@single_blas_thread()
 def minimise(
     n_features: int, n_hidden: int, law: Any, *, tied: bool = True, bias: bool | str = True, penalty: Penalty
     = None, classes: int | None = None, largest: float | None = None, starts: int = 20, steps: int = 1000,
@@ -605,6 +607,7 @@ def minimise(
     return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 
+@single_blas_thread()
 def descend(
     W_out: npt.ArrayLike,
     W_in: npt.ArrayLike,
