@@ -11,19 +11,22 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "ranges", "recall", "store"]
+__all__ = ["MEANINGS", "STORED", "ranges", "recall", "store"]
 
 _HERE = Path(__file__).parent
 STORED = _HERE / "reference" / "claims.json"
 
 
 class Verdict(StrEnum):
-    """What the evidence says about a statement."""
+    """What the evidence says about a statement; `MEANINGS` has a sentence for each."""
 
     HOLDS = "holds"
-    CORRECTED = "wrong as printed, corrected"
-    FAILS = "fails"
-    ORDER_ONLY = "order only"
+    UP_TO_CONSTANTS = "holds, up to constants"
+    MISPRINT = "misprint"
+    INCOMPLETE = "incomplete"
+    OVERSTATED = "overstated"
+    NOT_REPRODUCED = "not reproduced"
+    WRONG = "wrong"
     ANSWERED = "question, answered"
     TOO_FEW = "unsettled: too few runs"
     UNSETTLED = "unsettled: a finding fails"
@@ -31,8 +34,33 @@ class Verdict(StrEnum):
     NOT_JUDGED = "not judged"
 
 
+# What each verdict means, in one sentence.
+MEANINGS = {
+    Verdict.HOLDS: "True as printed: an identity, a proof, or an experiment within its stated error.",
+    Verdict.UP_TO_CONSTANTS: "Printed as an order of magnitude, and true; the ledger adds the constant.",
+    Verdict.MISPRINT: (
+        "A slip of symbols: the source itself uses the corrected statement, or needs it in its next step."
+    ),
+    Verdict.INCOMPLETE: "True under a condition, or but for a case, that the statement does not name.",
+    Verdict.OVERSTATED: "True within a range or in part; what is printed goes beyond that.",
+    Verdict.NOT_REPRODUCED: (
+        "What the source reports of an experiment is not what the same settings give here."
+    ),
+    Verdict.WRONG: "False, by a derivation or a counterexample, and not only beyond some range.",
+    Verdict.ANSWERED: "The source asks, assumes or hopes; the row says what is known.",
+    Verdict.TOO_FEW: "A trained number rests on fewer than five runs.",
+    Verdict.UNSETTLED: "A sentence of the row itself is not confirmed.",
+    Verdict.OPEN: "Nothing is known; the row says what would decide it.",
+    Verdict.NOT_JUDGED: "The check could not be run.",
+}
 # What `claims --wrong` lists, and what is not known to be right or wrong.
-WRONG = (Verdict.CORRECTED, Verdict.FAILS)
+WRONG = (
+    Verdict.MISPRINT,
+    Verdict.INCOMPLETE,
+    Verdict.OVERSTATED,
+    Verdict.NOT_REPRODUCED,
+    Verdict.WRONG,
+)
 UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
@@ -63,7 +91,7 @@ def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str
     Examples
     --------
     >>> recall(["C21"])["C21"]["verdict"]
-    'wrong as printed, corrected'
+    'misprint'
     """
     _checked(path=(path, Path))
     wanted = None if ids is None else set(_listed("ids", ids))

@@ -226,7 +226,7 @@ def test_claims_as_json(capsys):
     assert [row["id"] for row in rows] == ["C8", "C9"]
     for row in rows:
         assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(row)
-    assert rows[0]["verdict"] == "wrong as printed, corrected"
+    assert rows[0]["verdict"] == "misprint"
     assert rows[0]["evidence"]["findings"]
 
 
@@ -524,7 +524,7 @@ def test_sparsity_stands_for_p_in_every_command(capsys):
 
 def test_sources_of_claims_may_be_begun(capsys):
     assert cli.main(["claims", "--source", "lecomte", "--wrong"]) == 0
-    assert "of lecomte2024 are wrong as printed" in capsys.readouterr().out
+    assert "of lecomte2024 do not hold as printed" in capsys.readouterr().out
     try:
         code = cli.main(["claims", "--source", "c"])  # of Cowsik or of Chanin
     except SystemExit as end:

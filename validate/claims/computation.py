@@ -14,7 +14,7 @@ from ...theory.computation.derive import derive_moments
 from ...theory.derivation import sp
 from ...theory.features import Features
 from ...theory.models import Model
-from .ledger import Evidence, claim, derived, evidence, numeric, rounding, says, symbolic
+from .ledger import Evidence, Verdict, claim, derived, evidence, numeric, rounding, says, symbolic
 
 BHAGAT, CIS, SPD = "bhagat2026", "cistoy2026", "spd2025"
 
@@ -137,6 +137,7 @@ def k5(quick: bool) -> Evidence:
             numeric("largest loss of the readout over the naive one", max(at.values()), "<", derived(1)),
             numeric("naive loss less the floor, with a bias, p = 1", biased, "<=", rounding(1e-15)),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -164,4 +165,5 @@ def k6(quick: bool) -> Evidence:
                 "of the exact best readout, three features on two", abs(own - closed), "<=", rounding(1e-12)
             ),
         ),
+        fault=Verdict.NOT_REPRODUCED,
     )

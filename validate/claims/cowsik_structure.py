@@ -24,6 +24,7 @@ from ..statistics import Estimate, Family, mean
 from .ledger import (
     Evidence,
     Finding,
+    Verdict,
     after,
     allowed,
     claim,
@@ -186,6 +187,7 @@ def c26(quick: bool) -> Evidence:
             symbolic("share lost at k = sqrt 3 - 1, less 1/2", at_half),
             numeric("p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", after(0.03)),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -253,6 +255,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
             f"{_list(copies, '.1%')} for p = {_list(P)}, so not at the optimum",
             models.true("best loss over copies of the best other, less 1", copies, ">", after(0)),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -330,6 +333,7 @@ def c29(quick: bool, ds: xr.Dataset, pair: xr.Dataset) -> Evidence:
             f"dropped (p = {COMMON}, ratio {LOW}, {steps})",
             models.true("diagonal there", dropped, ">", after(0.4)),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -372,6 +376,7 @@ def c30(quick: bool, ds: xr.Dataset) -> Evidence:
             f"by factors of {_span(quarter)}",
             models.true(f"{text} at ratio {QUARTER}, stopping rule: factors", quarter, "<=", FALLS),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -400,4 +405,5 @@ def c31(quick: bool, ds: xr.Dataset) -> Evidence:
             f"{' and '.join(map(str, stays))}: factors of {_list(again, '.2f')}",
             models.true(f"Lambda there, {steps}: factors", again, ">", FALLS),
         ),
+        fault=Verdict.OVERSTATED,
     )

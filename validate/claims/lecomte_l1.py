@@ -15,6 +15,7 @@ from ...theory.sparsification import derive
 from ..statistics import Family, jackknife, mean
 from .ledger import (
     Evidence,
+    Verdict,
     after,
     allowed,
     between,
@@ -310,6 +311,7 @@ def l10(quick: bool) -> Evidence:
             "exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
             symbolic("true rate less mean of squares less what balance omits", exact),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 

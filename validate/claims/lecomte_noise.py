@@ -19,6 +19,7 @@ from ..statistics import Family, growth_power, jackknife, mean, share
 from .ledger import (
     Evidence,
     Finding,
+    Verdict,
     allowed,
     before,
     between,
@@ -185,6 +186,7 @@ def l26(quick: bool) -> Evidence:
             symbolic("coefficient of eta of what is left", right.expand().coeff(eta, 1)),
             symbolic("value at eta = 0", error.subs(eta, 0)),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 
@@ -235,6 +237,7 @@ def l28(quick: bool) -> Evidence:
             symbolic("moment less the formula with 3", right),
             *_sampled("moment", quick, fourth),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 
@@ -263,6 +266,7 @@ def l30(quick: bool) -> Evidence:
             "belongs to the first term alone",
             symbolic("moment less this", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 
@@ -348,6 +352,7 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
             true("growth at kurtosis -1 beyond normal noise's", negative, ">", before(0.0)),
             true("growth at kurtosis 3 beyond normal noise's", positive, "<", before(0.0)),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -439,6 +444,7 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
             f"{float(shapes[1].mean()):.2g} at {float(shapes['learning_rate'][1]):.2g}",
             shown("loss of shape at the larger rate", lost, ">", derived(0)),
         ),
+        fault=Verdict.OVERSTATED,
     )
 
 
@@ -485,4 +491,5 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
             numeric("stuck after the averaged flow", still, ">=", derived(1)),
             numeric("loss less that of all near one-hot", spread - sparse, "<", derived(0)),
         ),
+        fault=Verdict.MISPRINT,
     )

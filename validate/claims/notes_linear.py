@@ -14,7 +14,19 @@ from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.linear import derive
-from .ledger import Evidence, bound, claim, derived, evidence, experiment, numeric, rounding, says, symbolic
+from .ledger import (
+    Evidence,
+    Verdict,
+    bound,
+    claim,
+    derived,
+    evidence,
+    experiment,
+    numeric,
+    rounding,
+    says,
+    symbolic,
+)
 
 SOURCE = "notes2022"
 # A few hundred roundings of numbers of order 1.
@@ -199,6 +211,7 @@ def b5(quick: bool) -> Evidence:
             "eigenvalues 5..1, kept 4 and 3: rate of the rotation": points[(1, 2)].rotation_rate,
             "eigenvalues 5..1, kept 4 and 3: rate of the steepest descent": points[(1, 2)].escape_rate,
         },
+        fault=Verdict.INCOMPLETE,
     )
 
 
@@ -375,6 +388,7 @@ def b12(quick: bool) -> Evidence:
             "in the usual one it has no energy",
             numeric("curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", derived(0)),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 

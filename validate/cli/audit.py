@@ -65,21 +65,21 @@ def _audit(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from .. import files
-    from ..audit import COLUMNS, audit, recognise, state_of
-    from ..audit.networks import read_network
+    from ..audit import COLUMNS, audit
     from ..door.advice import advice
     from ..door.answer import law_in_words
+    from ..loading import load
     from ..tasks import Clock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.another_file(options.html, {"model": options.file}, "html")
-    state, keys = state_of(options.file), _keys(options.keys)
-    network = read_network(state, options.layout, keys)
-    if network is not None and network[1][0].hidden != "identity":
-        _of_networks(options, *network)
+    loaded = load(options.file, layout=options.layout, keys=_keys(options.keys))
+    layout = loaded.layout
+    if loaded.models[0].hidden != "identity":
+        _of_networks(options, layout, list(loaded.models))
         return
-    layout, models = recognise(state, layout=options.layout, keys=keys)
+    models = loaded.weights()
     laws = laws_of(options, [len(one.b) for one in models])
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()

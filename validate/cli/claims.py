@@ -26,7 +26,8 @@ def add(add_command: Add) -> None:
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     source = "only claims of this source, such as cowsik2024, or how its name begins"
     option("--source", metavar="SOURCE", type=_source_named, choices=Listed(judged.sources), help=source)
-    option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
+    wrong = "what does not hold as printed, of which kind its fault is, and what is true instead"
+    option("--wrong", action="store_true", help=wrong)
     verdict = (
         "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
     )
@@ -83,8 +84,8 @@ def _claims(options: argparse.Namespace) -> bool:
         rows = [first + last for first, last in zip(cells, said, strict=True)]
         title = f"{len(records)} claims{_origin(records)}"
         print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
-    if verdict == "fails":
-        tell("Statements that are wrong as printed and have a correction are not among them: --wrong.")
+    if verdict == judged.Verdict.WRONG:
+        tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
     return any(one["trouble"] and "needs PyTorch" not in one["trouble"] for one in records)
 
 
@@ -208,10 +209,13 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
     of = f" of {options.source}" if options.source else ""
     whole = sum(options.source in (None, one["source"]) for one in judged.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
-    parts = [f"{len(records)}{among} statements{of} are wrong as printed{_origin(records)}"]
+    parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
     for one in records:
         instead = one["correction"] or "not that; no correction is known"
-        lines = [f"{one['id']}, {one['source']}, {one['where']}", filled("printed   ", one["statement"])]
+        lines = [
+            f"{one['id']}, {one['source']}, {one['where']}: {one['verdict']}",
+            filled("printed   ", one["statement"]),
+        ]
         lines.append(filled("true      ", instead))
         if options.evidence:
             lines.append(filled("evidence  ", one["evidence"]["text"]))

@@ -13,7 +13,7 @@ from ...theory.arguments import BoolArray, FloatArray
 from ...theory.features import Features
 from ..audit.models import loss_within, shares_saved
 from ..audit.results import REPRESENTED
-from ..layouts import Weights
+from ..loading import Weights
 
 __all__ = ["feature_names", "feature_table", "near_equal", "unrepresented"]
 
