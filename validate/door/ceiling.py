@@ -97,7 +97,9 @@ def ceiling(
 def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
     used, half = 2 * found.samples, f"{found.samples:,}"
-    spared = f"{used:,} of {found.draws:,} draws taken, {half} to fix decoders, {half} to evaluate; see `samples`"
+    spared = (
+        f"{used:,} of {found.draws:,} draws taken, {half} to fix decoders, {half} to evaluate; see `samples`"
+    )
     size = f"{counted(n, 'feature')} in {counted(d, 'dimension')}"
     lines = [
         f"{size}, {found.on:.4g} on; one latent each, F1 is their mean",
