@@ -292,6 +292,11 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     return found
 
 
+def _grouped_count(count: int) -> int:
+    """Return how many starts of exclusive groups go with so many random ones: one of each kind at least."""
+    return max(count // 2, 3) if count else 0
+
+
 def _hits(ends: list[End], given: int) -> int:
     """Return how many starts, but for given ones, ended at the least of the ends, the first of them."""
     reached = {k: end.value for end in ends for k in end.starts}
@@ -584,7 +589,7 @@ def minimise(
     if aim.raced:  # a budget may end before the last: both kinds come early
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
-    drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+    drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
     begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = arguments.integer("hits", hits, 0, 10**6)
     aim.deadline = deadline_of(seconds)
@@ -600,7 +605,7 @@ def minimise(
             if _hits(ends, len(given)) >= wanted or not search.may_go_on():
                 break
             drawn = random(n, m, count, mean, generator)
-            drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+            drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
             made = 1 + max(k for end in ends for k in end.starts)
             more = [End.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)]
             ends = _merged(ends, search.ends(more, _MORE * count, generator, needed=False))
