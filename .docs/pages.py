@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from superposition.validate import claims, index, page, stored
+from superposition.validate import claims, page, provenance, stored
 
 HERE = Path(__file__).parent
 ERRATA = "<!-- errata: superposition claims --errata -->", "<!-- /errata -->"
@@ -40,10 +40,9 @@ def texts():
     """Return each generated page by its path, as it should be."""
     readme = stored.REFERENCE / "README.md"
     errata, benchmarks = HERE / "errata.md", HERE / "benchmarks.md"
-    files = index.table(stored.read_index())
     return {
         errata: _between(errata, ERRATA, f"\n{page.errata(claims.recall())}\n\n"),
-        readme: _between(readme, (index.BEGIN, index.END), f"\n{files}"),
+        readme: _between(readme, (provenance.BEGIN, provenance.END), f"\n{provenance.table()}"),
         benchmarks: _benchmarks(benchmarks),
     }
 

@@ -41,10 +41,10 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.core.boxing
 import numpy as np
 from llvmlite import ir
 from numba import core, extending
-from numba.core import boxing as _  # noqa: F401 (fills the table of functions that return values to Python)
 from numba.core import event
 from numba.core.ccallback import CFunc
 from numba.np import numpy_support
@@ -342,6 +342,9 @@ else:
         """Answer a signal in a kernel that runs long: leave it, and all that called it, by an exception."""
         if is_due:
             _checked()
+
+    # In loops that are not compiled Python itself answers; Numba calls what this returns.
+    vars(check_interrupt)["_compile_for_args"] = lambda is_due: lambda is_due: None
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:

@@ -257,12 +257,15 @@ class _Processes(ProcessPoolExecutor):
 
     def leave(self) -> None:
         """Give the processes some seconds to end what they do, as a checkpoint; then end them."""
-        running = list((getattr(self, "_processes", None) or {}).values())
+        running: Any = list((getattr(self, "_processes", None) or {}).values())
+        manager: Any = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
         until = time.monotonic() + _LEAVE
         for process in running:
             process.join(max(until - time.monotonic(), 0.0))
             process.terminate()
+        if manager is not None:  # it holds the queues, which are to be cleared away
+            manager.join(_LEAVE)
 
 
 @as_annotated

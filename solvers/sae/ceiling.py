@@ -85,6 +85,8 @@ class Ceiling:
     many features 200 stand for all."""
     samples: int
     """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
+    draws: int
+    """How many draws were given in place of a law; 0 where a law was. Twice `samples` of them are taken."""
 
     def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return by how many standard errors a mean F1 lies above the one-step decoders' at its L0.
@@ -217,6 +219,7 @@ def ceiling(
     return Ceiling(
         decoders, on, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
         exactly, tuple(models), frozen(_if_normal(features, phi, linear, asked)), samples,
+        np.shape(law)[0] if _is_draws(law) else 0,
     )  # fmt: skip
 
 

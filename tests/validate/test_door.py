@@ -96,10 +96,16 @@ def test_a_module_of_two_layers_is_taken_for_what_it_computes():
         shift = layers[1](layers[0](torch.zeros(5))).detach().numpy()
         np.testing.assert_allclose(made.bias, shift, rtol=1e-6)
         found = sp.audit(nn.Sequential(*layers, nn.ReLU()), 0.1, seconds=0, steps=0)
-        assert found.loss == pytest.approx(sp.loss((M, made.bias), 0.1).loss, rel=1e-9)
-        with pytest.raises(ValueError, match="`model` must compute"):
-            sp.Model.of(nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU()))
-    with pytest.raises(ValueError, match="`model` must have a known layout"):
+        assert found.loss == pytest.approx(
+            sp.loss(sp.Model(np.eye(5), W_out=M, b=made.bias), 0.1).loss, rel=1e-9
+        )
+        network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
+        made, x = sp.Model.of(network), np.random.default_rng(0).normal(size=(9, 5))
+        assert (made.hidden, made.output) == ("relu", "relu")
+        answer = network.double()(torch.as_tensor(x)).detach().numpy()
+        np.testing.assert_allclose(made(x), answer, rtol=1e-12, atol=1e-14)
+        network.float()
+    with pytest.raises(ValueError, match="`model` must compute"):
         sp.Model.of(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3), nn.Linear(3, 5)))
 
 
@@ -121,7 +127,10 @@ def test_a_law_tells_the_axes_of_a_matrix():
         sp.Model.of(np.ones(3))
     with pytest.raises(ValueError, match=r"`model` must be a matrix, or .*; got 4 arrays"):
         sp.Model.of((W, W, W, W))
-    with pytest.raises(ValueError, match=r"`instance` must say which of 2 models; got None"):
+    with pytest.raises(
+        ValueError,
+        match=r"`model` must be one; got .*2 instances.* Model.of\(model, instance=k\), from 0 to 1",
+    ):
         sp.Model.of({"W": np.ones((2, 3, 2)), "b_final": np.zeros((2, 3))})
 
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -570,67 +569,6 @@ def test_twenty_kills_of_the_command_leave_its_results_as_they_are(tmp_path):
         ends += 1
         place = tmp_path / str(ends)
     print(f"{kills} kills in {most} changes, {ends} runs to the end")
-
-
-# A program of its own, so that it can be killed; its processes read the tiny sizes in its first lines too.
-PROGRAM = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from superposition.validate import laboratory, report
-from superposition.validate.sparsification import section
-
-laboratory.code = lambda: "a text"
-curves = section.SECTION.runs["fig2"]
-tiny = {"m": 200, "lam": 1e-2}
-section.SECTION = replace(
-    section.SECTION,
-    runs={
-        "fig2": replace(curves, quick={**tiny, "runs": 8}),
-        "fig7": replace(section.SECTION.runs["fig7"], quick=tiny),
-    },
-    topics=[replace(topic, claims=["L9"]) for topic in section.SECTION.topics[:2]],
-)
-if __name__ == "__main__":
-    report.write_report(sys.argv[1], only="sparsification", jobs=int(sys.argv[2]))
-"""
-
-
-def kill_at_random_moments(folder, times, seed):
-    program = folder / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-
-    def begin(place, jobs):
-        return subprocess.Popen(
-            [sys.executable, str(program), str(place), str(jobs)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    start = time.perf_counter()
-    assert begin(folder / "whole", 1).wait() == 0
-    longest = time.perf_counter() - start
-    rng = np.random.default_rng(seed)
-    for k, part in enumerate(rng.uniform(0.2, 1.0, times)):
-        killed = begin(folder / "killed", 1 + k % 2)
-        time.sleep(part * longest)
-        killed.kill()
-        killed.wait()
-        if (folder / "killed" / "report-sparsification.html").exists():
-            break  # it was finished before
-    deadline = time.perf_counter() + 60
-    while (done := begin(folder / "killed", 1).wait()) == 2 and time.perf_counter() < deadline:
-        time.sleep(1)  # a process of the killed run still has the lock; it ends within a second
-    assert done == 0
-    ends = [folder / name / "report-sparsification.html" for name in ("killed", "whole")]
-    assert results(ends[0]) == results(ends[1])
-
-
-@pytest.mark.slow
-def test_so_does_one_of_several_processes(tmp_path):
-    for k in range(7):
-        (tmp_path / str(k)).mkdir()
-        kill_at_random_moments(tmp_path / str(k), 3, seed=k)
 
 
 def test_every_file_of_the_package_counts(tmp_path):

@@ -21,7 +21,7 @@ from ...theory.features import Features
 from ...theory.results import result
 from ..annotations import as_annotated
 from ..files import another_file, named, output_file, replacing, write_arrays, write_text
-from ..layouts import LAYOUTS, Weights
+from ..loading import LAYOUTS, Weights
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 

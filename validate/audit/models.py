@@ -1,5 +1,6 @@
 """What a trained model is, how good it could be, and whether training found it."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -23,9 +24,8 @@ from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
 from .. import atlas
 from ..codes import known_envelope
-from ..layouts import Weights, recognise
+from ..loading import Weights, is_live, load, state_of
 from .networks import STILL, sampled_loss, seconds_of
-from .read import answers, hidden_activation, state_of
 from .results import REPRESENTED, SAME, Audit, Audited
 
 # Kicks at weights that descent does not leave: how many, and their size in units of the weights'.
@@ -48,8 +48,6 @@ _BIAS_SHARE = 0.3
 # Random starts by default, and of tied models of few features.
 _STARTS, _CHEAP = 20, 60
 _LARGEST = 2**14
-# Inputs on which a live module is compared with its weights, and by how much single precision may differ.
-_INPUTS, _SINGLE = 16, 1e-3
 # Samples of a loss that is only compared with one twice as large.
 _SAMPLES = 4_000
 # Of the search for a bias: points of the first look, whose errors may be coarse, and steps of golden section.
@@ -432,38 +430,14 @@ def _checked(k: int, one: Weights) -> Weights:
 
 
 def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
-    """Return the name of the layout of a module, state dict or file, and the models in it."""
+    """Return the name of the layout of a module, state dict or file, and the toy models in it."""
     given = [model] if isinstance(model, Weights) else model
     if isinstance(given, Sequence) and given and all(isinstance(one, Weights) for one in given):
         return "weights", list(given)
-    name, weights = recognise(state_of(model), layout=layout, keys=keys)
-    if callable(model) and hasattr(model, "children"):
-        check_module(model, weights)
-    return name, weights
-
-
-def check_module(module: Any, weights: list[Weights]) -> None:
-    """Refuse a live module that is known to compute something else, or may have a hidden nonlinearity."""
-    n = weights[0].b.size
-    x = np.random.default_rng(0).uniform(size=(_INPUTS, *[len(weights)] * (len(weights) > 1), n))
-    found = answers(module, x)
-    if found is not None and found.shape == x.shape:
-        wanted = np.stack([
-            np.maximum(part @ (one.W_out @ one.W_in).T + one.b, 0.0)
-            for one, part in zip(weights, np.moveaxis(x.reshape(_INPUTS, -1, n), 1, 0), strict=True)
-        ], axis=1).reshape(x.shape)  # fmt: skip
-        if np.abs(found - wanted).max() <= _SINGLE * np.abs(wanted).max():
-            return
-        kinds = "another function of its inputs, so that it may have a nonlinearity on its hidden neurons"
-        raise ValueError(
-            f"`model` must compute ReLU(W_out W_in x + b); got a module of {kinds}. If it has none, pass its "
-            "`state_dict()`."
-        )
-    if kind := hidden_activation(module):
-        raise ValueError(
-            "`model` must have no nonlinearity on its hidden neurons; got a module with a "
-            f"{kind} before its last weights. If that acts on the outputs alone, pass its `state_dict()`."
-        )
+    if not isinstance(model, str | os.PathLike | Mapping) and not is_live(model):
+        state_of(model)  # refuses what holds no names
+    found = load(model, layout=layout, keys=keys)
+    return found.layout, found.weights()
 
 
 def audit(

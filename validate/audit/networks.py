@@ -1,9 +1,8 @@
 """What a network with a nonlinear hidden layer computes, and whether it beats computing a part exactly."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isinf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,10 @@ from ...theory.computation import loss_floor
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
-from .. import networks
 from ..annotations import as_annotated
-from ..layouts import named
-from .read import answers, state_of
 
-__all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "read_network", "sampled_loss"]
+__all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
 
-_INPUTS, _SINGLE = 64, 1e-3
 _SAMPLES = "samples"
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
@@ -464,52 +459,3 @@ def _sampled(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadl
 def sampled_loss(model: Model, law: Features) -> Loss:
     """Return the loss of reconstruction with four standard errors, from some ten thousand samples."""
     return _sampled(model, law, (None, "identity"), Deadline(0.0))
-
-
-def read_network(
-    model: Any, layout: str | None, keys: Mapping[str, str] | None = None
-) -> tuple[str, list[Model]] | None:
-    """Return the layout and the instances of a nonlinear network, or None if what is given is none.
-
-    A live module must compute what its weights say.
-    """
-    if keys is not None or not (isinstance(model, str | Path | Mapping) or hasattr(model, "state_dict")):
-        return None
-    arrays = named(state_of(model))
-    if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays.values()):
-        return None
-    live = callable(model) and hasattr(model, "children")
-    tried = networks.candidates(arrays, layout) if live else []
-    for name, models in tried:
-        if _computes(model, models):
-            return name, models
-    try:
-        found = networks.recognised(arrays, layout)
-    except ValueError as error:
-        if not tried:
-            raise
-        rule = f"compute what its arrays may mean ({'; '.join(name for name, _ in tried)})"
-        raise ValueError(f"`model` must {rule}; got a module with other inputs or outputs.") from error
-    if live and found is not None and _computes(model, found[1]) is False:
-        raise ValueError(
-            f"`model` must compute what its weights were taken for, {found[1][0]!r}; got a module with other "
-            "outputs, as of another activation."
-        )
-    return found
-
-
-def _computes(module: Any, models: list[Model]) -> bool | None:
-    """Return whether a live module computes what its weights say, or None if it takes no such inputs."""
-    x = np.random.default_rng(0).uniform(-1.0, 1.0, (_INPUTS, models[0].n_features))
-    given = x if len(models) == 1 else np.repeat(x[:, None], len(models), axis=1)
-    wanted = np.stack([one(x) for one in models], axis=1)
-    found = answers(module, given if len(models) > 1 else x)
-    if found is None and len(models) == 1:  # one instance may have an axis of its own
-        found = answers(module, x[:, None])
-    if found is None:
-        return None
-    if len(models) == 1 and found.ndim == 2:
-        found = found[:, None]
-    return found.shape == wanted.shape and bool(
-        np.abs(found - wanted).max() <= _SINGLE * np.abs(wanted).max()
-    )

@@ -12,11 +12,10 @@ from ..audit import Audited, NetworkAudit
 from ..audit import audit as audit_weights
 from ..audit.models import HITS
 from ..audit.networks import audit_networks, seconds_of
-from ..layouts import Weights
+from ..loading import features_alone, load
 from .answer import Answer, law_in_words
 from .best import in_words, likely
 from .entry import entry
-from .models import features_alone, read_models, toy_model
 from .per_feature import feature_names, feature_table, unrepresented
 
 __all__ = ["audit"]
@@ -87,11 +86,12 @@ def audit(
         If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
         neurons, or law and model do not fit.
     """
-    said, models = read_models(model, law, layout=layout, keys=keys)
+    loaded = load(model, law, layout=layout, keys=keys)
+    said, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
         return _of_networks(said, models, law, target, seconds)
     features_alone(target)
-    weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
+    weights = loaded.weights()
     called = feature_names(names, weights[0].b.size)
     tell = progress if callable(progress) else status
     settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}

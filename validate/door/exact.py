@@ -8,9 +8,9 @@ import xarray as xr
 from ...solvers.loss import evaluator, exact_loss, value_and_gradient
 from ...theory.features import Features, as_features
 from ...theory.models import Model
+from ..loading import features_alone, model_of, toy_model
 from .answer import Answer
 from .entry import entry
-from .models import features_alone, model_of, toy_model
 
 __all__ = ["loss"]
 

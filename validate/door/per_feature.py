@@ -13,7 +13,7 @@ from ...theory.arguments import BoolArray, FloatArray
 from ...theory.features import Features
 from ..audit.models import loss_within, shares_saved
 from ..audit.results import REPRESENTED
-from ..layouts import Weights
+from ..loading import Weights
 
 __all__ = ["feature_names", "feature_table", "near_equal", "unrepresented"]
 
@@ -92,7 +92,8 @@ def near_equal(found: Minimum, law: Features, represented: BoolArray, names: Seq
     """Return a line for each minimum that is nearly as good and represents other features."""
     if law.alike and not law.groups:  # minima are told apart up to the order of the features
         return []
-    lines, seen = [], {represented.tobytes()}
+    lines: list[str] = []
+    seen = {represented.tobytes()}
     for other in found.minima[1:]:
         above = other.objective / found.objective - 1.0 if found.objective > 0.0 else np.inf
         if above > _NEAR or len(lines) >= _COMPARED:
@@ -103,7 +104,7 @@ def near_equal(found: Minimum, law: Features, represented: BoolArray, names: Seq
             continue
         seen.add(kept.tobytes())
         swap = [
-            f"{what} {listed([names[k] for k in np.flatnonzero(which)])}"
+            f"{what} {listed([names[k] for k in np.flatnonzero(which).tolist()])}"
             for what, which in (("represents", kept & ~represented), ("drops", represented & ~kept))
             if which.any()
         ]

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..theory import arguments
-from ..theory.arguments import FloatArray, shown
+from ...theory.arguments import FloatArray
 
-__all__ = ["LAYOUTS", "Layout", "Weights", "recognise"]
+__all__ = ["LAYOUTS", "Layout", "Weights", "as_axes", "sizes_of"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,21 @@ class Weights:
         return bool(np.allclose(self.W_out, self.W_in.T, rtol=1e-6, atol=1e-7))
 
 
+def as_axes(array: Any, letters: str) -> FloatArray | None:
+    """Return an array with these axes, a vector also from a matrix of one row or column; else None.
+
+    Examples
+    --------
+    >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
+    ((3,), None)
+    """
+    found = np.asarray(array)
+    if found.ndim == len(letters) + 1 and len(letters.replace("i", "")) == 1:
+        single = [axis for axis in (-1, -2) if found.shape[axis] == 1]
+        found = found.squeeze(single[0]) if single else found
+    return found if found.ndim == len(letters) else None
+
+
 def sizes_of(
     axes: Mapping[str, str], optional: Mapping[str, str], arrays: Mapping[str, Any], known: Mapping[str, int]
 ) -> dict[str, int] | None:
@@ -49,9 +63,9 @@ def sizes_of(
     if not axes.keys() <= arrays.keys() <= letters.keys():
         return None
     for name, array in arrays.items():
-        if array.ndim != len(letters[name]):
+        if (found := as_axes(array, letters[name])) is None:
             return None
-        for axis, size in zip(letters[name], array.shape, strict=True):
+        for axis, size in zip(letters[name], found.shape, strict=True):
             if sizes.setdefault(axis, size) != size:
                 return None
     return sizes
@@ -97,7 +111,8 @@ class Layout:
         known = {**self.optional, **self.axes}
 
         def stack(name: str, order: str) -> FloatArray:
-            array, axes = np.asarray(arrays[name], float), known[name]
+            axes = known[name]
+            array = np.asarray(as_axes(arrays[name], axes), float)
             if "o" in axes:
                 array, axes = array.squeeze(axes.index("o")), axes.replace("o", "")
             if "i" not in axes:
@@ -162,6 +177,7 @@ LAYOUTS = (
     Layout("superposition, several", {"W_out": "ifh", "W_in": "ihf", "b": "if"}, "W_out", "W_in", "b"),
     _tied("Anthropic notebook", "W", "ifh", "b_final"),
     _tied("ARENA", "W", "ihf", "b_final"),
+    _tied("Anthropic notebook, one", "W", "fh", "b_final"),
     _tied("SAELens", "W", "hf", "b_final"),
     _tied("adonath jax", "w", "ifh", "b_final"),
     _linear("goodfire-ai/spd", "linear1", "linear2"),
@@ -187,165 +203,3 @@ LAYOUTS = (
     Layout("tmychow/accidental-polysemanticity", {"W": "ifh"}),
     Layout("tmychow/accidental-polysemanticity, untied", {"W_enc": "ifh", "W_dec": "ifh"}, "W_dec", "W_enc"),
 )
-
-# Files of public code that are not such a model: a name that gives them away, and the reason.
-_OTHERS = {
-    "hidden_layers.0.weight": "it has several layers",
-    "layers.0.weight": "it has several layers",
-    "W1": "its hidden neurons have a nonlinearity (ARENA's model of computation)",
-    "b_enc": "it is a sparse autoencoder, which `sae` takes",
-    "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
-}
-_PREFIXES = ("_orig_mod.", "module.", "model.")
-_CONTAINERS = ("state_dict", "model_state", "model_state_dict", "model", "W")
-# Beside the weights in files of public code.
-_IGNORED = ("losses",)
-# A file of matrices of several sizes, under numbers, has this layout for each.
-_NUMBERED = "liuyz0/SuperpositionScaling, W alone"
-
-
-def named(arrays: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers."""
-    for name in _CONTAINERS:
-        if isinstance(arrays.get(name), Mapping):
-            return named(arrays[name])
-    found = {str(name): array for name, array in arrays.items() if name not in _IGNORED}
-    for prefix in _PREFIXES:
-        if found and all(name.startswith(prefix) for name in found):
-            found = {name.removeprefix(prefix): array for name, array in found.items()}
-    return found
-
-
-def _summary(arrays: Mapping[str, Any]) -> str:
-    """Return names and shapes in a line, not too long."""
-    return shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
-
-
-def _by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
-    """Return the layout in which the user names the arrays, with the axes that their shapes allow."""
-    unknown = sorted(
-        {*keys} - {"W_out", "W_in", "b"} | {name for name in keys.values() if name not in arrays}
-    )
-    if unknown or "W_in" not in keys:
-        raise ValueError(
-            "`keys` must name arrays of the file for W_in, and W_out and b if it has them; got "
-            f"{dict(keys)!r} for {_summary(arrays)}."
-        )
-    W_in, W_out, b = keys["W_in"], keys.get("W_out", keys["W_in"]), keys.get("b")
-    first = "i" if np.ndim(arrays[W_in]) == 3 else ""
-    for encoder in ("hf", "fh"):
-        for decoder in ("fh", "hf") if W_out != W_in else (encoder,):
-            axes = {W_in: first + encoder, W_out: first + decoder} | ({b: f"{first}f"} if b else {})
-            layout = Layout("keys", axes, W_out, W_in, b)
-            if layout.fits({name: arrays[name] for name in axes}):
-                return layout
-    raise ValueError(f"`keys` must name arrays whose shapes multiply; got {_summary(arrays)}.")
-
-
-def _left_out(arrays: Mapping[str, Any], keys: Mapping[str, str], hidden: int) -> str:
-    """Return the name of an array that `keys` does not name and that may be a bias of the hidden neurons."""
-    axes = np.ndim(arrays[keys["W_in"]]) - 1
-    others = {name: np.shape(array) for name, array in arrays.items() if name not in keys.values()}
-    return next(
-        (name for name, shape in others.items() if shape[-1:] == (hidden,) and len(shape) == axes), ""
-    )
-
-
-def _fitting(arrays: Mapping[str, Any], layout: str | None) -> list[Layout]:
-    """Return the layouts that arrays have, or the one of these that is named."""
-    fitting = [one for one in LAYOUTS if one.fits(arrays)]
-    if layout is None or not fitting:
-        return fitting
-    chosen = [one for one in fitting if one.name == layout]
-    if not chosen:
-        rule = f"one that the arrays have ({'; '.join(one.name for one in fitting)})"
-        raise ValueError(f"`layout` must be {rule}; got {layout!r} for {_summary(arrays)}.")
-    return chosen
-
-
-def _checked(
-    arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None
-) -> dict[str, FloatArray]:
-    """Return the arrays by name, all of real numbers."""
-    if not isinstance(arrays, Mapping):
-        raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
-    if keys is not None and not isinstance(keys, Mapping):
-        raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
-    found = named(arrays)
-    if layout is not None:
-        arguments.choice("layout", layout, [one.name for one in LAYOUTS])
-    for name, reason in _OTHERS.items():
-        if name in found and keys is None:
-            raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
-    for name, array in found.items():
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {shown(array)}.")
-    return found
-
-
-def recognise(
-    arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
-) -> tuple[str, list[Weights]]:
-    """Return the name of the layout of a state dict and the models in it.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array_like
-        A state dict, or a checkpoint that holds one under a usual name.
-    layout : str, optional
-        Name of one of `LAYOUTS`, where shapes leave several (as many features as hidden neurons).
-    keys : mapping of str to str, optional
-        Names of the arrays for "W_in" and, if there are any, "W_out" and "b", for a layout of one's own.
-
-    Returns
-    -------
-    str
-        Name of the layout.
-    list of Weights
-        The instances.
-
-    Raises
-    ------
-    ValueError
-        If the arrays have no known layout, or several, or not the one that is named; it lists what was found.
-        If the hidden neurons may have a nonlinearity, as in a sparse autoencoder: they have a bias, or are
-        more than the features. `layout` then says that there is none.
-
-    Examples
-    --------
-    >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
-    >>> name, len(models), models[0].W_in.shape
-    ('Anthropic notebook', 3, (2, 5))
-    """
-    found = _checked(arrays, layout, keys)
-    if keys is not None:
-        own = _by_keys(found, keys)
-        models = list(own.models(found))
-        if other := _left_out(found, keys, len(models[0].W_in)):
-            raise ValueError(
-                "`keys` must leave out no bias of the hidden neurons, as these may have a nonlinearity too; "
-                f"got {dict(keys)!r} for arrays with {other!r} {np.shape(found[other])}."
-            )
-        return own.name, models
-    if found and all(name.isdecimal() for name in found) and layout in (None, _NUMBERED):
-        (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
-        if all(one.fits({"W": array}) for array in found.values()):
-            return one.name, [model for array in found.values() for model in one.models({"W": array})]
-    fitting = _fitting(found, layout)
-    if not fitting:
-        raise ValueError(
-            f"`model` must have a known layout (the page Audits lists {len(LAYOUTS)}), or `keys` must "
-            f"name its W_in, W_out and b; got {_summary(found)}."
-        )
-    if len(fitting) > 1:
-        raise ValueError(
-            "`layout` must be given where shapes leave several: "
-            f"{', '.join(one.name for one in fitting)}; got {_summary(found)}."
-        )
-    if layout is None and (why := fitting[0].doubt(found)):
-        raise ValueError(
-            "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
-            f"autoencoder: {why}. If it has none, `layout` must be given as {fitting[0].name!r}; got "
-            f"{_summary(found)}."
-        )
-    return fitting[0].name, list(fitting[0].models(found))

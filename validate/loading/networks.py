@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..theory.arguments import FloatArray, shown
-from ..theory.models import Model
-from .layouts import sizes_of
+from ...theory.arguments import FloatArray, shown
+from ...theory.models import Model
+from .layouts import as_axes, sizes_of
 
-__all__ = ["NETWORKS", "NETWORK_NAMES", "Network"]
+__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "candidates", "linear_layers", "recognised"]
 
 Arrays = Mapping[str, FloatArray]
 
@@ -38,7 +38,7 @@ class Network:
     def models(self, arrays: Arrays) -> list[Model]:
         """Return the instances."""
         known = {**self.optional, **self.axes}
-        given = {name: np.asarray(array, float) for name, array in arrays.items()}
+        given = {name: np.asarray(as_axes(array, known[name]), float) for name, array in arrays.items()}
         first = next(iter(self.axes))
         if not known[first].startswith("i"):
             return [self.made(given)]
@@ -65,7 +65,9 @@ def _network(
             into, out = into.T, out.T
         given = arrays.get(thresholds)
         kind = "relu" if given is None else "jumprelu"
-        return Model(into, arrays.get(b_in, 0.0), kind, out, arrays.get(b, 0.0), output, given)
+        # Below 0 a JumpReLU is a ReLU, since it cuts that off as well.
+        floor = None if given is None else np.maximum(given, 0.0)
+        return Model(into, arrays.get(b_in, 0.0), kind, out, arrays.get(b, 0.0), output, floor)
 
     return made
 
@@ -184,13 +186,16 @@ NETWORKS = (
 NETWORK_NAMES = (*(one.name for one in NETWORKS), _LINEAR)
 
 
-def _linear_layers(arrays: Mapping[str, Any]) -> Model:
-    """Return the toy model whose hidden layers, all linear, multiply to one."""
+def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
+    """Return the name and the toy model of hidden layers that are all linear, or None if there are none."""
+    if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
+        return None
     W_in = np.asarray(arrays["linear1.weight"], float)
     for k in range(sum(name.startswith("hidden_layers.") for name in arrays)):
         W_in = np.asarray(arrays[f"hidden_layers.{k}.weight"], float) @ W_in
     W_out = np.asarray(arrays["linear2.weight"], float)
-    return Model(W_in, W_out=W_out, b=np.asarray(arrays.get("linear2.bias", np.zeros(len(W_out))), float))
+    b = np.asarray(arrays.get("linear2.bias", np.zeros(len(W_out))), float)
+    return _LINEAR, [Model(W_in, W_out=W_out, b=b)]
 
 
 def candidates(arrays: Mapping[str, Any], layout: str | None) -> list[tuple[str, list[Model]]]:
@@ -211,8 +216,8 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
     ValueError
         If the arrays are of a residual network of several layers.
     """
-    if _DEEP in arrays and layout in (None, _LINEAR):
-        return _LINEAR, [_linear_layers(arrays)]
+    if layout in (None, _LINEAR) and (linear := linear_layers(arrays)) is not None:
+        return linear
     if {"W_E", "W_U", f"{_MLP[0]}.weight", "layers.1.mlp_in.weight"} <= arrays.keys():
         count = sum(name.endswith(".mlp_in.weight") for name in arrays)
         raise ValueError(f"`model` must have one layer of nonlinear neurons; got a ResidMLP of {count}.")
@@ -232,8 +237,7 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
         raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {got}.")
     several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
     if several:
-        rule = (
-            f"given where names and shapes leave several, or do not say what is linear: {'; '.join(several)}"
-        )
-        raise ValueError(f"`layout` must be {rule}; got {got}.")
+        rule = "say which layout, where names and shapes leave several or do not tell what is linear"
+        say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
+        raise ValueError(f"`model` must {rule}: {say}; got {got}.")
     return None
