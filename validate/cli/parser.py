@@ -42,7 +42,7 @@ examples:
   superposition claims --id C8 --evidence             is this statement of the paper right?
   superposition run                                   all runs, and what each costs here
   superposition run collisions.fig3 --set runs=64 --out runs
-  superposition reference --check                     do stored data still hold?
+  superposition run unequal.bracket --out runs         make a stored run anew
   superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store rug.zarr
 
 'superposition COMMAND --help' explains a command."""
