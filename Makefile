@@ -11,10 +11,10 @@ export OMP_NUM_THREADS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() 
 # Modules are compiled once, not by each of the processes that a report or the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report test test-slow notebooks lint wheel bench docs clean
+.PHONY: report test test-slow reproduce verdicts pages notebooks lint wheel bench docs clean
 
 report: $(STAMP)
-	$(BIN)/superposition report --out $(OUT)
+	$(BIN)/superposition report --out $(OUT)/report
 
 # Two workers with a thread each: threads that wait for each other on busy cores take several times as long.
 # tests/conftest.py says which tests share a worker.
@@ -27,6 +27,18 @@ notebooks: $(STAMP)
 
 test-slow: $(STAMP)
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "slow or not slow" tests
+
+# A part of each stored run, made anew and compared: half an hour; with -m "reproduce and not slow" some minutes.
+reproduce: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m reproduce tests/reference
+
+# Every row of the ledger is judged anew and compared with what is stored of it.
+verdicts: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m "slow or not slow" tests/validate/test_verdicts.py
+
+# What commands write of the documentation: errata, tables, pictures (minutes). tests/test_pages.py compares the texts.
+pages: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python .docs/pages.py --pictures
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

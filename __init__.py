@@ -15,9 +15,29 @@ What people come with, and what takes it:
 `theory`, `solvers` and `validate` are the floors below. All names are loaded when they are first used.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .theory.rooms import lazily
+
+if TYPE_CHECKING:
+    from . import solvers as solvers
+    from . import theory as theory
+    from . import validate as validate
+    from .theory.features import Features as Features
+    from .theory.models import Model as Model
+    from .validate.door import explore as explore
+    from .validate.door import refute as refute
+    from .validate.door.advice import audit as audit
+    from .validate.door.best import best as best
+    from .validate.door.ceiling import ceiling as ceiling
+    from .validate.door.exact import loss as loss
+    from .validate.door.foresee import predict as predict
+    from .validate.door.laws import laws as laws
+    from .validate.door.ledger import claims as claims
+    from .validate.door.phases import phases as phases
+    from .validate.door.picture import plot as plot
+    from .validate.door.sae import sae as sae
+    from .validate.door.sweeps import sweep as sweep
 
 __version__ = "0.1.0"
 
@@ -34,14 +54,16 @@ __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _DOOR:
-        return _module(name)
-    from importlib import import_module
+if not TYPE_CHECKING:  # which would take any name for one of this module
 
-    found = getattr(import_module(f"{__name__}.{_DOOR[name]}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        if name not in _DOOR:
+            return _module(name)
+        from importlib import import_module
+
+        found = getattr(import_module(f"{__name__}.{_DOOR[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

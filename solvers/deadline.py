@@ -7,7 +7,9 @@ from typing import Any
 
 from numba.core import event
 
-__all__ = ["Deadline", "DeadlineOver"]
+from ..theory import arguments
+
+__all__ = ["Deadline", "DeadlineOver", "deadline_of", "work_seconds"]
 
 
 class DeadlineOver(Exception):
@@ -95,3 +97,14 @@ class Deadline:
         """Raise `DeadlineOver` where no time is left."""
         if self.is_over():
             raise DeadlineOver
+
+
+def deadline_of(seconds: float | Deadline | None) -> Deadline:
+    """Return the deadline that an argument `seconds` means.
+
+    >>> deadline_of(None).is_limit(), deadline_of(0.0).is_over()
+    (False, True)
+    """
+    if isinstance(seconds, Deadline):
+        return seconds
+    return Deadline() if seconds is None else Deadline(arguments.number("seconds", seconds, 0.0))

@@ -46,6 +46,7 @@ from superposition.validate import (
     laboratory,
     statistics,
     stored,
+    tidy,
 )
 from superposition.validate.codes.structure import code_structure
 from superposition.validate.stored import REFERENCE
@@ -93,6 +94,8 @@ CALLS |= {
         "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
         "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",
         "audit.state_of": "state_of(dict(W=np.eye(2)))",
+        "loading.load": "load(dict(W=np.ones((3, 2)), b=np.zeros(3)))",
+        "loading.state_of": "state_of(dict(W=np.eye(2)))",
         "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
         "certificates.check": "check(CERTIFICATE)",
         "certificates.lean_goal": "lean_goal(CERTIFICATE)",
@@ -139,26 +142,21 @@ CALLS |= {
         "drawing.svg": f"svg({_FIGURE})",
         "experiments.checked": "checked(len, dict(obj=[]))",
         "explorer.explore": "explore('page.html')",
-        "files.claim": "claim(HERE, [])",
         "files.digest": "digest(HERE / 'x')",
-        "files.locked": "locked(HERE)",
         "files.output_file": "output_file('x')",
         "files.page_file": "page_file('x.html')",
         "files.output_folder": "output_folder(HERE)",
         "files.read_arrays": "read_arrays(ARRAYS)",
         "files.read_dataset": "read_dataset(STORED)",
-        "files.recorded": "recorded(HERE)",
-        "files.remove": "remove(HERE, [])",
+        "files.write_marker": "write_marker(HERE)",
         "files.replacing": "replacing('x')",
         "files.write_arrays": "write_arrays('x.npz', dict(a=np.eye(2)))",
         "files.write_dataset": "write_dataset('x.nc', xr.Dataset(dict(a=1.0)))",
         "files.write_tables": "write_tables('x.csv', xr.Dataset(dict(a=1.0)))",
         "files.write_text": "write_text('x.txt', 'text')",
         "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
-        "index.store": "store(path=COPY / 'codes_known.nc')",
-        "index.table": "table({})",
-        "index.told": "told(stored_runs()['rug_n128'], {})",
-        "index.write_index": "write_index(stored.read_index())",
+        "provenance.add_run": "add_run(path=BRACKET)",
+        "provenance.full_settings": "full_settings(shipped_runs()['codes.lines'], {})",
         "running.make": "make([], out='runs')",
         "judged.store": "store([], ['C1'], path=HERE / 'claims.json')",
         "laboratory.Lab": "Lab(HERE)",
@@ -173,7 +171,7 @@ CALLS |= {
         "laboratory.Lab.digest": "('rug.curves')",
         "laboratory.Lab.keep": "('x', ['rug.curves'], 1)",
         "laboratory.Lab.kept": "('x', ['rug.curves'])",
-        "experiment.Run.kept": "('a', 'b', len)",
+        "experiment.Run.shipped": "('a', 'b', len)",
         "experiment.Run.given": "('quick', 0)",
         "experiment.Run.settings": "('quick', 0)",
         "experiment.Topic.of": "(xr.Dataset({'loss': ('p', [0.25])}))",
@@ -204,8 +202,12 @@ CALLS |= {
         "rug.run_trained": "run_trained(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
         "statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
         "statistics.growth_power": "growth_power([1.0, 2.0])",
-        "stored.read_jobs": "read_jobs(['rug_n128'])",
-        "stored.read_reference": "read_reference('rug_n128.nc')",
+        "stored.load": "load('codes_lines')",
+        "stored.read": "read('codes_lines')",
+        "stored.read_runs": "read_runs('codes_lines')",
+        "tidy.combine_runs": "combine_runs(dict(a=RUN), ['x'])",
+        "tidy.extract_run": "extract_run(RUN, '')",
+        "tidy.read_facts": "read_facts(RUN)",
         "sweep.open": "open('no.zarr')",
         "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
         "tasks.cluster": "cluster('127.0.0.1:1')",
@@ -237,9 +239,12 @@ OPTIONS = {
     "door.model_of": ("model",),
     "experiments.checked": ("obj",),
     "experiments.run": ("p", "ratio"),
-    "files.claim": ("out",),
+    "files.exclusive_folder": ("out",),
+    "files.write_marker": ("path",),
     "files.output_folder": ("out",),
-    "index.store": ("store",),
+    "loading.autoencoder_of": ("model",),
+    "loading.load": ("model",),
+    "loading.model_of": ("model",),
     "running.select": ("name",),
     "statistics.Family.of": ("values",),
     "tasks.cluster": ("scheduler",),
@@ -277,7 +282,16 @@ def _around(module: Any) -> dict[str, Any]:
         scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"Estimate": statistics.Estimate}
-        scope |= {"STORED": REFERENCE / "rug_n128.nc", "ARRAYS": Path("arrays.npz"), "Problem": atlas.Problem}
+        facts = dict.fromkeys(tidy.FACTS, "")
+        scope |= {
+            "RUN": xr.Dataset({"loss": ("x", [0.1])}, attrs=facts),
+            "BRACKET": stored.REFERENCE / "unequal_bracket.nc",
+        }
+        scope |= {
+            "STORED": REFERENCE / "codes_lines.nc",
+            "ARRAYS": Path("arrays.npz"),
+            "Problem": atlas.Problem,
+        }
         scope |= {"CERTIFICATE": REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"}
     return scope
 
@@ -712,10 +726,10 @@ def _around_the_folder(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _stored_copy(folder: Path) -> Path:
-    """Return a folder with what `index` writes, copied, and links to the other stored files."""
+    """Return a folder with what `provenance` writes, copied, and links to the other stored files."""
     folder.mkdir()
     for path in REFERENCE.iterdir():
-        if path.name in (stored.INDEX, "README.md", "codes_known.nc"):
+        if path.name in (stored.SUMS, "README.md", "unequal_bracket.nc"):
             shutil.copy(path, folder)
         elif path.suffix == ".nc":
             (folder / path.name).symlink_to(path)

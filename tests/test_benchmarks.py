@@ -36,12 +36,6 @@ def table():
     return module
 
 
-def test_the_page_is_made_from_the_data(table):
-    _, mark, made = PAGE.read_text(encoding="utf-8").partition(table.MARK)
-    assert mark
-    assert made == "\n" + table.render(MEASURED) or made == table.render(MEASURED)
-
-
 def test_the_data_are_of_the_benchmarks_as_they_stand():
     written = set()
     for path in FOLDER.glob("bench_*.py"):

@@ -25,8 +25,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="
 
 FLOORS = ("theory", "solvers", "validate")
 DATA = (
-    "theory/py.typed",
-    "solvers/py.typed",
+    "py.typed",
     "validate/explorer/*.css",
     "validate/explorer/*.html",
     "validate/explorer/*.js",
@@ -34,6 +33,7 @@ DATA = (
     "validate/page/*.js",
     "validate/reference/atlas.*",
     "validate/reference/*.json",
+    "validate/reference/SHA256SUMS",
     "validate/reference/certificates/*.json",
 )
 EXTRA = "pip install -e '.[torch]'"
@@ -84,7 +84,7 @@ def wheel(tmp_path_factory):
     source, place = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for floor in FLOORS:
         shutil.copytree(ROOT / floor, source / floor, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("__init__.py", "py.typed", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = ["wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", place]
     subprocess.run([sys.executable, "-m", "pip", *build, source], check=True, capture_output=True)

@@ -1,10 +1,10 @@
 """How the engine compiles: one decorator for each kind of kernel, its options explained once.
 
-- ``cache=True`` keeps compiled code, beside the source or where Numba is told to. Numba notices an edit in
-  the kernel's own file only, not in a file whose kernels it calls. So `kept` adds a checksum of the kernel
-  files that its file imports to what Numba compares: after an edit, what may use it is compiled anew. A
-  *kernel file* is a module of `theory` or `solvers` that imports this one; kernels use functions and
-  constants of kernel files alone, which a test checks.
+- Compiled code is kept, beside the source or where Numba is told to (`theory.kernel_cache`). Numba notices an
+  edit in the kernel's own file only, not in a file whose kernels it calls. So a checksum of the kernel files
+  that its file imports is compared too: after an edit, what may use it is compiled anew. A *kernel file* is a
+  module of `theory` or `solvers` that imports this one; kernels use functions and constants of kernel files
+  alone, which a test checks.
 - ``inner`` kernels are called by kernels alone.
 - ``shared`` kernels are compiled into their callers, whose compiler can then see through the call: it cannot
   where Numba links compiled code. So are generators: Numba cannot load one that it has kept into a new
@@ -20,6 +20,9 @@
   their own too.
 - What a kernel uses without knowing it, as the transform of a law of values, it gets as a number: the
   ``address`` of the compiled function, which is ``called``. So a new one compiles no kernel anew.
+- Python answers a signal, as Ctrl-C, when the kernel has returned. Kernels that may take longer than a
+  second call `check_interrupt` after some milliseconds of work; it costs a microsecond. When it raises, what
+  they have allocated is not freed before the process ends.
 - No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
 
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
@@ -31,19 +34,26 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.core.boxing
+import numpy as np
 from llvmlite import ir
 from numba import core, extending
 from numba.core import event
 from numba.core.ccallback import CFunc
+from numba.np import numpy_support
 
-__all__ = ["address", "called", "inner", "kernel", "plain", "shared", "ufunc"]
+from . import interrupts
+from .interrupts import call_apart, is_importing
+from .kernel_cache import make_cache
+
+__all__ = ["address", "called", "check_interrupt", "inner", "kernel", "plain", "shared", "ufunc"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -126,21 +136,69 @@ def checksum(path: str) -> str:
     return digest.hexdigest()
 
 
-def kept(dispatcher: Any) -> Any:
-    """Make Numba compare `checksum` too before it loads a kernel that it has kept."""
-    # Numba has no public way to say so. The first name is that of functions, the second that of ufuncs;
-    # there is neither where the compiler is switched off.
-    cached: Any = getattr(dispatcher, "_cache", getattr(dispatcher, "cache", None))
-    file = getattr(cached, "_cache_file", None)
-    if file is not None:
-        source = os.path.abspath(cached._py_func.__code__.co_filename)
-        file._source_stamp = (file._source_stamp, checksum(source))
-    return dispatcher
+def _keep(dispatcher: Any, function: Callable[..., Any]) -> None:
+    """Make Numba keep a kernel for other processes, until a kernel file that it may use is edited."""
+    made = make_cache(function, checksum)
+    # The first name is that of functions, the second that of ufuncs.
+    setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", made)
+
+
+def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
+    """Return a compiled function's array as Python's, without running Python code.
+
+    Numba unpickles ``numpy.ndarray`` by a Python function there. That is where Python notices a signal that
+    came while the kernel ran; the exception of its handler makes the type a null pointer, which NumPy uses:
+    a segmentation fault, or a SystemError where the array is an item of a tuple.
+    """
+    dtype, array_type = (
+        boxing.env_manager.read_const(boxing.env_manager.add_const(constant))
+        for constant in (numpy_support.as_dtype(kind.dtype), np.ndarray)
+    )
+    api, builder = boxing.pyapi, boxing.builder
+    integer = ir.IntType(32)
+    signature = ir.FunctionType(api.pyobj, [api.voidptr, api.pyobj, integer, integer, api.pyobj])
+    adapt = _CORE.cgutils.get_or_insert_function(
+        builder.module, signature, "NRT_adapt_ndarray_to_python_acqref"
+    )
+    pointer = builder.bitcast(_CORE.cgutils.alloca_once_value(builder, value), api.voidptr)
+    shape = (ir.Constant(integer, kind.ndim), ir.Constant(integer, int(kind.mutable)))
+    made = builder.call(adapt, [pointer, array_type, *shape, dtype])
+    boxing.context.nrt.decref(builder, kind, value)
+    return made
+
+
+@contextmanager
+def _arrays_boxed_in_c() -> Iterator[None]:
+    """Let entries from Python that are compiled within return arrays by `_box_array`."""
+    boxers = _CORE.pythonapi._boxers.functions
+    before = boxers[_CORE.types.Array]
+    boxers[_CORE.types.Array] = _box_array
+    try:
+        yield
+    finally:
+        boxers[_CORE.types.Array] = before
+
+
+def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Compile in a thread that no signal reaches: an interrupt is raised at once, and breaks nothing."""
+
+    def work() -> Any:
+        with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
+            return compile_(*args, **options)
+
+    # The thread would wait for ever for what this one holds: the compiler, or a module that it imports.
+    if _CORE.compiler_lock.global_compiler_lock.is_locked() or is_importing():
+        return work()
+    return call_apart(work)
 
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
-    return cast(F, kept(numba.njit(cache=True, error_model="numpy", nogil=True)(function)))
+    made: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    if not _OFF:
+        _keep(made, function)
+        made.compile = partial(_compile_apart, made.compile)
+    return cast(F, made)
 
 
 def inner(function: F) -> F:
@@ -149,7 +207,7 @@ def inner(function: F) -> F:
     What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made: Any = numba.njit(cache=True, error_model="numpy", **options)(function)  # type: ignore[call-overload]
+    made: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
     if _OFF:
         return cast(F, made)
 
@@ -160,7 +218,8 @@ def inner(function: F) -> F:
     # empty, and what it does for a call that it finds no entry for is to refuse.
     made.add_overload = lambda compiled: made.overloads.update({tuple(compiled.signature.args): compiled})
     made._compile_for_args = refuse
-    return cast(F, kept(made))
+    _keep(made, function)
+    return cast(F, made)
 
 
 def shared(function: F) -> F:
@@ -207,10 +266,9 @@ def address(function: Callable[..., Three], shaped: bool = False) -> int:
     held = {"_function": function, "complex": complex, "__name__": source.__module__}
     signature = (_FLOAT, _FLOAT, _FLOAT, _CORE.types.CPointer(_COMPLEX)), _CORE.types.void
     made: Any = CFunc(FunctionType(code, held, name), signature, {}, {"error_model": "numpy"})
-    with suppress(RuntimeError):  # typed at a prompt
-        if source.__closure__ is None:
-            made.enable_caching()
-    kept(made).compile()
+    if source.__closure__ is None:
+        _keep(made, made._pyfunc)
+    _compile_apart(made.compile)
     _HELD.append(made)
     return int(made.address)
 
@@ -245,9 +303,55 @@ else:
         return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
+def _check(context: Any) -> Any:
+    """Call `interrupts.raise_if_interrupted` with the interpreter's lock; return its exception."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        api = context.get_python_api(builder)
+        state = api.gil_ensure()
+        failed = _CORE.cgutils.alloca_once_value(builder, _CORE.cgutils.true_bit)
+        module = api.import_module(context.insert_const_string(builder.module, interrupts.__name__))
+        with _CORE.cgutils.if_likely(builder, _CORE.cgutils.is_not_null(builder, module)):
+            function = api.object_getattr_string(module, interrupts.raise_if_interrupted.__name__)
+            api.decref(module)
+            with _CORE.cgutils.if_likely(builder, _CORE.cgutils.is_not_null(builder, function)):
+                result = api.call_function_objargs(function, [])
+                api.decref(function)
+                with _CORE.cgutils.if_likely(builder, _CORE.cgutils.is_not_null(builder, result)):
+                    api.decref(result)
+                    builder.store(_CORE.cgutils.false_bit, failed)
+        api.gil_release(state)
+        with builder.if_then(builder.load(failed), likely=False):
+            context.call_conv.return_exc(builder)
+        return context.get_dummy_value()
+
+    return _CORE.types.none(), generate
+
+
+_checked: Any = extending.intrinsic(_check)
+
+if _OFF:
+
+    def check_interrupt(is_due: bool) -> None:
+        """Do nothing: Python itself answers."""
+
+else:
+
+    @inner
+    def check_interrupt(is_due: bool) -> None:
+        """Answer a signal in a kernel that runs long: leave it, and all that called it, by an exception."""
+        if is_due:
+            _checked()
+
+    # In loops that are not compiled Python itself answers; Numba calls what this returns.
+    vars(check_interrupt)["_compile_for_args"] = lambda is_due: lambda is_due: None
+
+
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     """Compile a function of scalars into a NumPy ufunc that broadcasts."""
     vectorize: Any = numba.vectorize  # has no type hints
-    made = vectorize(cache=True, nopython=True)(function)
-    kept(getattr(made, "_dispatcher", None))
+    made = vectorize(nopython=True)(function)
+    if not _OFF:
+        _keep(made._dispatcher, function)
+        made._compile_for_argtys = partial(_compile_apart, made._compile_for_argtys)
     return cast(Callable[..., Any], made)

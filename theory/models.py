@@ -9,12 +9,43 @@ from . import arguments
 from .arguments import FloatArray
 from .results import result
 
-__all__ = ["ACTIVATIONS", "Model"]
+__all__ = ["ACTIVATIONS", "Model", "is_above", "rounding_of_sum"]
 
 ACTIVATIONS = ("identity", "relu", "jumprelu")
 
 # Entries whose products, summed over neurons, are doubles.
 _LARGEST = 1e100
+# Roundings of a pre-activation beside one for each of its terms: bias, threshold, their difference, and those
+# of its weights where these were computed.
+_MORE_TERMS = 8
+
+
+def rounding_of_sum(size: Any, terms: int) -> Any:
+    """Return a bound of what rounding makes of a sum of so many terms, from the sum of their sizes."""
+    return (terms + _MORE_TERMS) * 2.0**-52 * size
+
+
+def is_above(z: Any, threshold: Any, size: Any, terms: int) -> Any:
+    """Return whether pre-activations lie above their thresholds, by more than rounding.
+
+    A unit *at* its threshold is off. A sum that differs from it by less than its rounding is at it: 0.1 + 0.2
+    is not above 0.3, whatever the doubles are.
+
+    Parameters
+    ----------
+    z, threshold : array_like of float
+        Sums as computed, and thresholds.
+    size : array_like of float
+        Sums of the sizes of all terms, the threshold's included.
+    terms : int
+        How many terms the sums have.
+
+    Examples
+    --------
+    >>> 0.1 + 0.2 > 0.3, bool(is_above(0.1 + 0.2, 0.3, 0.6, 2))
+    (True, False)
+    """
+    return np.subtract(z, threshold) > rounding_of_sum(size, terms)
 
 
 @result
@@ -146,12 +177,14 @@ class Model:
         at = arguments.real("x", x)
         if at.shape[-1:] != (self.n_features,):
             raise ValueError(f"`x` must have {self.n_features} features last; got shape {at.shape}.")
-        h = self._activated(at @ self.W_in.T + self.b_in, self.hidden)
-        return self._activated(h @ self.W_out.T + self.b, self.output)
+        h = self._layer(at, self.W_in, self.b_in, self.hidden)
+        return self._layer(h, self.W_out, self.b, self.output)
 
-    def _activated(self, z: FloatArray, activation: str) -> FloatArray:
+    def _layer(self, x: FloatArray, W: FloatArray, b: FloatArray, activation: str) -> FloatArray:
+        z = np.asarray(x @ W.T + b)
         if activation == "jumprelu":
-            return np.where(z > self.thresholds, z, 0.0)
+            size = np.abs(x) @ np.abs(W.T) + np.abs(b) + self.thresholds
+            return np.where(is_above(z, self.thresholds, size, x.shape[-1]), z, 0.0)
         return np.maximum(z, 0.0) if activation == "relu" else z
 
     def __repr__(self) -> str:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # what runs alone needs no statistics
     from .findings import Finding
 
 __all__ = [
-    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "Part", "Run",
-    "Section", "Shown", "Table", "Topic", "from_rows", "span",
+    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "ReproductionCheck",
+    "Run", "Section", "Shown", "Table", "Topic", "from_rows", "span",
 ]  # fmt: skip
 
 PROFILES = ("quick", "full")
@@ -52,8 +52,8 @@ STOPPED = (
 
 
 @dataclass(frozen=True)
-class Part:
-    """The part of a stored run that is made anew to check that today's code still gives its numbers.
+class ReproductionCheck:
+    """The part of a stored run that a test makes anew, to see that today's code gives its numbers.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Part:
     reason: str = ""
 
 
-WHOLE = Part(tolerance=1e-6, reason=SUMS)
+WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
 
 
 @as_annotated
@@ -98,12 +98,12 @@ class Run:
     seconds : float, optional
         About how long a quick run of one piece takes on one core: the longest are started first.
     stored : str, optional
-        Name of its file in ``validate/reference``, without the ending, which is read in place of running
-        where it is there. Such a run has the same settings always, whatever the seed of the report.
+        Name of its dataset in ``validate/reference``, which is read in place of running where the run is
+        there. Such a run has the same settings always, whatever the seed of the report.
     what : str, optional
         What it is for, in a line; the first line of the function if not given.
-    part : Part, optional
-        Of a stored run, what is made anew to confirm the file; everything by default.
+    check : ReproductionCheck, optional
+        Of a stored run, what is made anew to compare; everything by default.
     name : str, optional
         As room.name, such as ``collisions.fig3``; the laboratory fills it in.
 
@@ -124,13 +124,13 @@ class Run:
     seconds: float = 1.0
     stored: str = ""
     what: str = ""
-    part: Part = field(default_factory=Part)
+    check: ReproductionCheck = field(default_factory=ReproductionCheck)
     name: str = ""
 
     @classmethod
-    def kept(
+    def shipped(
         cls,
-        stored: str,
+        dataset: str,
         what: str,
         function: Callable[..., xr.Dataset],
         settings: Mapping[str, Any] | None = None,
@@ -138,19 +138,25 @@ class Run:
         seconds: float = 1000.0,
         **more: Any,
     ) -> "Run":
-        """Return a run whose file comes with the package, or will; it takes too long for a report."""
-        given = settings or {}
-        return cls(function, given, given, stored=stored, what=what, seconds=seconds, **more)
+        """Return a run that comes with the package, or will, in a dataset; it takes too long for a report."""
+        every = settings or {}
+        return cls(function, every, every, stored=dataset, what=what, seconds=seconds, **more)
 
     @property
     def experiment(self) -> str:
-        """Its function, as room.name: what the index of stored files and their stamps name.
+        """Its function, as room.name: what stored runs name.
 
         That of a study has the name of the phenomenon whose section it is part of.
         """
         room = self.function.__module__.partition("validate.")[2].partition(".")[0]
         room = self.name.partition(".")[0] if room == "studies" else room
         return f"{room}.{self.function.__name__.removeprefix('run_')}"
+
+    @property
+    def file(self) -> str:
+        """Name of a file of this run alone, without the ending."""
+        room, _, own = self.name.partition(".")
+        return own if room == "training" else f"{room}_{own}"
 
     @property
     def summary(self) -> str:

@@ -3,44 +3,40 @@
 import errno
 import hashlib
 import io
-import itertools
-import json
 import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from filelock import FileLock, Timeout
 
 from ..theory.arguments import shown
 from .annotations import as_annotated
 
 __all__ = [
-    "MANIFEST", "another_file", "claim", "difference", "digest", "held", "locked", "named", "output_file",
-    "output_folder", "page_file", "read_arrays", "read_dataset", "recorded", "remove", "replacing",
-    "write_arrays",
-    "write_dataset", "write_tables", "write_text",
+    "LOCK", "MARKER", "another_file", "difference", "digest", "exclusive_folder", "named", "output_file",
+    "output_folder", "page_file", "read_arrays", "read_dataset", "replacing", "require_same_settings",
+    "write_arrays", "write_dataset", "write_marker", "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
-LOCK = ".lock"  # file in a folder that one process at a time may write to
+MARKER = ".superposition"  # file in a folder that commands fill
+LOCK = ".superposition-lock"  # file that the one process that fills a folder has locked
 _PART = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}")
+_MARK = "superposition"  # what a marker begins with
+_MARK_TEXT = f"""\
+{_MARK}: commands fill this folder, one at a time. They replace files of their names, and touch no others.
+"""
 
 _LONGEST = (
     4096  # characters of a path: Linux has no file with a longer one, and to look for one takes minutes
 )
-
-# A folder that a command fills has a manifest: a line for each file that it wrote, with its checksum.
-# Only such files, and only while they are as they were written, are ever replaced or removed in it; one that
-# was changed since is renamed first.
-MANIFEST = ".superposition-files"
-_RECORDED: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 
 @as_annotated
@@ -70,15 +66,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
         If the disk is full.
     """
     path = output_file(path)
-    part = _new_part(path)
-    folder = _RECORDED.get()
-    inside = folder is not None and path.resolve().is_relative_to(folder)
-    if inside:
-        _own(path, "out")
+    part = path.parent / f".{secrets.token_hex(8)}{PART}"
     try:
         yield part
-        if inside:  # before the file is there: whatever is killed when, no file of ours is taken for foreign
-            _note(path, digest(part))
         part.replace(path)
     except OSError as error:
         if error.errno is not None:  # such as a full disk; the name that the user gave
@@ -86,138 +76,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         part.unlink(missing_ok=True)
-
-
-def _new_part(path: Path) -> Path:
-    """Return a temporary name, of the file's, the process and chance; remove those that killed ones left."""
-    mark = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:4]
-    for one in path.parent.glob(f".{mark}*{PART}"):
-        if _PART.fullmatch(one.name) and not _alive(int(one.name[5:13], 16)):
-            with suppress(OSError):  # of another user
-                one.unlink()
-    return path.parent / f".{mark}{os.getpid():08x}{secrets.token_hex(2)}{PART}"
-
-
-def _alive(process: int) -> bool:
-    """Whether a process of this machine works; where that cannot be asked, it may."""
-    if os.name != "posix" or not 0 < process < 2**31:
-        return os.name != "posix"
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # of another user
-        return True
-    return True
-
-
-@as_annotated
-def claim(folder: Path, names: Iterable[str] = (), option: str = "out") -> None:
-    """Write a manifest of our files into a folder, so that other files in it are never overwritten.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder that exists.
-    names : iterable of str, optional
-        Files and folders in it that the command is going to write. Where there is no manifest yet, none of
-        them may be there.
-    option : str, optional
-        What the caller calls the folder.
-
-    Raises
-    ------
-    ValueError
-        If one of `names` is there without a manifest, or something else has the manifest's name.
-    """
-    output_folder(folder, option)
-    manifest = folder / MANIFEST
-    if manifest.is_symlink() or (manifest.exists() and _listed(folder) is None):
-        raise ValueError(
-            f"`{option}` must be a folder whose {MANIFEST} is of this program; got {named(folder)}."
-        )
-    if manifest.exists():
-        return
-    for name in names:
-        place = folder / name
-        if place.is_symlink() or place.is_file() or (place.is_dir() and any(place.iterdir())):
-            rule = f"a folder without {name!r}, or one that this command has filled"
-            raise ValueError(
-                f"`{option}` must be {rule}, as it might be somebody's data; got {named(folder)}."
-            )
-    with replacing(manifest) as part:
-        part.write_text(json.dumps({"format": MANIFEST}), encoding="utf-8")
-
-
-@contextmanager
-@as_annotated
-def recorded(folder: Path) -> Iterator[None]:
-    """Note in a folder's manifest, if it has one, what the block writes there, and replace nothing else.
-
-    A ValueError is raised by `replacing` where a file that the manifest does not list is in the way.
-    """
-    held = (folder / MANIFEST).is_file()
-    before = _RECORDED.set(folder.resolve() if held else _RECORDED.get())
-    try:
-        yield
-    finally:
-        _RECORDED.reset(before)
-
-
-@as_annotated
-def remove(folder: Path, paths: Iterable[Path]) -> None:
-    """Remove those of the files that the manifest of their folder lists and that are as they were written.
-
-    Halves of files, which a killed run leaves behind, are removed wherever they are among `paths`.
-    """
-    listed = _listed(folder) or {}
-    for path in paths:
-        name = path.resolve().relative_to(folder.resolve()).as_posix()
-        if _PART.fullmatch(path.name) or digest(path) in listed.get(name, ()):
-            path.unlink(missing_ok=True)
-
-
-def _listed(folder: Path) -> dict[str, set[str]] | None:
-    """Return the checksums that each file of a folder was written with; None if there is no manifest."""
-    try:
-        first, *lines = (folder / MANIFEST).read_text(encoding="utf-8").splitlines() or [""]
-        if json.loads(first) != {"format": MANIFEST}:
-            return None
-    except (OSError, ValueError):
-        return None
-    found: dict[str, set[str]] = {}
-    for line in lines:
-        sha256, _, name = line.partition(" ")
-        with suppress(ValueError):  # of a line that a process was killed at, before there was a file
-            found.setdefault(json.loads(name), set()).add(sha256)
-    return found
-
-
-def _note(path: Path, sha256: str) -> None:
-    folder = _RECORDED.get()
-    assert folder is not None
-    # Begun by a line feed, as the last line may have been cut by a kill; and in one write to the end of the
-    # file, so that lines of several processes do not mix.
-    line = f"\n{sha256} {json.dumps(path.resolve().relative_to(folder).as_posix())}"
-    with open(folder / MANIFEST, "ab", buffering=0) as manifest:
-        manifest.write(line.encode())
-
-
-def _own(path: Path, option: str) -> None:
-    """Make way for a file: refuse what the manifest does not list, keep aside what was changed since."""
-    folder = _RECORDED.get()
-    assert folder is not None
-    name = path.resolve().relative_to(folder).as_posix()
-    if not path.exists():
-        return
-    known = (_listed(folder) or {}).get(name)
-    if known is None:
-        rule = f"a folder without {name!r}, or one where this command wrote it"
-        raise ValueError(f"`{option}` must be {rule}, as it might be somebody's data; got {named(folder)}.")
-    if digest(path) not in known:  # damaged, or edited: nobody can tell, so nothing is lost
-        path.rename(
-            next(aside for k in itertools.count(1) if not (aside := Path(f"{path}.changed-{k}")).exists())
-        )
 
 
 def _why(error: Exception) -> str:
@@ -308,53 +166,70 @@ def page_file(path: str | Path) -> Path:
 
 @contextmanager
 @as_annotated
-def locked(folder: Path, name: str = "out", *, by_file: bool = True) -> Iterator[None]:
-    """Keep a folder to oneself: to a second process that asks for it, a ValueError. A kill frees it.
+def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
+    """Give a folder that a command fills: made, marked as ours, and locked against other processes.
 
-    The lock is the file ``.lock`` in it, or the folder itself, in which nothing is then written; a file
-    system that cannot lock folders (some of networks) keeps nobody out of these.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    how = os.O_CREAT | os.O_WRONLY if by_file else os.O_RDONLY
-    held = os.open(output_file(folder / LOCK, name) if by_file else folder, how, 0o666)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if by_file or isinstance(error, BlockingIOError):
-            os.close(held)
-            said = f"`{name}` must be a folder that no other run is writing to now"
-            raise ValueError(f"{said}; got {named(folder)}.") from error
-    try:
-        yield
-    finally:
-        os.close(held)
+    Nothing in it is ever removed. What a killed process has written half has a name of its own, and stays.
 
+    Parameters
+    ----------
+    path : str or Path
+    option : str, optional
+        What the caller calls the folder.
 
-@contextmanager
-@as_annotated
-def held(path: str | Path, names: Iterable[str] = (), option: str = "out") -> Iterator[Path]:
-    """Give a folder that a command fills: made, kept from other processes, and claimed for these names.
-
-    The one way into such a folder; what it raises is what `output_folder`, `locked` and `claim` do.
+    Raises
+    ------
+    ValueError
+        If the folder cannot be written, is neither empty nor marked as ours, or another process fills it.
 
     Examples
     --------
-    >>> with tempfile.TemporaryDirectory() as place, held(place, ["data"]) as folder:
-    ...     (folder / MANIFEST).is_file()
-    True
+    >>> with tempfile.TemporaryDirectory() as place, exclusive_folder(place) as folder:
+    ...     sorted(one.name for one in folder.iterdir())
+    ['.superposition', '.superposition-lock']
     """
     folder = output_folder(path, option)
-    with locked(folder, option):
-        claim(folder, names, option)
+    if not _is_marked(folder) and (foreign := _foreign_entries(folder)):
+        rule = f"empty, or a folder that this program fills (it has a {MARKER})"
+        raise ValueError(f"`{option}` must be {rule}; got {named(folder)}, which holds {named(foreign[0])}.")
+    lock = FileLock(output_file(folder / LOCK, option), is_singleton=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        rule = "a folder that no other run is writing to now"
+        raise ValueError(f"`{option}` must be {rule}; got {named(folder)}.") from error
+    try:
+        write_marker(folder)
         yield folder
+    finally:
+        lock.release()
 
 
 @as_annotated
-def agreed(option: str, where: str, before: Mapping[str, Any], now: Mapping[str, Any], rule: str) -> None:
+def write_marker(folder: Path) -> None:
+    """Mark a folder as one that commands fill, unless it is marked."""
+    if not _is_marked(folder):
+        write_text(folder / MARKER, _MARK_TEXT)
+
+
+def _is_marked(folder: Path) -> bool:
+    """Whether a folder has a marker of ours."""
+    marker = folder / MARKER
+    if marker.is_symlink() or not marker.is_file():
+        return False
+    with open(marker, "rb") as file:
+        return file.read(len(_MARK)) == _MARK.encode()
+
+
+def _foreign_entries(folder: Path) -> list[str]:
+    """Return names in a folder, without those that a process leaves that was killed before it marked it."""
+    return sorted(one.name for one in folder.iterdir() if one.name != LOCK and not _PART.fullmatch(one.name))
+
+
+@as_annotated
+def require_same_settings(
+    option: str, where: str, before: Mapping[str, Any], now: Mapping[str, Any], rule: str
+) -> None:
     """Refuse to go on with what was begun with other settings: a ValueError that names the first of them.
 
     Parameters
@@ -368,9 +243,9 @@ def agreed(option: str, where: str, before: Mapping[str, Any], now: Mapping[str,
 
     Examples
     --------
-    >>> agreed("out", "'runs'", {"seed": 0}, {"seed": 1}, "empty or hold a run of the same settings")
+    >>> require_same_settings("out", "'runs'", {"seed": 0}, {"seed": 1}, "a run of the same settings")
     Traceback (most recent call last):
-    ValueError: `out` must be empty or hold a run of the same settings; got 'runs' with seed 0, not 1.
+    ValueError: `out` must be a run of the same settings; got 'runs' with seed 0, not 1.
     """
     if said := difference(before, now):
         raise ValueError(f"`{option}` must be {rule}; got {where} with {said}.")

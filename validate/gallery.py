@@ -1,6 +1,7 @@
 """Pictures of what matters most in each phenomenon, theory beside experiment, as the README shows them."""
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 from ..theory.arguments import choice
@@ -27,8 +28,9 @@ def write_gallery(
     Parameters
     ----------
     out : str or Path
-        Folder; made if it does not exist. A phenomenon's first picture in it is ``<phenomenon>.svg``, others
-        are ``<phenomenon>-<topic>.svg``; each is replaced whole or not at all, if a gallery wrote it.
+        Folder; made if it does not exist, and else empty or one that this program fills. A phenomenon's first
+        picture in it is ``<phenomenon>.svg``, others are ``<phenomenon>-<topic>.svg``; each is replaced whole
+        or not at all.
     only : iterable of str, optional
         Phenomena; all of them if not given.
     seed : int, optional
@@ -46,13 +48,12 @@ def write_gallery(
     Raises
     ------
     ValueError
-        If an argument is out of range, or a picture of somebody else has the name of one.
+        If an argument is out of range, or a folder holds files and is not marked as ours.
     """
     rooms = [choice("only", name, PHENOMENA) for name in (PHENOMENA if only is None else only)]
-    with shelf(data=data) as place:
+    same = data is not None and Path(out).resolve() == Path(data).resolve()
+    with shelf(data=data) as place, nullcontext(place) if same else files.exclusive_folder(out) as folder:
         lab = Lab(place, seed=seed)
-        folder = files.output_folder(out)
-        files.claim(folder, (f"{room}.svg" for room in rooms))
         written: list[Path] = []
         for room in rooms:
             first = files.output_file(folder / f"{room}.svg", "out")
@@ -64,7 +65,6 @@ def write_gallery(
                 shown = topic.of(*(lab[need] for need in needs))
                 if shown.headline and shown.figures:
                     path = folder / f"{room}-{topic.name}.svg" if first in written else first
-                    with files.recorded(folder):
-                        files.write_text(path, svg(shown.figures[0]))
+                    files.write_text(path, svg(shown.figures[0]))
                     written.append(path)
     return written

@@ -1,8 +1,9 @@
 """Rows of the ledger as they were last judged, read in a moment: neither checks nor their libraries load.
 
-That they still follow from data and code is what judging again shows.
+That today's code still gives these verdicts is what a test shows, which judges every row and compares.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -10,19 +11,22 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "ranges", "recall", "store"]
+__all__ = ["MEANINGS", "STORED", "ranges", "recall", "store"]
 
 _HERE = Path(__file__).parent
 STORED = _HERE / "reference" / "claims.json"
 
 
 class Verdict(StrEnum):
-    """What the evidence says about a statement."""
+    """What the evidence says about a statement; `MEANINGS` has a sentence for each."""
 
     HOLDS = "holds"
-    CORRECTED = "wrong as printed, corrected"
-    FAILS = "fails"
-    ORDER_ONLY = "order only"
+    UP_TO_CONSTANTS = "holds, up to constants"
+    MISPRINT = "misprint"
+    INCOMPLETE = "incomplete"
+    OVERSTATED = "overstated"
+    NOT_REPRODUCED = "not reproduced"
+    WRONG = "wrong"
     ANSWERED = "question, answered"
     TOO_FEW = "unsettled: too few runs"
     UNSETTLED = "unsettled: a finding fails"
@@ -30,8 +34,33 @@ class Verdict(StrEnum):
     NOT_JUDGED = "not judged"
 
 
+# What each verdict means, in one sentence.
+MEANINGS = {
+    Verdict.HOLDS: "True as printed: an identity, a proof, or an experiment within its stated error.",
+    Verdict.UP_TO_CONSTANTS: "Printed as an order of magnitude, and true; the ledger adds the constant.",
+    Verdict.MISPRINT: (
+        "A slip of symbols: the source itself uses the corrected statement, or needs it in its next step."
+    ),
+    Verdict.INCOMPLETE: "True under a condition, or but for a case, that the statement does not name.",
+    Verdict.OVERSTATED: "True within a range or in part; what is printed goes beyond that.",
+    Verdict.NOT_REPRODUCED: (
+        "What the source reports of an experiment is not what the same settings give here."
+    ),
+    Verdict.WRONG: "False, by a derivation or a counterexample, and not only beyond some range.",
+    Verdict.ANSWERED: "The source asks, assumes or hopes; the row says what is known.",
+    Verdict.TOO_FEW: "A trained number rests on fewer than five runs.",
+    Verdict.UNSETTLED: "A sentence of the row itself is not confirmed.",
+    Verdict.OPEN: "Nothing is known; the row says what would decide it.",
+    Verdict.NOT_JUDGED: "The check could not be run.",
+}
 # What `claims --wrong` lists, and what is not known to be right or wrong.
-WRONG = (Verdict.CORRECTED, Verdict.FAILS)
+WRONG = (
+    Verdict.MISPRINT,
+    Verdict.INCOMPLETE,
+    Verdict.OVERSTATED,
+    Verdict.NOT_REPRODUCED,
+    Verdict.WRONG,
+)
 UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
@@ -54,32 +83,38 @@ def ranges(ids: Iterable[str]) -> str:
 def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
     """Return stored rows by their ids, as `claims.as_record` makes them.
 
+    Raises
+    ------
+    ValueError
+        If the file is missing, or not as it was written.
+
     Examples
     --------
     >>> recall(["C21"])["C21"]["verdict"]
-    'wrong as printed, corrected'
+    'misprint'
     """
     _checked(path=(path, Path))
     wanted = None if ids is None else set(_listed("ids", ids))
-    return {id: record for id, record in _read(path).items() if wanted is None or id in wanted}
+    return {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
 
 
-def store(records: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
-    """Replace stored rows that have the same ids.
+def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
+    """Replace stored rows that have the same ids, in a file that is made if it is not there.
 
     `ids` are those of the ledger in its order; others are dropped.
     """
     from .files import write_text
 
     _checked(path=(path, Path))
-    kept, ids = _read(path), _listed("ids", ids)
-    for record in _listed("records", records, dict):
-        if "id" not in record:
-            raise ValueError(f"`records` must have an id each; got {record!r:.80}.")
-        kept[record["id"]] = record
-    kept = {id: {"record": kept[id]} for id in ids if id in kept}
-    text = json.dumps(kept, ensure_ascii=False, indent=1, allow_nan=False)
-    write_text(path, text + "\n")
+    ids = _listed("ids", ids)
+    known = _read(path) if path.exists() else {}
+    for row in _listed("rows", rows, dict):
+        if "id" not in row:
+            raise ValueError(f"`rows` must be records of rows; got {row!r:.80}.")
+        known[row["id"]] = row
+    known = {id: known[id] for id in ids if id in known}
+    content = {"sha256": _sum(known), "rows": known}
+    write_text(path, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def sources() -> tuple[str, ...]:
@@ -117,13 +152,20 @@ def _checked(**given: tuple[Any, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return all records by their ids; a file that is missing or damaged has none."""
-    if not os.path.isfile(path):  # a device may have no end
-        return {}
+    """Return all rows of a file that is as it was written."""
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    found = rows if isinstance(rows, dict) else {}
-    records = {id: row.get("record") for id, row in found.items() if isinstance(row, dict)}
-    return {id: record for id, record in records.items() if isinstance(record, dict) and "verdict" in record}
+        if not os.path.isfile(path):  # a device may have no end
+            raise FileNotFoundError("there is no ordinary file")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows: dict[str, dict[str, Any]] = content["rows"]
+        if content["sha256"] != _sum(rows):
+            raise ValueError("its rows are not those of its checksum")
+    except (OSError, KeyError, RecursionError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"`path` must be a whole ledger; got {str(path)!r} ({said:.200}).") from error
+    return rows
+
+
+def _sum(rows: dict[str, Any]) -> str:
+    """Return a checksum of the content of rows."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, allow_nan=False).encode()).hexdigest()

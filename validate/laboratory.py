@@ -22,10 +22,9 @@ from typing import Any
 import xarray as xr
 
 from ..theory.arguments import choice, integer, shown
-from . import experiments, files
+from . import experiments, files, stored
 from .annotations import as_annotated
 from .experiment import LARGEST_SEED, PROFILES, Run, Section, plain
-from .stored import REFERENCE, read_reference
 from .tasks import Task
 
 __all__ = [
@@ -88,7 +87,7 @@ def _named(run: Run, name: str) -> Run:
 
 @as_annotated
 def experiment(name: str) -> Run:
-    """Return a run by its full name, such as ``"collisions.fig3"``, or by that of its stored file.
+    """Return a run by its full name, such as ``"collisions.fig3"``, or by that of its file.
 
     Raises
     ------
@@ -98,7 +97,7 @@ def experiment(name: str) -> Run:
     room, dot, _ = name.partition(".")
     own = runs(room).get(name) if room in (*PHENOMENA, TRAINING) else None
     if own is None and not (dot and room in PHENOMENA):
-        own = next((one for one in runs().values() if name and one.stored == name), None)
+        own = next((one for one in runs().values() if one.stored and one.file == name), None)
     if own is None:
         near = get_close_matches(name, runs(), 1)
         meant = f" (did you mean {near[0]}?)" if near else ""
@@ -193,9 +192,13 @@ class Lab:
         return self._is_stored(name) or not experiment(name).torch or _has_torch()
 
     def _is_stored(self, name: str) -> bool:
-        file = experiment(name).stored
-        here = bool(file) and (REFERENCE / f"{file}.nc").is_file()
-        return here and self._anew is None and not self.is_changed(name)
+        dataset = experiment(name).stored
+        if not dataset or self._anew is not None or self.is_changed(name):
+            return False
+        try:
+            return dataset in stored.checksums() and name in stored.facts(dataset)
+        except ValueError:  # the file is damaged, which is said where it is read
+            return True
 
     @as_annotated
     def pieces(self, name: str) -> list[int]:
@@ -214,18 +217,18 @@ class Lab:
         how = {**(self._anew or {}), "checkpoint": str(under_way)}
         how = {key: value for key, value in how.items() if key in known and key not in given}
         path.parent.mkdir(exist_ok=True)
-        with files.recorded(self.folder):
-            ds = one.function(**given, **how) if self._anew is None else experiments.run(one, given, how)
-            files.write_dataset(path, ds)
-            _write_note(note, self._made_with(name, piece), files.digest(path))
-        files.remove(self.folder, [under_way])
+        ds = one.function(**given, **how) if self._anew is None else experiments.run(one, given, how)
+        files.write_dataset(path, ds)
+        _write_note(note, self._made_with(name, piece), files.digest(path))
+        if how.get("checkpoint") == str(under_way):  # which the function wrote, and nothing reads any more
+            under_way.unlink(missing_ok=True)
         return files.read_dataset(path)
 
     @as_annotated
     def found(self, name: str) -> list[xr.Dataset]:
         """Return the data of the pieces of a run; what is missing is made first."""
         if self._is_stored(name):
-            return [read_reference(f"{experiment(name).stored}.nc")]
+            return [stored.read(experiment(name).stored, run=name)]
         kept = [self._read(name, piece) for piece in range(len(self.settings(name)))]
         return [self.run(name, k) if one is None else one for k, one in enumerate(kept)]
 
@@ -241,16 +244,16 @@ class Lab:
     @as_annotated
     def digest(self, name: str) -> str:
         """Return a short text that changes with the data of an experiment."""
-        pieces = range(0 if self._is_stored(name) else len(self.settings(name)))
-        stored = REFERENCE / f"{experiment(name).stored}.nc"
-        paths = [stored, *(self._paths(name, piece)[0] for piece in pieces)]
-        return hashlib.sha256("".join(map(files.digest, paths)).encode()).hexdigest()
+        if self._is_stored(name):
+            sums = [files.digest(stored.REFERENCE / f"{experiment(name).stored}.nc"), name]
+        else:
+            sums = [files.digest(self._paths(name, k)[0]) for k in range(len(self.settings(name)))]
+        return hashlib.sha256("".join(sums).encode()).hexdigest()
 
     @as_annotated
     def keep(self, name: str, needs: Collection[str], content: Any) -> None:
         """Keep plain data that follow from those of some experiments, which have to be there."""
-        with files.recorded(self.folder):
-            _write_note(self._place(name), self._key(name, needs), content)
+        _write_note(self._place(name), self._key(name, needs), content)
 
     @as_annotated
     def kept(self, name: str, needs: Collection[str]) -> Any:
@@ -354,7 +357,7 @@ def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
         with TemporaryDirectory() as place:
             yield Path(place)
         return
-    with files.held(data, (DATA, PARTS), "data") as folder:
+    with files.exclusive_folder(data, "data") as folder:
         yield folder
 
 

@@ -10,7 +10,7 @@ import platform
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,8 +88,7 @@ def _show(lab: Lab, place: str, room: str, topic_name: str) -> Part:
         return Part(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
     shown = Shown(NEEDS_TORCH) if missing else topic.of(*(lab[need] for need in needs))
-    with files.recorded(lab.folder):
-        part = write_topic(lab.folder, room, topic_name, shown, place)
+    part = write_topic(lab.folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))
     return part
 
@@ -102,17 +101,17 @@ def write_report(
     seed: int = 0,
     jobs: int | None = None,
     progress: Progress = lambda line: None,
-    fresh: bool = False,
 ) -> Report:
     """Run the comparisons and the ledger, and write the page with its data.
 
     Parameters
     ----------
     out : str or Path
-        Folder; made if it does not exist. Files in it that no report wrote stay as they are; one that is in
-        the way is refused. Every file is written whole or not at all, the page last. A run
-        that is stopped writes the page with what is finished; the next run with the same settings, code and
-        libraries continues there, and its results are those of a run that was never stopped.
+        Folder; made if it does not exist, and else empty or one that this program fills. Files of other names
+        in it stay as they are. Every file is written whole or not at all, the page last. A run that is
+        stopped writes the page with what is finished; the next run with the same settings, code and libraries
+        continues there, and its results are those of a run that was never stopped. To begin anew is to name
+        another folder.
     profile : {"quick", "full"}, optional
         Sizes for minutes on two cores, or for hours.
     only : str, optional
@@ -123,8 +122,6 @@ def write_report(
         Number of processes; as many as there are cores if not given. The results do not depend on it.
     progress : callable, optional
         Called with a line of text from time to time.
-    fresh : bool, optional
-        Run everything, even what an earlier run has left finished, and remove its data first.
 
     Returns
     -------
@@ -134,24 +131,22 @@ def write_report(
     Raises
     ------
     ValueError
-        If an argument is out of range, the folder cannot be written, another report is writing to it, or
-        files of somebody else are in the way.
+        If an argument is out of range, or the folder cannot be written, is neither empty nor marked as ours,
+        or another process writes to it.
     """
     if only is not None:
         choice("only", only, (*PHENOMENA, LEDGER))
     jobs = tasks.cores() if jobs is None else integer("jobs", jobs, 1)
-    folder = files.output_folder(out)
     place = "" if only is None else f"report-{only}"
-    lab = Lab(folder, profile, seed)
+    lab = Lab(Path(out), profile, seed)
     rooms = [name for name in PHENOMENA if only in (None, name)]
     topics = [(room, topic) for room in rooms for topic in section(room).topics]
     named = {id for _, topic in topics for id in topic.claims}
     ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or one.id in named]
-    target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
-    with files.held(folder, (target.name, "data", PARTS, *((place,) if place else PHENOMENA))):
+    with files.exclusive_folder(out) as folder:
+        target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
         for below in (Path("data"), Path(PARTS), *(Path(place, room) for room in rooms)):
             files.output_folder(folder / below)
-        _clear(folder, fresh)
         works: list[Any] = [
             (f"{room}: {topic.name}", _show, full_names(room, topic), (place, room, topic.name))
             for room, topic in topics
@@ -196,17 +191,9 @@ def write_report(
                 finished = [done[name] for name in shown if name in done]
                 judged = [rows[one.id] for one in ledger if one.id in rows]
                 wall = time.perf_counter() - began
-                facts = [*provenance(profile, seed, wall, jobs), *_schedule(todo, spent, wall, jobs)]
-                with files.recorded(folder):
-                    files.write_text(target, render(finished, judged, facts, missing, failed))
+                facts = [*provenance(profile, seed, wall, jobs), _work_done(spent, wall, jobs)]
+                files.write_text(target, render(finished, judged, facts, missing, failed))
     return Report(target, tuple(failed))
-
-
-def _clear(folder: Path, everything: bool) -> None:
-    """Remove files of ours that a killed run left half written, and, if asked to, all that is finished."""
-    halves = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}.*{files.PART}")]
-    finished = [path for below in ("data", PARTS) for path in folder.glob(f"{below}/*.*")]
-    files.remove(folder, halves + (finished if everything else []))
 
 
 @as_annotated
@@ -268,16 +255,11 @@ def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple
     ]
 
 
-def _schedule(
-    todo: Sequence[tasks.Task], spent: Mapping[str, float], wall: float, jobs: int
-) -> list[tuple[str, str]]:
-    """Return how well a run used its processes, and how long others would take."""
+def _work_done(spent: Mapping[str, float], wall: float, jobs: int) -> tuple[str, str]:
+    """Return how well a run used its processes."""
     work = sum(spent.values())
-    times = (f"{count} in {tasks.simulated(todo, spent, count):.0f} s" for count in (1, 2, 16))
-    return [
-        ("work", f"{work:.0f} s in {len(spent)} tasks: {work / max(jobs * wall, 1e-9):.0%} of all processes"),
-        ("the same tasks by other numbers of processes, simulated", ", ".join(times)),
-    ]
+    share = work / max(jobs * wall, 1e-9)
+    return "work", f"{work:.0f} s in {len(spent)} tasks: {share:.0%} of all processes"
 
 
 @as_annotated

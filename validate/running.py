@@ -4,29 +4,25 @@ import fnmatch
 import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..theory.arguments import choice, flag, integer
-from . import experiments
+from . import experiments, stored
 from .annotations import as_annotated
 from .experiment import Run
 from .files import (
     another_file,
-    held,
+    exclusive_folder,
     named,
     output_file,
     output_folder,
     read_dataset,
-    recorded,
-    remove,
     write_dataset,
 )
-from .index import commit, libraries, told
-from .laboratory import DATA, Lab, experiment, joined, runs, schedule
-from .stored import read_index
+from .laboratory import Lab, experiment, joined, runs, schedule
+from .provenance import commit, full_settings, libraries
 from .tasks import perform
 from .training.engine import PRECISIONS
 
@@ -47,7 +43,7 @@ def select(patterns: Collection[str]) -> list[Run]:
     known = runs()
     found: dict[str, Run] = {}
     for pattern in patterns:
-        fits = {n: r for n, r in known.items() if any(fnmatch.fnmatchcase(x, pattern) for x in (n, r.stored))}
+        fits = {n: r for n, r in known.items() if any(fnmatch.fnmatchcase(x, pattern) for x in (n, r.file))}
         found |= fits or {pattern: experiment(pattern)}  # which says what is near
     return list((found if patterns else known).values())
 
@@ -61,12 +57,12 @@ def cost(run: Run) -> float:
     Examples
     --------
     >>> round(cost(select(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
-    206
+    203
     """
+    if run.stored in stored.checksums() and run.name in (made := stored.facts(run.stored)):
+        return float(made[run.name]["wall_seconds"])
     declared = float("nan") if run.name.startswith("training.") else run.seconds
-    if not run.stored:
-        declared *= len(run.settings("quick", 0))
-    return float(read_index().get(run.stored, {}).get("seconds", declared))
+    return declared * (1 if run.stored else len(run.settings("quick", 0)))
 
 
 @as_annotated
@@ -85,15 +81,15 @@ def make(
 ) -> list[Path]:
     """Make runs, stored ones anew, and write a file for each; existing files are kept.
 
-    What is finished of a run that was interrupted is kept in the folder ``data`` of `out`, and the same call
-    goes on from there.
+    What is finished of a run is kept in the folder ``data`` of `out`: the same call goes on from there after
+    an interruption.
 
     Parameters
     ----------
     names : collection of str
         Of runs, or of their files.
     out : path
-        Folder, which is made. A file is called as in ``validate/reference``, or as the run.
+        Folder, which is made.
     profile, seed
         As in `Lab`.
     changed : mapping from str to object, optional
@@ -126,7 +122,7 @@ def make(
     folder = output_folder(out)
     lab = Lab(folder, profile, seed, asked, how)
     paths = {run.name: _place(folder, run, lab) for run in chosen}
-    with held(folder):
+    with exclusive_folder(folder):
         works = []
         for run in chosen:
             path, said = paths[run.name]
@@ -137,8 +133,6 @@ def make(
                 tell(f"{run.name}: {cost(run) / 3600:.3g} hours to expect")
             # Before the run: what is edited meanwhile is not what made the file.
             facts = {"commit": commit(), "libraries": json.dumps(libraries()), "settings": said}
-            if run.stored:
-                facts |= {"job": run.stored}
             works.append((run.name, _write, [run.name], (run.name, path, facts)))
         todo = schedule(lab, works)
         many = len(todo) > 2  # a piece and its file
@@ -155,16 +149,13 @@ def _asked(run: Run, precision: str, changed: Mapping[str, Any]) -> dict[str, An
 
 
 def _write(lab: Lab, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Put the pieces of a run side by side in its file, which takes their place."""
-    with recorded(lab.folder):
-        made = lab.found(name)
-        ds = joined(made, experiment(name).along)
-        seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
-        ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds)
-        write_dataset(path, ds.assign_attrs(run=name, **facts))
-    remove(lab.folder, lab.paths(name))
-    with suppress(OSError):  # others are under way there
-        (lab.folder / DATA).rmdir()
+    """Put the pieces of a run side by side in its file."""
+    made = lab.found(name)
+    ds = joined(made, experiment(name).along)
+    seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
+    machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
+    ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
+    write_dataset(path, ds.assign_attrs(run=name, **facts))
 
 
 def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
@@ -174,7 +165,8 @@ def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
         experiments.checked(run.function, piece)
     if lab.is_changed(run.name) and not isinstance(run.apart, str):  # a trial is one piece
         run = replace(run, apart=())
-    path, said = output_file(folder / f"{run.stored or run.name}.nc", "out"), told(run, given)
+    path = output_file(folder / f"{run.file if run.stored else run.name}.nc", "out")
+    said = json.dumps(full_settings(run, given), sort_keys=True)
     if path.exists():
         found = read_dataset(path).attrs
         if (found.get("experiment"), found.get("settings")) != (run.experiment, said):

@@ -4,9 +4,9 @@ Two processes with a thread each share busy cores fairly; two threads that wait 
 product do not. Results do not depend on the number of processes: a task is the same wherever it runs.
 """
 
-import heapq
 import os
 import re
+import signal
 import threading
 import time
 import warnings
@@ -21,9 +21,12 @@ from typing import Any
 from ..theory.arguments import integer, shown
 from .annotations import as_annotated
 
-__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "simulated", "spread"]
+__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "spread"]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+# Seconds that processes have after an interrupt, before they are ended.
+_LEAVE = 3.0
 
 # Gives what does the tasks, and a function that tells how many it takes at a time.
 Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
@@ -93,29 +96,6 @@ def perform(
 
     local = processes(min(jobs, len(tasks))) if jobs > 1 else here
     spread(lambda _: queue.following(), finish, pool or local)
-
-
-@as_annotated
-def simulated(tasks: Collection[Task], seconds: Mapping[str, float], jobs: int) -> float:
-    """Return how long `perform` would take with so many cores, if each task takes these seconds.
-
-    Those that are not named take none. Nothing is counted for starting the processes.
-
-    Examples
-    --------
-    >>> tasks = [Task("a", print), Task("b", print), Task("c", print, after=["a"])]
-    >>> simulated(tasks, {"a": 2.0, "b": 3.0, "c": 2.0}, 1), simulated(tasks, {"a": 2, "b": 3, "c": 2}, 2)
-    (7.0, 4.0)
-    """
-    queue, now = _Queue(tasks), 0.0
-    running: list[tuple[float, str]] = []
-    while True:
-        while len(running) < jobs and (task := queue.following()) is not None:
-            heapq.heappush(running, (now + seconds.get(task.name, 0.0), task.name))
-        if not running:
-            return now
-        now, name = heapq.heappop(running)
-        queue.finished(name)
 
 
 class _Queue:
@@ -212,7 +192,8 @@ def _ways(tasks: Collection[Task]) -> dict[str, float]:
 
 def _timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
     start = time.perf_counter()
-    return work(*arguments), time.perf_counter() - start
+    with _interruptible():
+        return work(*arguments), time.perf_counter() - start
 
 
 class _Here(Executor):
@@ -230,6 +211,63 @@ def here() -> Iterator[tuple[Executor, Callable[[], int]]]:
     yield _Here(), lambda: 1
 
 
+class _Interrupt:
+    """Ctrl-C in a process of `processes`: raised while a task is done, else noted for the next one."""
+
+    is_worker = False
+    in_task = False
+    noted = False
+
+    def __call__(self, *_: Any) -> None:
+        self.noted = True
+        if self.in_task:
+            raise KeyboardInterrupt
+
+
+_interrupt = _Interrupt()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end what is done within, where this is a process of `processes`."""
+    if not _interrupt.is_worker:
+        yield
+        return
+    try:
+        _interrupt.in_task = True
+        if _interrupt.noted:
+            raise KeyboardInterrupt
+        yield
+    finally:
+        _interrupt.in_task = False
+
+
+class _Processes(ProcessPoolExecutor):
+    """Processes that are started without Ctrl-C, which a terminal sends to all of them: see `_begin`."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Submit a task; a process that is started for it inherits the mask of signals."""
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            return super().submit(work, *arguments, **named)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(work, *arguments, **named)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def leave(self) -> None:
+        """Give the processes some seconds to end what they do, as a checkpoint; then end them."""
+        running: Any = list((getattr(self, "_processes", None) or {}).values())
+        manager: Any = getattr(self, "_executor_manager_thread", None)
+        self.shutdown(wait=False, cancel_futures=True)
+        until = time.monotonic() + _LEAVE
+        for process in running:
+            process.join(max(until - time.monotonic(), 0.0))
+            process.terminate()
+        if manager is not None:  # it holds the queues, which are to be cleared away
+            manager.join(_LEAVE)
+
+
 @as_annotated
 def processes(jobs: int) -> Pool:
     """Return what does so many tasks at a time, each in a process of its own with one thread."""
@@ -240,9 +278,12 @@ def processes(jobs: int) -> Pool:
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
         before = {name: os.environ.get(name) for name in _THREADS}
         os.environ.update(dict.fromkeys(_THREADS, "1"))
-        made = ProcessPoolExecutor(max(jobs, 1), get_context("spawn"), _alone, (os.getpid(),))
+        made = _Processes(max(jobs, 1), get_context("spawn"), _begin, (os.getpid(),))
         try:
             yield made, lambda: jobs
+        except KeyboardInterrupt:
+            made.leave()
+            raise
         except BrokenProcessPool as error:
             raise Lost("a process was killed or ran out of memory") from error
         finally:
@@ -294,8 +335,12 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
     return pool
 
 
-def _alone(parent: int) -> None:
-    """End this process when the one that made it has gone, even if it was killed."""
+def _begin(parent: int) -> None:
+    """Prepare a process: Ctrl-C ends its tasks alone, and it ends when the one that made it has gone."""
+    _interrupt.is_worker = True
+    signal.signal(signal.SIGINT, _interrupt)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def watch() -> None:
         while os.getppid() == parent:

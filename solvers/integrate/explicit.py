@@ -12,7 +12,7 @@ from numba.extending import is_jitted
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, IntArray
-from ...theory.kernels import kernel
+from ...theory.kernels import check_interrupt, kernel
 from ..results import Status, frozen, result
 
 __all__ = ["Trajectory", "checked_times", "integrate"]
@@ -89,6 +89,7 @@ def _march(
         while t < until:
             if kept + rejected >= max_steps:
                 return t, kept, rejected, 1
+            check_interrupt((kept + rejected) % 64 == 63)
             last = t + h >= until
             step = until - t if last else h
             end = y

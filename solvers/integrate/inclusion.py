@@ -21,7 +21,7 @@ from numba import types
 from numba.extending import is_jitted
 
 from ...theory.arguments import FloatArray, IntArray
-from ...theory.kernels import inner, kernel
+from ...theory.kernels import check_interrupt, inner, kernel
 from ..results import Status
 from .explicit import ENDS
 
@@ -215,6 +215,7 @@ def _march(
     while t < until:
         if kept + rejected >= most:
             return t, h, curve, kept, rejected, _STEPS
+        check_interrupt((kept + rejected) % 64 == 63)
         if few >= 0 and kept % _COUNT_EVERY == 0 and _followed(w, f0, rows, lam) <= few:
             break
         last = t + h >= until

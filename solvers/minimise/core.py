@@ -11,7 +11,7 @@ from scipy import linalg, optimize
 from ...theory.arguments import FloatArray
 from ..deadline import Deadline, DeadlineOver
 from ..results import Status
-from ..threads import each
+from ..threads import each, single_blas_thread
 
 __all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
 
@@ -82,6 +82,39 @@ class _Variables:
         return found + [found[k] for k in self.kinks.tolist()]
 
 
+class _Evaluations:
+    """The function of a descent, by its variables, with the best point so far; refuses after the deadline."""
+
+    def __init__(
+        self, function: Callable[[FloatArray], Any], variables: _Variables, gradient: bool, deadline: Deadline
+    ):
+        self.function, self.variables, self.gradient, self.deadline = function, variables, gradient, deadline
+        self.best, self.value, self.iterations, self.count = variables.first, np.inf, 0, 0
+        self.least = self.slope = self.last_slope = np.inf
+
+    def __call__(self, y: FloatArray) -> Any:
+        """Return the value, with the gradient if there is one."""
+        if self.count:
+            self.deadline.check()
+        found = self.function(self.variables.point(y))
+        self.count += 1
+        if self.gradient:
+            self.last_slope = float(np.linalg.norm(found[1]))
+            if found[0] < self.least:
+                self.least, self.slope = found[0], self.last_slope
+            found = self.variables.pulled(y, *found)
+        value = float(found[0] if self.gradient else found)
+        if value < self.value:
+            self.best, self.value = y.copy(), value
+        return found
+
+    def end(self) -> End:
+        """Return the best point so far as that of a descent that was stopped."""
+        status = Status.STEPS if np.isfinite(self.value) else Status.DIVERGED
+        return End(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
+
+
+@single_blas_thread()
 def descend(
     function: Callable[[FloatArray], Any],
     x: FloatArray,
@@ -104,31 +137,11 @@ def descend(
     `still`, and before the first evaluation after `deadline` but for one.
     """
     variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
-    last = least = slope = np.inf
-    best, best_value, evaluations, iterations = variables.first, np.inf, 0, 0
-
-    def value(y: FloatArray) -> Any:
-        nonlocal last, least, slope, best, best_value, evaluations
-        if evaluations:
-            deadline.check()
-        found = function(variables.point(y))
-        evaluations += 1
-        if not gradient:
-            if found < best_value:
-                best, best_value = y.copy(), float(found)
-            return found
-        last = float(np.linalg.norm(found[1]))
-        if found[0] < least:
-            least, slope = found[0], last
-        pulled = variables.pulled(y, *found)
-        if pulled[0] < best_value:
-            best, best_value = y.copy(), float(pulled[0])
-        return pulled
+    seen = _Evaluations(function, variables, gradient, deadline)
 
     def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
-        nonlocal iterations
-        iterations += 1
-        if last <= still:
+        seen.iterations += 1
+        if seen.last_slope <= still:
             raise StopIteration
 
     options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
@@ -138,19 +151,18 @@ def descend(
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
     try:
         found = minimize(
-            value, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings
+            seen, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings
         )
     except DeadlineOver:
-        if not np.isfinite(best_value):
-            return End(x, np.inf, np.inf, iterations, Status.DIVERGED)
-        return End(variables.point(best), best_value, slope, iterations, Status.STEPS)
+        return seen.end()
     if not np.isfinite(found.fun):
         return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
     ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
-    return End(variables.point(np.asarray(found.x)), float(found.fun), slope, int(found.nit), status)
+    return End(variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status)
 
 
+@single_blas_thread()
 def trust(
     function: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
     x: FloatArray,
@@ -208,6 +220,7 @@ def distinct(
     return [end for k, end in enumerate(found[:kept]) if k < 2 or end.value <= found[0].value + near]
 
 
+@single_blas_thread()
 def race(
     field: Sequence[End],
     rounds: Sequence[Round],
@@ -249,6 +262,7 @@ def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: Floa
     return np.asarray(0.5 * (whole + whole.T))
 
 
+@single_blas_thread()
 def newton(
     gradient: Callable[[FloatArray], FloatArray],
     x: FloatArray,

@@ -55,7 +55,7 @@ class Minimum:
     gradient_norm: float
     """Length of the gradient by free weights and biases; with an l1 penalty of the shortest subgradient."""
     gradient_error: float
-    """What it may be off by, without a penalty's share."""
+    """What it may be off by, without a penalty's share; inf where no seconds were left to say."""
     curvature: float | None
     """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
     on, where it is expensive: see `validate.codes.curvatures`."""
@@ -84,6 +84,14 @@ class Minimum:
     def W(self) -> FloatArray:
         """Encodings, one a row: the transpose of `W_in`."""
         return self.W_in.T
+
+    @property
+    def unseen(self) -> float:
+        """Share of further starts that would end at a minimum not seen yet.
+
+        As Good and Turing estimate it: the share of the starts whose minimum no other start found.
+        """
+        return sum(one.hits == 1 for one in self.minima) / max(self.starts, 1)
 
     @property
     def bound(self) -> float:

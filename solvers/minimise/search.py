@@ -16,11 +16,12 @@ from scipy import linalg
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.codes import decoder_bound, relu_bound
-from ...theory.features import as_features
+from ...theory.features import Features, as_features
 from ...theory.unequal import loss_bound
-from ..deadline import Deadline, DeadlineOver, work_seconds
+from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from ..results import Status
+from ..threads import single_blas_thread
 from . import core
 from .core import End, Round, distinct, race
 from .objective import Objective, Penalty
@@ -94,8 +95,13 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     if aim.bias is not True or aim.limit:
         return None
     W_out, W_in, b = aim.split(x)
-    _, by_M, by_b = aim.loss(np.ascontiguousarray(W_out @ W_in), b)
-    dead = (by_b == 0.0) & ~by_M.any(axis=1)
+    M = np.ascontiguousarray(W_out @ W_in)
+    _, by_M, by_b = aim.loss(M, b)
+    # The gradient of an output without errors is 0 too, but that one answers to its feature.
+    top = aim.features.values.support[1] * aim.features.scale
+    diagonal = np.maximum(np.diag(M), 0.0)
+    answer = np.where(diagonal > 0.0, diagonal * top, 0.0) if np.isfinite(top).all() else diagonal
+    dead = (by_b == 0.0) & ~by_M.any(axis=1) & (answer + b <= 0.0)
     dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
     if not dead.any():
         return None
@@ -215,14 +221,30 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
     """Return numbers that tell matrices M and biases apart, whatever the order of alike features."""
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
-    _, label = np.unique(np.stack([law.p, law.scale, law.importance]), axis=1, return_inverse=True)
+    kind, same_group = _group_kinds(law)
+    _, label = np.unique(np.stack([law.p, law.scale, law.importance, kind]), axis=1, return_inverse=True)
     label = label.ravel()
-    if law.groups:
-        label = np.arange(aim.n)
     seen = np.cos(1.0 + label)
     told = np.where(law.importance > 0.0, np.cos(2.0 + label), 0.0)
     powers = [told @ M**k @ seen for k in range(1, 5)] + [told @ np.diag(M) ** k for k in range(1, 4)]
-    return np.array([*powers, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+    within = [told @ (M * same_group) ** k @ seen for k in (1, 2)] if law.groups else []
+    return np.array([*powers, *within, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+
+
+def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
+    """Return labels that features share which groups leave alike, and whether two are in one group."""
+    kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
+    for members, patterns, chances in law.groups:
+        table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()
+        if table not in tables:
+            tables.append(table)
+        sums, size = np.sum(patterns, axis=1), len(members)
+        alike = np.all((sums == 0) | (sums == size))  # all on together, or one at a time and equally often
+        alike |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
+        places = np.zeros(size) if alike else np.arange(size)
+        kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + places
+        same[np.ix_(members, members)] = 1.0
+    return kinds, same
 
 
 def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
@@ -270,10 +292,9 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     return found
 
 
-def _deadline_of(seconds: float | Deadline | None) -> Deadline:
-    if isinstance(seconds, Deadline):
-        return seconds
-    return Deadline() if seconds is None else Deadline(arguments.number("seconds", seconds, 0.0))
+def _grouped_count(count: int) -> int:
+    """Return how many starts of exclusive groups go with so many random ones: one of each kind at least."""
+    return max(count // 2, 3) if count else 0
 
 
 def _hits(ends: list[End], given: int) -> int:
@@ -477,6 +498,7 @@ def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     return parts
 
 
+@single_blas_thread()
 def minimise(
     n_features: int, n_hidden: int, law: Any, *, tied: bool = True, bias: bool | str = True, penalty: Penalty
     = None, classes: int | None = None, largest: float | None = None, starts: int = 20, steps: int = 1000,
@@ -567,10 +589,10 @@ def minimise(
     if aim.raced:  # a budget may end before the last: both kinds come early
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
-    drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+    drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
     begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = arguments.integer("hits", hits, 0, 10**6)
-    aim.deadline = _deadline_of(seconds)
+    aim.deadline = deadline_of(seconds)
     if progress is not None and progress is not False and not callable(progress):
         raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
     threads = None if workers is None else arguments.integer("workers", workers, 1)
@@ -583,13 +605,14 @@ def minimise(
             if _hits(ends, len(given)) >= wanted or not search.may_go_on():
                 break
             drawn = random(n, m, count, mean, generator)
-            drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+            drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
             made = 1 + max(k for end in ends for k in end.starts)
             more = [End.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)]
             ends = _merged(ends, search.ends(more, _MORE * count, generator, needed=False))
     return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 
+@single_blas_thread()
 def descend(
     W_out: npt.ArrayLike,
     W_in: npt.ArrayLike,
@@ -644,7 +667,7 @@ def descend(
     most = arguments.integer("steps", steps, 1, 10**6)
     tol = arguments.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, arguments.flag("tied", tied), bias, penalty, classes, largest)
-    aim.deadline, reset_dead = _deadline_of(seconds), arguments.flag("reset_dead", reset_dead)
+    aim.deadline, reset_dead = deadline_of(seconds), arguments.flag("reset_dead", reset_dead)
     if aim.tied and not np.allclose(W_in, W_out.T, rtol=1e-12, atol=0.0):
         raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
     if not aim.tied and not aim.l1 and not callable(penalty) and aim.largest is None:

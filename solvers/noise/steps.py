@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ...theory.arguments import FloatArray
-from ...theory.kernels import inner, kernel
+from ...theory.kernels import check_interrupt, inner, kernel
 
 __all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
 
@@ -121,6 +121,7 @@ def run_steps(
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))
     h, a = np.empty(m), np.empty(n)
     for done in range(steps):
+        check_interrupt(done % 64 == 63 or draws * n * m > 100_000)
         for i in range(n):
             for k in range(m):
                 T[k, i] = W[i, k]

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray
-from ...theory.kernels import inner, kernel, plain
+from ...theory.kernels import check_interrupt, inner, kernel, plain
 from ...theory.results import frozen
 
 __all__ = ["RugMatrix", "random_projector", "rug_matrix", "walsh_hadamard"]
@@ -28,6 +28,7 @@ _BLOCK = 4096
 def _levels(y: FloatArray, start: int, stop: int, half: int) -> None:
     """Do the butterflies of spans `half`, 2 `half`, ... inside y[start:stop], two spans in one pass."""
     while 4 * half <= stop - start:
+        check_interrupt(half > _BLOCK)
         for first in range(start, stop, 4 * half):
             for j in range(first, first + half):
                 a, b, c, d = y[j], y[j + half], y[j + 2 * half], y[j + 3 * half]
@@ -51,6 +52,7 @@ def _transform_rows(x: FloatArray) -> None:
     block = min(_BLOCK, n)
     for row in range(x.shape[0]):
         for start in range(0, n, block):
+            check_interrupt(start % (256 * block) == 0)
             _levels(x[row], start, start + block, plain(1))
         _levels(x[row], plain(0), n, block)
 

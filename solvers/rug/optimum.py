@@ -9,7 +9,7 @@ from scipy.optimize import elementwise
 from ...theory import arguments
 from ...theory import rug as theory
 from ...theory.arguments import FloatArray
-from ...theory.kernels import inner, kernel
+from ...theory.kernels import check_interrupt, inner, kernel
 from ...theory.results import result
 from ...theory.rug.closed import best_scale, profile, slope_kernel
 
@@ -133,6 +133,7 @@ def _minima(
     """Return the shifts, scales and losses of the minima."""
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
+        check_interrupt(k % 256 == 255)
         z[k] = _shift(low[k], high[k], sigma[k], p[k])
         a[k], loss[k] = profile(z[k], sigma[k], p[k])
     return z, a, loss

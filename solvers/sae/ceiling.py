@@ -19,8 +19,9 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.decoders.line import share_above
 from ...theory.features import Features, as_features
-from ...theory.models import Model
+from ...theory.models import Model, is_above
 from ...theory.results import frozen, result
+from ..loss.hidden.nonzero import nonzero_features
 from .measure import measure
 
 __all__ = ["DECODERS", "Ceiling", "ceiling"]
@@ -84,6 +85,8 @@ class Ceiling:
     many features 200 stand for all."""
     samples: int
     """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
+    draws: int
+    """How many draws were given in place of a law; 0 where a law was. Twice `samples` of them are taken."""
 
     def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return by how many standard errors a mean F1 lies above the one-step decoders' at its L0.
@@ -174,7 +177,8 @@ def ceiling(
     samples = arguments.integer("samples", samples, 10 * BATCHES)
     features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
     samples = features.known.shape[0] if isinstance(features, _Draws) else samples
-    on = float(features.on_probability().sum())
+    there = features if isinstance(features, _Draws) else nonzero_features(features)
+    on = float(there.on_probability().sum())
     usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
     asked = arguments.vector("l0", usual if l0 is None else np.atleast_1d(l0))
     arguments.real("l0", asked, 0.0, float(n), brackets="()")
@@ -185,7 +189,7 @@ def ceiling(
     else:
         known, fresh = (_drawn(features, samples, draw) for _ in range(2))
         values = features.values
-        exact = n <= (EXACT_ATOMS if values.discrete else EXACT) and all(v != 0.0 for v, _ in values.atoms)
+        exact = n <= (EXACT_ATOMS if values.discrete else EXACT)
     spread = float(np.trace(_covariance(features, phi)))
     count = asked.size
     linear = _gained(_regression(features, phi), phi)
@@ -215,6 +219,7 @@ def ceiling(
     return Ceiling(
         decoders, on, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
         exactly, tuple(models), frozen(_if_normal(features, phi, linear, asked)), samples,
+        np.shape(law)[0] if _is_draws(law) else 0,
     )  # fmt: skip
 
 
@@ -399,9 +404,17 @@ def _regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _above(values: FloatArray, count: float, size: float) -> float:
-    """Return a threshold that so many values are above, ties aside; `size` is the largest of all values."""
+    """Return a threshold that so many values are above, ties aside; `size` is the largest of all values.
+
+    It lies between values, so that rounding does not decide which are above: where the last of so many ties
+    with the next, half-way up to those that are larger.
+    """
     k = min(max(round(count), 1), values.size - 1)
     low, high = np.partition(values, [values.size - k - 1, values.size - k])[[-k - 1, -k]]
+    tie = _ROUNDING * size
+    if high - low <= tie:
+        larger = values[values > high + tie]
+        low, high = high, float(larger.min()) if larger.size else high + size
     # Not 0, where latents that read nothing are: rounding would turn them on.
     return float(0.5 * (low + high)) or 1e-6 * size
 
@@ -418,7 +431,8 @@ def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
     for i in range(n):
         order = np.argsort(-z[:, i], kind="stable")
         read, values = z[order, i], x[order, i]
-        places = np.flatnonzero(read[:-1] > read[1:]) + 1  # so many are above
+        tie = _ROUNDING * max(abs(read[0]), abs(read[-1]))
+        places = np.flatnonzero(read[:-1] - read[1:] > tie) + 1  # so many are above
         cuts[i] = read[0] + 1.0 + abs(read[0])  # never on, and where there are fewer places
         if not places.size:
             continue
@@ -561,7 +575,8 @@ def _latents(
 
 def _regressed(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
     """Return latents, whose activations are regressions of the features on what they read."""
-    rows, of = np.nonzero(z > t)
+    size = np.maximum(np.abs(z).max(axis=0), np.abs(anew).max(axis=0)) + np.abs(t)
+    rows, of = np.nonzero(is_above(z, t, size, x.shape[1]))
     read, told, n = z[rows, of], x[rows, of], z.shape[1]
 
     def sums(one: FloatArray) -> FloatArray:
@@ -571,10 +586,12 @@ def _regressed(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) ->
     mean_z, mean_x = sums(read) / count, sums(told) / count
     centred = read - mean_z[of]
     square = sums(centred**2)
-    gain = np.maximum(sums(centred * told) / np.where(square > 0.0, square, 1.0), SMALL)
+    moves = square > count * (_ROUNDING * size) ** 2  # not where one value is read, but for rounding
+    gain = np.where(moves, sums(centred * told) / np.where(moves, square, 1.0), 0.0)
+    gain = np.maximum(gain, SMALL)
     bias = np.maximum(mean_x - gain * mean_z, -gain * t)  # the threshold of a JumpReLU is not negative
     known = csr_array((gain[of] * read + bias[of], (rows, of)), shape=z.shape)
-    rows, of = np.nonzero(anew > t)
+    rows, of = np.nonzero(is_above(anew, t, size, x.shape[1]))
     fresh = csr_array((gain[of] * anew[rows, of] + bias[of], (rows, of)), shape=anew.shape)
     return _Latents(gain, bias, known, fresh)
 

@@ -11,11 +11,12 @@ from scipy.optimize import linear_sum_assignment
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.features import Features, SparseUniform, as_features
-from ...theory.models import Model
+from ...theory.models import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ..loss.hidden.firing import firing
 from ..loss.hidden.layer import Setting, unit_means
 from ..loss.hidden.network import units_of
+from ..loss.hidden.nonzero import nonzero_features
 from ..loss.networks import evaluator
 
 __all__ = ["Autoencoder", "folded", "measure"]
@@ -41,8 +42,8 @@ class Autoencoder:
     l1: FloatArray
     """(n_latents,): mean of each latent; the sum is the expected L1."""
     fires: FloatArray
-    """(n_latents, n_features): probability that a latent is on, given that a feature is; a rectified value
-    may be 0 then."""
+    """(n_latents, n_features): probability that a latent is on, given that a feature is. A latent is on above
+    its threshold, a feature where it is not 0."""
     fires_pairs: FloatArray
     """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
     diagonal is `fires`."""
@@ -60,7 +61,7 @@ class Autoencoder:
     dead: Any
     """(n_latents,): which latents are never on."""
     p: FloatArray
-    """(n_features,): probability that a feature is on."""
+    """(n_features,): probability that a feature is on, that is not 0: a rectified normal value may be."""
     pairs: FloatArray
     """(n_features, n_features): probability that two are."""
     firing_error: float
@@ -142,7 +143,7 @@ def measure(
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
     phi, features = checked(sae, law, mixing, target is None)
-    psi = phi
+    features, psi = nonzero_features(features), phi
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
         psi = arguments.real("target", arguments.matrix("target", target, shape))
@@ -227,8 +228,13 @@ def without_importance(features: Features) -> Features:
 
 
 def of_features(sae: Model, phi: FloatArray) -> Model:
-    """Return an autoencoder as the network of features that it is behind the dictionary."""
-    return Model(sae.W_in @ phi, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
+    """Return an autoencoder as the network of features that it is behind the dictionary.
+
+    What a latent reads of a feature is 0 where it is nothing but rounding.
+    """
+    W_in = sae.W_in @ phi
+    W_in[np.abs(W_in) <= rounding_of_sum(np.abs(sae.W_in) @ np.abs(phi), len(phi))] = 0.0
+    return Model(W_in, b_in=sae.b_in, hidden=sae.hidden, W_out=sae.W_out, b=sae.b,
                  output="identity", thresholds=sae.thresholds)  # fmt: skip
 
 

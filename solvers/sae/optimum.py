@@ -1,13 +1,18 @@
 """Small autoencoders that minimise an exact objective, by many starts, and what their latents do."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ...theory import arguments
+from ...theory.arguments import FloatArray
 from ...theory.models import Model
 from ...theory.results import result
+from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
+from ..progress import shown, status, time_left
 from .measure import Autoencoder
 from .objective import Objective
 
@@ -33,11 +38,14 @@ class BestAutoencoder:
     """How many starts came within 1e-6 of it, as a share of the error of rebuilding nothing."""
     starts: int
     """Of how many."""
+    planned: int
+    """How many starts there were to be; more than `starts` if the seconds ran out."""
 
 
 def best_autoencoder(
     objective: Objective, n_latents: int, *, hidden: str = "relu", decoder_bias: bool = True, starts: int =
-    20, rng: Any = 0,
+    20, rng: Any = 0, seconds: float | Deadline | None = None, progress: Callable[[int, int, float], None] |
+    bool | None = None,
 ) -> BestAutoencoder:  # fmt: skip
     """Return the best autoencoder that L-BFGS finds from random starts.
 
@@ -51,6 +59,12 @@ def best_autoencoder(
     starts : int, optional
         Half of them near features' own directions, half anywhere.
     rng : Generator or int, optional
+    seconds : float or Deadline, optional
+        Budget after which the best so far is returned; compiling does not count. Without one the same seed
+        gives the same numbers.
+    progress : callable or False, optional
+        Called after each start with the number of starts so far, that of all, and the least objective. By
+        default standard error shows a line after two seconds; with False it does not.
 
     Returns
     -------
@@ -74,7 +88,7 @@ def best_autoencoder(
     k = arguments.integer("n_latents", n_latents, 1)
     arguments.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = arguments.integer("starts", starts, 1)
-    draw, (d, n) = np.random.default_rng(rng), objective.phi.shape
+    draw, d = np.random.default_rng(rng), len(objective.phi)
     sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
     cuts = np.cumsum(sizes)[:-1]
 
@@ -95,28 +109,64 @@ def best_autoencoder(
             parts.append(2.0 * theta[cuts[-1] :] * by["thresholds"])
         return found.value, np.concatenate(parts)
 
+    deadline, begin = deadline_of(seconds), work_seconds()
+    if progress is not None and progress is not False and not callable(progress):
+        raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
     values, best, best_value = [], np.empty(0), np.inf
-    for start in range(starts):
-        rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
-        noise = 0.3 if start % 2 == 0 else 0.0
-        W = rows + noise * draw.normal(size=(k, d))
-        V = W.T / np.maximum(np.linalg.norm(W, axis=1), 1e-9)
-        theta = np.concatenate([
-            W.ravel(), 0.2 * draw.normal(size=k), V.ravel(), np.zeros(sizes[3]), draw.uniform(0.2, 0.6,
-            sizes[4]),
-        ])  # fmt: skip
-        for _ in range(2):  # where the objective has a kink L-BFGS may stop early
-            theta = minimize(
-                f, theta, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
-            ).x
-        value = f(theta)[0]
-        values.append(value)
-        if value < best_value:
-            best, best_value = theta, value
+    with shown("best_autoencoder") if progress is None else nullcontext():
+        for start in range(starts):
+            if start and deadline.is_over():
+                break
+            theta, value = _descent(f, _start(objective, sizes, start, draw), deadline)
+            values.append(value)
+            if value < best_value:
+                best, best_value = theta, value
+            if callable(progress):
+                progress(start + 1, starts, best_value)
+            elif progress is None:
+                left = time_left(work_seconds() - begin, start + 1, starts)
+                status(f"{start + 1} of {starts} starts, least objective {best_value:.6g}{left}")
     law = objective.law
     nothing = float(np.sum(objective.phi**2 @ law.second_moment))
     hits = int(np.sum(np.array(values) <= best_value + 1e-6 * nothing))
-    return BestAutoencoder(made(best), float(best_value), hits, starts)
+    return BestAutoencoder(made(best), float(best_value), hits, len(values), starts)
+
+
+def _start(objective: Objective, sizes: list[int], start: int, draw: np.random.Generator) -> FloatArray:
+    """Return a start: the even ones near features' own directions."""
+    (d, n), k = objective.phi.shape, sizes[1]
+    rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
+    noise = 0.3 if start % 2 == 0 else 0.0
+    W = rows + noise * draw.normal(size=(k, d))
+    V = W.T / np.maximum(np.linalg.norm(W, axis=1), 1e-9)
+    return np.concatenate([
+        W.ravel(), 0.2 * draw.normal(size=k), V.ravel(), np.zeros(sizes[3]), draw.uniform(0.2, 0.6, sizes[4])
+    ])  # fmt: skip
+
+
+def _descent(
+    f: Callable[[FloatArray], Any], theta: FloatArray, deadline: Deadline
+) -> tuple[FloatArray, float]:
+    """Return where descent ends or is at the deadline, and the objective there."""
+    least, least_theta = np.inf, theta
+
+    def checked(theta: FloatArray) -> Any:
+        nonlocal least, least_theta
+        if least < np.inf:
+            deadline.check()
+        found = f(theta)
+        if found[0] < least:
+            least, least_theta = found[0], theta.copy()
+        return found
+
+    options: Any = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
+    optimise: Any = minimize  # its stubs know no objective that returns its gradient too
+    try:
+        for _ in range(2):  # where the objective has a kink L-BFGS may stop early
+            theta = optimise(checked, theta, jac=True, method="L-BFGS-B", options=options).x
+    except DeadlineOver:
+        return least_theta, float(least)
+    return theta, float(f(theta)[0])
 
 
 def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:

@@ -16,7 +16,7 @@ from scipy.special import betaincinv, erfcinv
 
 from ...theory import arguments
 from ...theory.arguments import FloatArray, number
-from ...theory.kernels import inner, kernel, plain, shared
+from ...theory.kernels import check_interrupt, inner, kernel, plain, shared
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
 from ...theory.sparsification.spread import sums_above
 from ..results import Status, result
@@ -300,6 +300,7 @@ def _follow(
     sums = np.zeros((times.size, 5))
     one, two = np.empty(top), np.empty(top)
     for i in range(n_points):
+        check_interrupt(True)
         k, now, y, old = plain(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
         sums_above(largest[i], one, two)

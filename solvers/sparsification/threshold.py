@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ...theory.arguments import FloatArray, IntArray
-from ...theory.kernels import inner, kernel, plain
+from ...theory.kernels import check_interrupt, inner, kernel, plain
 
 __all__ = [
     "N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "integrate_threshold", "norms", "states",
@@ -256,6 +256,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
         end, width, j = _choose_step(v, blocks, top, i, gap, c, g, lam, wish)
         if not width > _SHORTEST:
             return table[:0], g
+        check_interrupt(k % 256 == 255)
         _q_at_nodes(v, blocks, i, gap, c, j, width, q)
         error = _try_step(q, g, lam, width, table, k, values)
         factor = 0.9 * (_STEP_TOLERANCE / max(error, 1e-300)) ** (1 / _STAGES)

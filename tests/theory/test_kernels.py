@@ -131,7 +131,7 @@ def test_numba_compares_the_checksum_of_the_kernel_files_that_are_imported():
     for one in dispatchers:
         cached = getattr(one, "_cache", getattr(one, "cache", None))
         source = one.py_func.__code__.co_filename
-        assert cached._cache_file._source_stamp[1] == checksum(source), one.py_func.__qualname__
+        assert cached._cache_file.source_stamp[1] == checksum(source), one.py_func.__qualname__
 
 
 @pytest.mark.parametrize(

@@ -208,9 +208,9 @@ def test_a_folder_of_other_settings_is_refused(small, tmp_path):
     with pytest.raises(ValueError, match=r"`folder` must be empty or .*same settings; got .*seed 0, not 5"):
         made(small[0], seed=5)
     (tmp_path / "settings.json").write_text("[]x", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`folder` must be a folder without 'settings.json'.*; got"):
+    with pytest.raises(ValueError, match=r"`folder` must be empty, or .*; got .*holds 'settings.json'"):
         made(tmp_path)
-    files.claim(tmp_path)  # as if it were the command's own
+    files.write_marker(tmp_path)  # as if it were the command's own
     with pytest.raises(ValueError, match="`folder` must hold a run's settings; got"):
         made(tmp_path)
 
@@ -221,30 +221,9 @@ def test_a_damaged_atlas_is_refused(small, tmp_path):
     (tmp_path / "atlas.json").write_bytes(small[1][0])
     (tmp_path / "atlas.safetensors").write_bytes(small[1][1][:-1])
     with pytest.raises(
-        ValueError, match=r"`folder` must hold a whole atlas; got .*not those of the manifest"
+        ValueError, match=r"`folder` must hold a whole atlas; got .*atlas.safetensors.*not the tensors"
     ):
         store.read(tmp_path)
-
-
-@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_damaged_file_of_an_atlas_is_refused(small, tmp_path, count):
-    rng = random.Random(count)
-    files_of = dict(zip(("atlas.json", "atlas.safetensors"), small[1], strict=True))
-    for k in range(count):
-        name = rng.choice(list(files_of))
-        for one, content in files_of.items():
-            (tmp_path / one).write_bytes(content)
-        content, path = files_of[name], tmp_path / name
-        place = rng.randrange(len(content))
-        flipped = bytes([content[place] ^ 1 << rng.randrange(8)])
-        new = (content[:place], content[:place] + flipped + content[place + 1 :], b"", None)[k % 4]
-        path.unlink() if new is None else path.write_bytes(new)
-        store.read.cache_clear()
-        if name == "atlas.json" and new is not None and new.strip() == content.strip():
-            continue  # a blank at its end
-        with pytest.raises(ValueError, match=r"`folder` must hold a whole atlas; got .*"):
-            store.read(tmp_path)
-    store.read.cache_clear()
 
 
 # --- Layouts ------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def judge(verdict, loss, least):
     beaten = least < loss * (1 - BEATEN)
     if verdict in ("best of a search", "proved best"):
         assert not beaten, f"{verdict}, but {least:.9g} is below {loss:.9g}"
-    if verdict == "above the best known":
+    if verdict == "stuck":
         assert beaten, f"{verdict}, but nothing below {loss:.9g} was found"
 
 
@@ -121,8 +121,8 @@ def test_no_verdict_without_its_evidence(place, seed):
         verdict, line = row(place, seed, kind, W, b)
         print(line)
         allowed = {
-            "optimum": {"best of a search", "not beaten by a search", "above the best known"},
-            "local minimum": {"above the best known", "not beaten by a search"},
+            "optimum": {"best of a search", "not beaten by a search", "stuck"},
+            "local minimum": {"stuck", "not beaten by a search"},
             "saddle": {"saddle"},
             "stopped early": {"unfinished"},
         }[kind]

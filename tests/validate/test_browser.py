@@ -46,7 +46,7 @@ function look() {
   result.paper = bright(page.body);
   result.card = bright(page.querySelector('.plot'));
 
-  set('verdict', 'wrong as printed, corrected');
+  set('verdict', 'misprint');
   result.corrected = shown(page);
   result.address = view.location.hash;
   set('verdict', '');
@@ -63,7 +63,7 @@ function look() {
     button.click();
     result.sorted.push([heads[0].getAttribute('aria-sort'), ...shown(page)]);
   }
-  page.querySelector('[data-show="order only"]').click();
+  page.querySelector('[data-show="holds, up to constants"]').click();
   result.badge = shown(page);
   set('verdict', '');
 

@@ -65,16 +65,16 @@ def broken(about):
     [
         ([kept("printed")], "holds"),
         ([kept("printed"), kept("corrected")], "holds"),
-        ([kept("printed"), broken("printed")], "fails"),
-        ([broken("printed"), kept("corrected")], "wrong as printed, corrected"),
+        ([kept("printed"), broken("printed")], "wrong"),
+        ([broken("printed"), kept("corrected")], "incomplete"),
         ([broken("printed"), kept("corrected"), broken("corrected")], "unsettled: a finding fails"),
         ([kept("printed"), broken("corrected")], "unsettled: a finding fails"),
         ([kept("printed"), broken("order")], "unsettled: a finding fails"),
         ([kept("order"), broken("answer")], "unsettled: a finding fails"),
-        ([broken("printed"), kept("corrected"), broken("order")], "fails"),
-        ([broken("printed"), kept("order")], "fails"),
-        ([kept("order")], "order only"),
-        ([kept("order"), broken("order")], "fails"),
+        ([broken("printed"), kept("corrected"), broken("order")], "wrong"),
+        ([broken("printed"), kept("order")], "wrong"),
+        ([kept("order")], "holds, up to constants"),
+        ([kept("order"), broken("order")], "wrong"),
         ([kept("corrected")], "question, answered"),
         ([kept("answer")], "question, answered"),
         ([kept("printed"), kept("runs")], "holds"),
@@ -85,7 +85,9 @@ def broken(about):
     ],
 )
 def test_the_verdict_follows_from_the_findings_alone(findings, expected):
-    assert verdict(Evidence("this text says: holds, fails, order only", findings)) == expected
+    """Which fault it is, is declared; whether there is one, is not."""
+    told = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
+    assert verdict(told) == expected
 
 
 @pytest.mark.parametrize("relation", ["==", "<=", "<", ">=", ">"])
@@ -122,7 +124,7 @@ def test_symbolic_findings_need_an_exact_zero():
 
 def test_a_correction_that_nothing_says_is_refused(lab):
     def check(quick):
-        return Evidence("", [broken("printed"), kept("corrected")])
+        return Evidence("", [broken("printed"), kept("corrected")], fault=Verdict.MISPRINT)
 
     row = judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
     assert row.verdict is Verdict.NOT_JUDGED
@@ -148,7 +150,7 @@ def test_the_docstring_of_a_check_is_the_statement_that_it_judges():
 def test_a_finding_that_fails_always_shows(about, others):
     """No verdict of a row with a broken finding is one that says that all is well."""
     rest = [finding for finding in others if finding.about != about]
-    well = {Verdict.HOLDS, Verdict.ORDER_ONLY, Verdict.ANSWERED}
+    well = {Verdict.HOLDS, Verdict.UP_TO_CONSTANTS, Verdict.ANSWERED}
     assert verdict(Evidence("", [*rest, broken(about)])) not in well
     sentence = says("a sentence", broken(about))
     assert verdict(Evidence("", rest, corrections=[sentence])) not in well
@@ -159,8 +161,18 @@ def test_a_correction_shows_only_where_the_verdict_asks_for_it():
     row = claims.Checked(select(["C9"])[0], Evidence("", [kept("printed")], corrections=[sentence]), 0.0)
     assert (row.verdict, row.correction) == (Verdict.HOLDS, None)
     wrong = replace(row, evidence=replace(row.evidence, printed=[broken("printed")]))
-    assert (wrong.verdict, wrong.correction) == (Verdict.CORRECTED, "it is 2")
+    assert (wrong.verdict, wrong.correction) == (Verdict.WRONG, "it is 2")
     assert wrong.evidence.findings == (broken("printed"), kept("corrected"))
+
+
+def test_only_a_fault_is_declared():
+    with pytest.raises(ValueError, match=r"`fault` must be one of .*; got .*holds"):
+        Evidence("", [], fault=Verdict.HOLDS)
+
+
+def test_every_verdict_is_defined_in_one_sentence():
+    assert set(claims.MEANINGS) == set(Verdict)
+    assert all(said.endswith(".") and "." not in said[:-1] for said in claims.MEANINGS.values())
 
 
 def test_limits_decide_by_the_end_that_the_claim_needs():
@@ -270,7 +282,7 @@ def wrong_exponent(quick):
 
 @pytest.mark.parametrize("check", [wrong_bound, wrong_variance, wrong_constant, wrong_exponent])
 def test_canary_a_wrong_statement_fails(check, lab):
-    assert judge(Claim("X1", "nobody2000", "1", "wrong", check), lab).verdict is Verdict.FAILS
+    assert judge(Claim("X1", "nobody2000", "1", "wrong", check), lab).verdict is Verdict.WRONG
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.5])
@@ -297,7 +309,7 @@ def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection
 
 
 def test_selection():
-    assert [r.claim.id for r in run(["C8", "C9"], "cowsik2024", "wrong as printed, corrected")] == ["C8"]
+    assert [r.claim.id for r in run(["C8", "C9"], "cowsik2024", "misprint")] == ["C8"]
     seen = []
     run(["C9", "C8"], progress=lambda row: seen.append(row.claim.id))
     assert seen == ["C8", "C9"]
@@ -354,7 +366,7 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
         "",
         "X2, 1.1: one one one one one one one one",
         "one one is one",
-        "    wrong as printed, corrected: two",
+        "    wrong: two",
     ]
     assert claims.text([]) == ""
 
@@ -378,15 +390,10 @@ def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):
 
     bad = Claim("X1", "nobody2000", "1", "one is one", check)
     monkeypatch.setattr(catalogue, "CLAIMS", (*select(["C9"]), bad, *select(["C21"])))
-    assert [str(row.verdict) for row in run()] == ["holds", "not judged", "wrong as printed, corrected"]
+    assert [str(row.verdict) for row in run()] == ["holds", "not judged", "misprint"]
     assert cli.main(["claims", "--run", "--json"]) == 1
     assert "TypeError: a check's own fault" in capsys.readouterr().out
     assert cli.main(["claims", "--run", "--id", "C9"]) == 0
-
-
-def test_stored_evidence_is_there_for_every_row():
-    """After an edit of a check: superposition claims --run --store --id ID."""
-    assert [row.claim.id for row in claims.recall()] == [row.id for row in select()]
 
 
 def test_stored_rows_come_back_as_they_were_judged(tmp_path):
@@ -401,13 +408,6 @@ def test_stored_rows_come_back_as_they_were_judged(tmp_path):
         claims.store([replace(rows[0], trouble="it broke")], "2026-01-02", path=tmp_path / "kept.json")
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{", '{"C8": 1}', '{"C8": {"module": "none", "data": []}}'])
-def test_damaged_evidence_is_none(tmp_path, damage):
-    path = tmp_path / "kept.json"
-    path.write_text(damage)
-    assert judged.recall(path=path) == {}
-
-
 def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
     """From stored evidence, with no check and none of its libraries: a process of its own shows it."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -419,14 +419,14 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
         :500
     ]
     wrong = [row for row in claims.recall(source="lecomte2024") if row.verdict in claims.WRONG]
-    assert f"{len(wrong)} of 37 statements of lecomte2024 are wrong as printed, from stored" in said
+    assert f"{len(wrong)} of 37 statements of lecomte2024 do not hold as printed, from stored" in said
     words = " ".join(said.split())
     for row in wrong:
         assert f"printed {row.claim.statement} true {row.correction}" in words
-    assert cli.main(["claims", "--source", "lecomte2024", "--verdict", "fails"]) == 0
+    assert cli.main(["claims", "--source", "lecomte2024", "--verdict", "wrong"]) == 0
     captured = capsys.readouterr()
     assert "0 claims" in captured.out
-    assert "wrong as printed and have a correction are not among them: --wrong" in captured.err
+    assert "overstated or not reproduced are not among them: --wrong" in captured.err
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
         ("--id C8 --source lecomte2024", "`id` must be of the source 'lecomte2024'; got C8"),
         (
             "--verdict holds-with-a-correction",
-            "`verdict` must be one of 'holds', 'wrong as printed, corrected'",
+            "`verdict` must be one of 'holds', 'holds, up to constants'",
         ),
     ],
 )

@@ -30,7 +30,7 @@ def double_count(quick):
 
 @pytest.mark.parametrize("check", [no_interference_between_equal_signs, double_count])
 def test_canary_a_wrong_statement_fails(check):
-    assert verdict(Claim("X1", "nobody2000", "1", "wrong", check).check(True)) is Verdict.FAILS
+    assert verdict(Claim("X1", "nobody2000", "1", "wrong", check).check(True)) is Verdict.WRONG
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_canary_a_wrong_statement_fails(check):
     [
         ("L1", Verdict.HOLDS),
         ("L2", Verdict.HOLDS),
-        ("L14", Verdict.ORDER_ONLY),
+        ("L14", Verdict.UP_TO_CONSTANTS),
         ("L15", Verdict.CORRECTED),
         ("L16", Verdict.CORRECTED),
         ("L17", Verdict.CORRECTED),
@@ -84,5 +84,5 @@ def test_a_feature_on_no_neuron_has_no_winner():
     dead = xr.DataArray(np.full((1, 8), 19.0), dims=("n_hidden", "run"))
     ds = xr.Dataset({"won": (("n_hidden", "run", "rank"), won), "dead": dead}, {"n_hidden": [32]})
     evidence = lecomte_polysemantic.l19.check(True, ds.assign_attrs(n_features=32))
-    assert verdict(evidence) is Verdict.FAILS
+    assert verdict(evidence) is Verdict.WRONG
     assert "59.38% of all" in evidence.text

@@ -24,4 +24,4 @@ def at_most_half(quick):
 
 @pytest.mark.parametrize("check", [noise_of_any_kurtosis, at_most_half])
 def test_canary_a_wrong_statement_fails(check):
-    assert verdict(check(True)) is Verdict.FAILS
+    assert verdict(check(True)) is Verdict.WRONG

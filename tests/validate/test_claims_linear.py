@@ -31,4 +31,4 @@ def rotations_have_the_whole_gap_as_rate(quick):
 )
 def test_wrong_statements_fail(check, tmp_path):
     claim = Claim("X", "nobody", "1", check.__doc__, check)
-    assert judge(claim, Lab(tmp_path)).verdict is Verdict.FAILS
+    assert judge(claim, Lab(tmp_path)).verdict is Verdict.WRONG

@@ -48,4 +48,4 @@ def another_moment(quick):
 
 @pytest.mark.parametrize("check", [wrong_loss, regulariser_is_drift, another_moment])
 def test_canary_a_wrong_statement_fails(check):
-    assert verdict(check(True)) is Verdict.FAILS
+    assert verdict(check(True)) is Verdict.WRONG

@@ -22,8 +22,8 @@ def data(losses, sizes):
     ("losses", "found"),
     [
         ([1.0] + 7 * [1.2], "holds"),
-        (8 * [1.2], "fails"),
-        ([0.99] + 7 * [1.0], "fails"),
+        (8 * [1.2], "wrong"),
+        ([0.99] + 7 * [1.0], "wrong"),
         (4 * [1.0], "unsettled: too few runs"),
     ],
 )

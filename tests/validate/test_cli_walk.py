@@ -67,7 +67,7 @@ BASE = {
     "gallery": {"--out": ["out"], "--only": ["one"]},
     "claims": {"--id": ["C8"]},
     "run": {"names": ["one.toy"], "--out": ["out"]},
-    "reference": {"--store": ["x.nc"]},
+    "reference": {"files": ["x.nc"]},
     "sweep": {"name": ["one.toy"], "settings": ["size=[1,2]"], "--store": ["store"]},
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},

@@ -7,11 +7,9 @@ from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.rug import exact_loss
-from superposition.validate.codes import map_figure, plot_marks, run_envelope, run_marks
+from superposition.validate.codes import map_figure, plot_marks, run_envelope, run_known, run_marks
 from superposition.validate.codes.symmetry import CELLS, above_copies, by_cell, change, run_stored
 from superposition.validate.drawing import svg
-from superposition.validate.files import read_dataset
-from superposition.validate.stored import REFERENCE
 from superposition.validate.training import models_at
 
 
@@ -86,7 +84,7 @@ def trained():
 
 def test_no_reference_model_beats_the_proved_bound(trained):
     """One-sided at five standard errors of each evaluation: one false alarm in 5000 such tables."""
-    known = read_dataset(REFERENCE / "codes_known.nc")
+    known = run_known()
     at = {pair: k for k, pair in enumerate(zip(known["p"].values, known["ratio"].values, strict=True))}
     where = [at[pair] for pair in zip(trained["p"].values, trained["ratio"].values, strict=True)]
     bound = known["lower_bound"].values[where]
@@ -153,9 +151,9 @@ def test_change_compares_seeds_that_both_sizes_have():
 
 
 def test_stored_runs_of_other_steps_are_not_mixed(tmp_path):
-    with pytest.raises(ValueError, match=r"`folder` must be a folder with .*, such as rug_n\*\.nc"):
+    with pytest.raises(ValueError, match=r"`folder` must be a folder with files of `superposition run`"):
         run_stored(folder=tmp_path)
     with pytest.raises(
-        ValueError, match=r"`names` must be those of runs of one number of steps; got \[4000, 40000\]"
+        ValueError, match=r"`where` must be of runs of one number of steps; got \[4000, 40000\]"
     ):
-        run_stored(["codes_fig3_n512", "codes_long"])
+        run_stored({"steps": [4000, 40_000]})

@@ -5,7 +5,7 @@ from html import escape
 import pytest
 
 from superposition.validate import claims, cli, page
-from superposition.validate.claims import Checked, Claim, Evidence, Finding
+from superposition.validate.claims import WRONG, Checked, Claim, Evidence, Finding, Verdict
 from superposition.validate.claims.ledger import says
 
 markdown_it = pytest.importorskip("markdown_it", reason="the parser comes with rich")
@@ -18,9 +18,9 @@ def finding(about, passed=True):
 # Findings that give each verdict, beside those that the sentence of a correction rests on.
 EVIDENCE = {
     "holds": ([finding("printed")], "corrected"),
-    "wrong as printed, corrected": ([finding("printed", False)], "corrected"),
-    "order only": ([], "order"),
-    "fails": ([finding("printed", False)], ""),
+    "wrong": ([finding("printed", False)], "corrected"),
+    "holds, up to constants": ([], "order"),
+    "misprint": ([finding("printed", False)], "corrected"),
     "open": ([], ""),
     "question, answered": ([finding("answer")], "answer"),
     "unsettled: a finding fails": ([finding("printed"), finding("answer", False)], "answer"),
@@ -30,9 +30,10 @@ EVIDENCE = {
 
 def row(id, verdict, statement="1 = 2", correction="1 = 1", source="nobody2000", where="Eq. 1"):
     printed, about = EVIDENCE[verdict]
-    said = [says(correction, finding(about))] if about else []
+    said = [says(correction, finding(about))] if about and correction else []
+    fault = Verdict(verdict) if verdict in WRONG else Verdict.WRONG
     claim = Claim(id, source, where, statement, lambda quick: Evidence("", []))
-    checked = Checked(claim, Evidence("", printed, corrections=said), 0.0)
+    checked = Checked(claim, Evidence("", printed, corrections=said, fault=fault), 0.0)
     assert str(checked.verdict) == verdict
     return checked
 
@@ -63,9 +64,9 @@ def tables(markdown):
 
 MIXED = [
     row("X1", "holds"),
-    row("X2", "wrong as printed, corrected", correction="1 = 1"),
-    row("X3", "order only", correction="the constant is 2"),
-    row("X4", "fails"),
+    row("X2", "misprint", correction="1 = 1"),
+    row("X3", "holds, up to constants", correction="the constant is 2"),
+    row("X4", "wrong", correction=""),
     row("X5", "open"),
     row("X6", "question, answered"),
     row("X7", "unsettled: a finding fails", correction="one half says so"),
@@ -78,20 +79,22 @@ def test_rows_are_sorted_into_tables_by_their_verdict():
     wrong, constants = tables(text)
     assert [cells[0] for cells in wrong] == ["", "X2", "X4"]
     assert [cells[0] for cells in constants] == ["", "X3"]
-    assert wrong[1] == ["X2", "Eq. 1", "1 = 2", "1 = 1"]
+    assert wrong[1] == ["X2", "Eq. 1", "1 = 2", "misprint", "1 = 1"]
     assert constants[1][-1] == "the constant is 2"
-    # A row that fails must not show a correction that its evidence does not support.
+    # Without a correction there is the counterexample.
     assert wrong[2][-1] == "false: <code>superposition claims --id X4 --evidence</code>"
-    summary = "8 statements: 2 wrong or incomplete as printed, 1 right up to a constant, 3 not decided"
+    summary = "8 statements: 1 misprint, 1 wrong, 3 not decided"
     last = "Not decided: X5 (open), X7 (unsettled: a finding fails), X8 (unsettled: too few runs)."
     assert last in text
     assert "says so" not in text
     assert f"<summary><b>nobody2000</b>, {summary}</summary>" in text
+    # What holds up to constants is not under what is wrong.
+    assert text.index("X4") < text.index("## Holds as printed: with the constants") < text.index("| X3")
 
 
 def test_each_source_has_its_section_in_the_order_of_the_rows():
     text = page.errata([*MIXED, row("Y1", "holds", source="notes2022")])
-    assert text.count("<details>") == text.count("</details>") == 2
+    assert text.count("<details>") == text.count("</details>") == 3
     assert text.index("<b>nobody2000</b>") < text.index(
         "<b>Notes (2022)</b>, 1 statement: all hold as printed<"
     )
@@ -108,17 +111,17 @@ def test_each_source_has_its_section_in_the_order_of_the_rows():
     ],
 )
 def test_a_cell_is_what_the_page_of_the_report_shows(text):
-    ((_, cells),) = tables(page.errata([row("X1", "wrong as printed, corrected", text, text)]))
-    assert len(cells) == 4
-    assert cells[2] == cells[3] == page.formulas(text)
+    ((_, cells),) = tables(page.errata([row("X1", "wrong", text, text)]))
+    assert len(cells) == 5
+    assert cells[2] == cells[4] == page.formulas(text)
 
 
 def test_every_statement_of_the_ledger_makes_one_row():
-    rows = [row(c.id, "wrong as printed, corrected", c.statement, c.statement) for c in claims.CLAIMS]
+    rows = [row(c.id, "wrong", c.statement, c.statement) for c in claims.CLAIMS]
     found = [cells for table in tables(page.errata(rows)) for cells in table[1:]]
     assert [cells[0] for cells in found] == [r.claim.id for r in rows]
     for cells, checked in zip(found, rows, strict=True):
-        assert cells[2] == cells[3] == page.formulas(checked.claim.statement)
+        assert cells[2] == cells[4] == page.formulas(checked.claim.statement)
 
 
 def test_the_command_prints_them(capsys):

@@ -31,31 +31,10 @@ def test_the_command_writes_and_lists(capsys, tmp_path):
     written = files.read_dataset(out / "collisions.fig3.nc")
     made = collisions.run_fig3(**SMALL)["polysemantic"]
     np.testing.assert_array_equal(written["polysemantic"], made, strict=False)
-    assert [path.name for path in out.glob("[!.]*")] == ["collisions.fig3.nc"]
+    assert sorted(path.name for path in out.glob("[!.]*")) == ["collisions.fig3.nc", "data"]
     capsys.readouterr()
     assert cli.main(["run"]) == 0
     assert "collisions.fig3" in capsys.readouterr().out
-
-
-def test_a_run_over_a_grid_has_the_settings_of_the_run(tmp_path, capsys):
-    pytest.importorskip("zarr")
-    words = [
-        "collisions.fig3",
-        "--set",
-        "n_features=8",
-        "n_hidden=[8]",
-        "runs=2",
-        "--grid",
-        "lam=[0.02,0.03]",
-    ]
-    words += ["--jobs", "0", "--store", str(tmp_path / "s")]
-    assert cli.main(["run", *words, "--json"]) == 0
-    swept = json.loads(capsys.readouterr().out)
-    assert swept["lam"] == [0.02, 0.03]
-    words = ["theory.rug.sigma", "--grid", "p=[0.1]", "ratio=[0.5,1]", "--jobs", "0"]
-    words += ["--store", str(tmp_path / "t")]
-    assert cli.main(["run", *words, "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["value"][0]) == 2
 
 
 # What must be given, and what no argument of a kind can be; whether it is in range the functions check.

@@ -29,7 +29,7 @@ def dataset():
     )
 
 
-def test_what_a_killed_process_left_of_a_file_goes_with_the_next(tmp_path):
+def test_what_a_killed_process_left_half_written_is_never_the_file(tmp_path):
     code = (
         "import os, sys\nfrom superposition.validate import files\n"
         "with files.replacing(sys.argv[1]) as part:\n    part.write_text('half')\n    os._exit(9)"
@@ -37,16 +37,11 @@ def test_what_a_killed_process_left_of_a_file_goes_with_the_next(tmp_path):
     path = tmp_path / "page.html"
     assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 9
     (left,) = tmp_path.iterdir()
-    mine = [tmp_path / f".{'0' * 16}{files.PART}", tmp_path / f".{left.name[1:5]}{files.PART}"]
-    for one in mine:
-        one.write_text("mine")
-    files.write_text(tmp_path / "other.html", "whole")
-    assert left.exists(), "it may belong to that name alone"
+    assert files._PART.fullmatch(left.name)
     with files.replacing(path) as part:
         part.write_text("first")
         files.write_text(path, "at the same time")
-        assert part.exists(), "this process works still"
-    assert sorted(tmp_path.iterdir()) == sorted([*mine, path, tmp_path / "other.html"])
+    assert sorted(tmp_path.iterdir()) == sorted([left, path])
     assert path.read_text() == "first"
 
 
@@ -216,9 +211,51 @@ def test_two_long_paths_are_compared_and_shortened(tmp_path):
     files.another_file("x/" * 10**6, {"model": "x/" * 10**6})  # no file has such a name
 
 
-@pytest.mark.parametrize("by_file", [True, False])
-def test_a_folder_is_locked_by_one_at_a_time(by_file, tmp_path):
+# --- Folders that commands fill -----------------------------------------------------------------------------
+
+
+def test_a_folder_is_filled_by_one_at_a_time(tmp_path):
     rule = "`out` must be a folder that no other run is writing to now; got"
     for _ in range(2):  # it is free again
-        with files.locked(tmp_path, by_file=by_file), pytest.raises(ValueError, match=rule):
-            files.locked(tmp_path, by_file=by_file).__enter__()
+        with (
+            files.exclusive_folder(tmp_path / "new"),
+            pytest.raises(ValueError, match=rule),
+            files.exclusive_folder(tmp_path / "new"),
+        ):
+            pass
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [files.MARKER, files.LOCK]
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".hidden", "data", files.MARKER, f".x{files.PART}"])
+def test_a_folder_that_is_not_empty_and_not_ours_is_refused_and_left(name, tmp_path):
+    if name == "data":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    with (
+        pytest.raises(ValueError, match=rf"`folder` must be empty, or a folder that this.* holds '{name}'"),
+        files.exclusive_folder(tmp_path, "folder"),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert name == "data" or (tmp_path / name).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_is_ours_whatever_lies_beside_the_marker(tmp_path):
+    (tmp_path / f".{'0' * 16}{files.PART}").touch()  # as if a kill had come before the marker was there
+    (tmp_path / files.LOCK).touch()
+    for name in ("a", "b"):
+        with files.exclusive_folder(tmp_path):
+            (tmp_path / name).write_text(name, encoding="utf-8")
+    assert {path.name for path in tmp_path.iterdir()} > {"a", "b", files.MARKER}
+
+
+def test_a_marker_is_an_ordinary_file(tmp_path):
+    (tmp_path / "other").write_text("superposition", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / files.MARKER).symlink_to(tmp_path / "other")
+    with (
+        pytest.raises(ValueError, match="`out` must be empty, or a folder that this"),
+        files.exclusive_folder(tmp_path / "folder"),
+    ):
+        pass

@@ -78,7 +78,8 @@ def test_the_command_writes_the_first_figure_of_each_topic_with_a_headline(toy, 
     assert 'aria-label="seed 3, figure 0"' in (out / "two.svg").read_text(encoding="utf-8")
     assert cli.main(["gallery", "--out", str(out)]) == 0
     assert sorted(path.name for path in out.iterdir()) == [
-        files.MANIFEST,
+        files.MARKER,
+        files.LOCK,
         "one-second.svg",
         "one.svg",
         "two-second.svg",
@@ -99,19 +100,16 @@ def test_a_picture_that_fails_leaves_the_old_one(toy, tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         gallery.write_gallery(tmp_path, ["one"])
     assert first.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == [files.MANIFEST, "one-second.svg", "one.svg"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        files.MARKER,
+        files.LOCK,
+        "one-second.svg",
+        "one.svg",
+    ]
 
 
-def test_a_picture_of_somebody_else_stays(toy, tmp_path):
-    (tmp_path / "one.svg").write_text("mine", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`out` must be a folder without 'one.svg'.*got "):
-        gallery.write_gallery(tmp_path, ["one"])
-    gallery.write_gallery(tmp_path, ["two"])
-    (tmp_path / "one-second.svg").write_text("mine too", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`out` must be a folder without 'one.svg'"):
-        gallery.write_gallery(tmp_path)
-    kept = [(tmp_path / name).read_text(encoding="utf-8") for name in ("one.svg", "one-second.svg")]
-    assert kept == ["mine", "mine too"]
+def test_pictures_may_lie_in_the_folder_of_the_data(toy, tmp_path):
+    assert [path.parent for path in gallery.write_gallery(tmp_path, ["one"], data=tmp_path)] == [tmp_path] * 2
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_a_picture_of_somebody_else_stays(toy, tmp_path):
         (["--out", "{}/x", "--only", "weather"], "`only`.*'one', 'two'; got 'weather'"),
         (["--out", "{}/x", "--seed", "-1"], "`seed`.*got -1"),
         (["--out", "{}/file"], "`out`.*file"),
-        (["--out", "{}/full", "--only", "two"], "`out` must be an ordinary file.*two.svg"),
+        (["--out", "{}/full", "--only", "two"], "`out` must be empty, or a folder.*two.svg"),
     ],
 )
 def test_a_complaint_is_one_line(toy, tmp_path, capsys, words, message):
@@ -137,13 +135,13 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     made = xr.Dataset({"x": ("k", [1.0])})
     run = Run(lambda: made, stored="bad")
     monkeypatch.setattr(laboratory, "experiment", lambda name: run)
-    monkeypatch.setattr(laboratory, "REFERENCE", tmp_path)
     monkeypatch.setattr(stored, "REFERENCE", tmp_path)
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.nc\n")
     lab = laboratory.Lab(tmp_path)
     xr.testing.assert_equal(lab["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
-    (tmp_path / "index.json").write_text('{"files": {}}')
-    with pytest.raises(ValueError, match=r"`bad\.nc` must be the file that index.json names"):
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  bad.nc\n")
+    with pytest.raises(ValueError, match=r"`bad\.nc` must be the file of SHA256SUMS, unchanged; got another"):
         lab["toy.made"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from superposition import validate
-from superposition.validate import atlas, certificates, index, running, sweep
+from superposition.validate import atlas, certificates, provenance, running, sweep
 
 ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
@@ -179,6 +179,8 @@ READS = {
     "certificates.lean.lean_goal",
     "codes.runs.run_known",
     "codes.symmetry.run_stored",
+    "loading.files.read_file",
+    "loading.files.read_settings",
     "rug.runs.run_reference",
     "sweep.store.open",
     "training.checkpoint.load",
@@ -236,7 +238,7 @@ def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
         found = importlib.import_module(f"{validate.__name__}.{module}")
         label = label.removesuffix(".__init__")
         path = Path(word)
-        arguments = {"load": (None, path, {}, []), "run_stored": (["x"], path)}.get(label, (path,))
+        arguments = {"load": (None, path, {}, []), "run_stored": ({"run": "x"}, path)}.get(label, (path,))
         with contextlib.suppress(ValueError, OSError, ImportError):
             getattr(found, label)(*arguments)
         assert list(tmp_path.iterdir()) == [], name
@@ -251,7 +253,7 @@ def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
         lambda: atlas.export("n2-m1-p0.1-equal-tied", "x.npz"),
         lambda: atlas.make("x"),
         lambda: running.make([], "x"),
-        lambda: index.store("x"),
+        lambda: provenance.add_run("x"),
         lambda: sweep.run("theory.rug.sigma", {"p": [0.1]}, "x"),
     ],
 )

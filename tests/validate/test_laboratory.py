@@ -1,6 +1,5 @@
 """The lab: each experiment once for its settings, seed and code; what is damaged or foreign is run again."""
 
-import json
 import random
 import warnings
 
@@ -36,9 +35,9 @@ def toy(monkeypatch, tmp_path):
     monkeypatch.setattr(laboratory, "PHENOMENA", ("toy",))
     monkeypatch.setattr(laboratory, "section", lambda name: Section(name, "Toy", "", RUNS, []))
     monkeypatch.setattr(laboratory, "code", lambda: "a text")
-    for module in (laboratory, stored):
-        monkeypatch.setattr(module, "REFERENCE", tmp_path / "reference")
+    monkeypatch.setattr(stored, "REFERENCE", tmp_path / "reference")
     (tmp_path / "reference").mkdir()
+    (tmp_path / "reference" / stored.SUMS).write_text(f"{'0' * 64}  other.nc\n")
     ran.clear()
 
 
@@ -174,10 +173,9 @@ def test_the_digest_is_that_of_the_data(lab, folder):
 
 
 def put(folder, made):
-    """Store a file, and enter it in the index."""
-    files.write_dataset(folder / "means.nc", made)
-    entry = {"sha256": files.digest(folder / "means.nc")}
-    (folder / "index.json").write_text(json.dumps({"files": {"means": entry}}))
+    """Store a dataset with its checksum."""
+    files.write_dataset(folder / "means.nc", made.assign_attrs(run="toy.stored"))
+    (folder / stored.SUMS).write_text(f"{files.digest(folder / 'means.nc')}  means.nc\n")
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
@@ -189,7 +187,7 @@ def test_damaged_stored_results_are_refused(lab, tmp_path, count):
         content = damaged(whole, ("cut", "flip", "empty", "delete")[k % 4], rng)
         path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
         with pytest.raises(ValueError, match=r"`means.nc` must be .* got "):
-            stored.read_reference("means.nc")
+            stored.read("means")
 
 
 def test_stored_results_are_read_and_say_so(lab, tmp_path):
@@ -209,7 +207,7 @@ def test_stored_results_are_read_and_say_so(lab, tmp_path):
     put(tmp_path / "reference", made * 2)
     assert lab.digest("toy.stored") != before
     files.write_dataset(tmp_path / "reference" / "means.nc", made * 3)
-    with pytest.raises(ValueError, match=r"`means.nc` must be the file that index.json names, unchanged"):
+    with pytest.raises(ValueError, match=r"`means.nc` must be the file of SHA256SUMS, unchanged"):
         lab["toy.stored"]
 
 

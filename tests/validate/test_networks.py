@@ -12,8 +12,8 @@ from superposition.theory.features import Features
 from superposition.theory.models import Model
 from superposition.validate import audit, door
 from superposition.validate.cli import main
-from superposition.validate.door.models import read_models
-from superposition.validate.networks import _CIS, NETWORKS
+from superposition.validate.loading import load
+from superposition.validate.loading.networks import _CIS, NETWORKS
 
 RNG = np.random.default_rng(0)
 INTO, OUT, B_IN, B = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 3)), RNG.normal(size=3), RNG.normal(size=4)
@@ -91,7 +91,7 @@ def test_networks_of_public_code_compute_what_their_code_does(name):
     model = door.model_of(state, layout=layout)
     x = RNG.uniform(-1.0, 1.0, (20, 4))
     np.testing.assert_allclose(model(x), forward(x), atol=1e-13)
-    assert read_models(state, layout=layout)[0].startswith(name)
+    assert load(state, layout=layout).layout == name
 
 
 def test_all_layouts_are_tried():
@@ -166,7 +166,9 @@ def test_modules_are_compared_with_their_weights():
     x = RNG.uniform(-1.0, 1.0, (7, 4)).astype(np.float32)
     np.testing.assert_allclose(model(x), module(torch.as_tensor(x)).detach().numpy(), atol=1e-6)
     other = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.Linear(3, 4))
-    with pytest.raises(ValueError, match=r"`model` must compute what its weights were .*another activation"):
+    with pytest.raises(
+        ValueError, match=r"`model` must compute .*; got a module that has a GELU on its hidden"
+    ):
         door.model_of(other)
 
 
@@ -187,13 +189,14 @@ def test_what_a_live_module_computes_tells_its_layout(name):
                 raise ValueError("no instances")
             return torch.as_tensor(forward(x.detach().numpy()[:, 0]))[:, None]
 
-    said, (model,) = read_models(Live())
-    assert said.startswith(f"{name}: ")
+    found = load(Live())
+    assert found.layout == name
+    (model,) = found.models
     x = RNG.uniform(-1.0, 1.0, (20, 4))
     np.testing.assert_allclose(model(x), forward(x), atol=1e-13)
     Live.forward = lambda self, x: torch.tanh(x)
     with pytest.raises(ValueError, match=r"`model` must compute .*; got a module"):
-        read_models(Live())
+        load(Live())
 
 
 def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
@@ -227,7 +230,7 @@ def test_a_layout_that_the_arrays_do_not_have_is_refused():
 def test_files_that_leave_several_layouts_are_refused_with_their_names():
     state = STATES[f"{_CIS} with ReLU outputs"][0]
     with pytest.raises(
-        ValueError, match=r"`layout` must be given where .*linear outputs; .*ReLU outputs; .*skip"
+        ValueError, match=r"`model` must say which layout.*linear outputs; .*ReLU outputs; .*skip"
     ):
         door.model_of(state)
 

@@ -2,7 +2,10 @@
 
 import importlib
 import math
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,3 +202,17 @@ def test_without_hypothesis_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(ImportError, match=r"Hypothesis: pip install -e '\.\[properties\]' in the checkout"):
         refute(lambda x: x, x=(0.0, 1.0))
+
+
+FROM_ELSEWHERE = """
+import superposition as sp
+from hypothesis.strategies import integers
+assert sp.refute(lambda k: k + 1, k=integers(-9, 9), examples=5).refuted
+"""
+
+
+def test_nothing_is_left_in_the_users_folder(tmp_path):
+    package = Path(properties.__file__).parents[3]
+    env = {**os.environ, "PYTHONPATH": str(package)}
+    subprocess.run([sys.executable, "-c", FROM_ELSEWHERE], cwd=tmp_path, env=env, check=True)
+    assert list(tmp_path.iterdir()) == []

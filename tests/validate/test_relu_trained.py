@@ -127,7 +127,7 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
         cells = [cell for table in made.tables for row in table.rows for cell in row]
         assert "nan" not in f"{made.text} {cells}".replace("dominant", "")
     row = sections.judge(lab, ["B14"])["B14"]
-    assert row.verdict == "wrong as printed, corrected"
+    assert row.verdict == "question, answered"
     small = lab["relu.truncation"]["regret"].values
     assert f"may lose {small[1].min():.2g} of the best loss" in row.correction
 

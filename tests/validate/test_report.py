@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -133,7 +132,7 @@ def test_the_page_fits_phones_dark_screens_and_paper(text):
 
 
 def test_the_summary_counts_the_verdicts_and_names_the_machine(text, rows):
-    for verdict in ("holds", "wrong as printed, corrected", "order only"):
+    for verdict in ("holds", "misprint", "holds, up to constants"):
         assert f"1 {verdict}</a></li>" in text
     assert "cowsik2024</td><td class='number'>1</td><td class='number'>1</td>" in text
     for word in ("Python", "numpy", "torch", "seed", "12 s", "quick", "processor"):
@@ -276,7 +275,7 @@ def test_everything_is_written(small, tmp_path):
     kept = {f"parts/{name}.json" for name in ("one-losses", "two-losses", "one-text", "two-text")}
     data = {f"data/{room}-losses-0.{kind}" for room in ("one", "two") for kind in ("nc", "json")}
     claimed = {"parts/claim-C8.json", "parts/claim-C9.json"}
-    assert below(path.parent) == {"report.html", ".lock", files.MANIFEST, *kept, *data, *claimed, *FILES}
+    assert below(path.parent) == {"report.html", files.LOCK, files.MARKER, *kept, *data, *claimed, *FILES}
     links = set(re.findall(r"href='([^'#]+)'", path.read_text(encoding="utf-8")))
     assert links == FILES
     back = files.read_dataset(path.parent / "one" / "loss-curve.nc")
@@ -284,7 +283,6 @@ def test_everything_is_written(small, tmp_path):
     assert len(lines) == 8  # two experiments, four topics, two claims
     text = path.read_text(encoding="utf-8")
     assert re.search(r"<td>\d+ s in 8 tasks: \d+% of all processes</td>", text)
-    assert re.search(r"<td>1 in \d+ s, 2 in \d+ s, 16 in \d+ s</td>", text)
     assert re.fullmatch(r"\[ +\d+ s, 8 of 8\] claim C9: holds \([\d.]+ s\)", lines[-1])
 
 
@@ -400,7 +398,6 @@ def test_what_is_finished_is_used_again_only_if_nothing_has_changed(small, monke
 
     assert asked() == EVERYTHING
     assert asked() == []
-    assert asked(fresh=True) == EVERYTHING
     assert asked(seed=1) == EVERYTHING
     assert asked(seed=1, only="two") == ["show two"]  # C9 is kept, its files are those of a page of its own
     (tmp_path / "one" / "loss-curve.csv").unlink()
@@ -440,15 +437,6 @@ def test_what_is_damaged_is_made_again(small, tmp_path, name, again):
         assert made == again
 
 
-def test_files_that_a_kill_left_half_written_are_removed(small, tmp_path):
-    write(tmp_path)
-    before = below(tmp_path)
-    for place in ("", "data", "one"):
-        (tmp_path / place / f".0123456789abcdef{files.PART}").touch()
-    write(tmp_path)
-    assert below(tmp_path) == before
-
-
 def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp_path):
     write(tmp_path)
     before = {name: (tmp_path / name).read_bytes() for name in below(tmp_path) if name in FILES}
@@ -466,19 +454,19 @@ def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp
 
 
 def test_two_reports_at_once_in_a_folder_exclude_each_other(small, tmp_path, capsys):
-    with files.locked(tmp_path):
+    with files.exclusive_folder(tmp_path):
         assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
         line = capsys.readouterr().err
         assert f"`out` must be a folder that no other run is writing to now; got {str(tmp_path)!r}" in line
-        assert below(tmp_path) == {".lock"}
+        assert below(tmp_path) == {files.LOCK, files.MARKER}
         write(tmp_path / "other")
     write(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["report.html", "data", "parts", "one", ".lock"])
+@pytest.mark.parametrize("name", ["report.html", "data", "parts", "one", files.LOCK])
 def test_what_is_in_the_way_is_refused_before_work_begins(small, tmp_path, name):
     made, _ = small
-    if name in ("report.html", ".lock"):
+    if name in ("report.html", files.LOCK):
         (tmp_path / name).mkdir()
     else:
         (tmp_path / name).write_text("mine", encoding="utf-8")
@@ -546,7 +534,6 @@ def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
     for last in np.random.default_rng(1).integers(1, changes, 5):
         changes_in_a_copy(killed, lambda: write(killed), last)
     assert results(write(killed)) == results(whole)
-    assert not list(killed.rglob(f"*{files.PART}"))
 
 
 COMMAND = f"""
@@ -579,72 +566,9 @@ def test_twenty_kills_of_the_command_leave_its_results_as_they_are(tmp_path):
             kills += 1
             continue
         assert results(place / name) == whole
-        assert not list(place.rglob(f"*{files.PART}"))
         ends += 1
         place = tmp_path / str(ends)
     print(f"{kills} kills in {most} changes, {ends} runs to the end")
-
-
-# A program of its own, so that it can be killed; its processes read the tiny sizes in its first lines too.
-PROGRAM = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from superposition.validate import laboratory, report
-from superposition.validate.sparsification import section
-
-laboratory.code = lambda: "a text"
-curves = section.SECTION.runs["fig2"]
-tiny = {"m": 200, "lam": 1e-2}
-section.SECTION = replace(
-    section.SECTION,
-    runs={
-        "fig2": replace(curves, quick={**tiny, "runs": 8}),
-        "fig7": replace(section.SECTION.runs["fig7"], quick=tiny),
-    },
-    topics=[replace(topic, claims=["L9"]) for topic in section.SECTION.topics[:2]],
-)
-if __name__ == "__main__":
-    report.write_report(sys.argv[1], only="sparsification", jobs=int(sys.argv[2]))
-"""
-
-
-def kill_at_random_moments(folder, times, seed):
-    program = folder / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-
-    def begin(place, jobs):
-        return subprocess.Popen(
-            [sys.executable, str(program), str(place), str(jobs)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    start = time.perf_counter()
-    assert begin(folder / "whole", 1).wait() == 0
-    longest = time.perf_counter() - start
-    rng = np.random.default_rng(seed)
-    for k, part in enumerate(rng.uniform(0.2, 1.0, times)):
-        killed = begin(folder / "killed", 1 + k % 2)
-        time.sleep(part * longest)
-        killed.kill()
-        killed.wait()
-        if (folder / "killed" / "report-sparsification.html").exists():
-            break  # it was finished before
-    deadline = time.perf_counter() + 60
-    while (done := begin(folder / "killed", 1).wait()) == 2 and time.perf_counter() < deadline:
-        time.sleep(1)  # a process of the killed run still has the lock; it ends within a second
-    assert done == 0
-    ends = [folder / name / "report-sparsification.html" for name in ("killed", "whole")]
-    assert results(ends[0]) == results(ends[1])
-    assert not list((folder / "killed").rglob(f"*{files.PART}"))
-
-
-@pytest.mark.slow
-def test_so_does_one_of_several_processes(tmp_path):
-    for k in range(7):
-        (tmp_path / str(k)).mkdir()
-        kill_at_random_moments(tmp_path / str(k), 3, seed=k)
 
 
 def test_every_file_of_the_package_counts(tmp_path):
@@ -669,7 +593,7 @@ def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
     write(tmp_path, only="ledger")
     assert made == ["C8", "C9"]
     kept = {"parts/claim-C8.json", "parts/claim-C9.json"}
-    assert below(tmp_path) == {"report-ledger.html", ".lock", files.MANIFEST, *kept}
+    assert below(tmp_path) == {"report-ledger.html", files.LOCK, files.MARKER, *kept}
 
 
 def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp_path):

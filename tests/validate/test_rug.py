@@ -80,10 +80,12 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
 
 
 def test_reference_runs_are_read_back(trained, tmp_path):
-    with pytest.raises(ValueError, match=rf"`folder` must be .* such as rug_n\*\.nc; got '{tmp_path}'"):
+    with pytest.raises(ValueError, match=rf"`folder` must be a folder with files of .*; got '{tmp_path}'"):
         rug.run_reference(tmp_path)
     raw = train(8, [2, 4], [0.1, 0.1], [0, 0], steps=100, evaluation_samples=2**10, device="cpu")
-    files.write_dataset(tmp_path / "rug_n128.nc", raw)
+    settings = {"n_features": 128, "steps": 8000, "seeds": [0]}
+    facts = {"run": "training.rug_n128", "experiment": "training.grid", "settings": json.dumps(settings)}
+    files.write_dataset(tmp_path / "rug_n128.nc", raw.assign_attrs(facts))
     found = rug.run_reference(tmp_path)
     np.testing.assert_allclose(found["loss"], raw["loss"])
     assert set(found["origin"].values) == {"reference"}

@@ -11,19 +11,17 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition import validate
 from superposition.validate import claims, cli, experiments, laboratory, running
 from superposition.validate.collisions import run_fig3
 from superposition.validate.experiment import PROFILES, Run
 from superposition.validate.files import read_dataset
-from superposition.validate.index import stored_runs
+from superposition.validate.provenance import shipped_runs
 from superposition.validate.report import full_names
-from superposition.validate.stored import REFERENCE, read_index
+from superposition.validate.stored import REFERENCE
 from superposition.validate.training.run import engine
 
 SMALL = {"n_features": 4, "p": [0.1], "ratio": [0.5], "seeds": [0], "steps": 100, "evaluation_samples": 64}
 SMALL["schedule"] = "converged"
-STORED = sorted(path.stem for path in REFERENCE.glob("*.nc"))
 
 
 def test_every_run_has_settings_that_its_function_takes():
@@ -37,30 +35,26 @@ def test_every_run_has_settings_that_its_function_takes():
             experiments.checked(run.function, {key: [1] for key in missing} | given)
         if run.stored:
             assert json.loads(json.dumps(run.full)) == run.quick == run.full, "the file has it as JSON"
-            assert getattr(validate, run.experiment.partition(".")[0]), "the stamp finds the function"
 
 
 def test_names_of_runs_and_files_are_of_one_run_each():
     known = laboratory.runs()
-    files = [run.stored for run in known.values() if run.stored]
+    files = [run.file for run in known.values() if run.stored]
     assert len(set(files)) == len(files)
     assert not set(files) & set(known)
     for run in [*known.values()][::5]:
         assert laboratory.experiment(run.name) == run
-        assert not run.stored or laboratory.experiment(run.stored) == run
+        assert not run.stored or laboratory.experiment(run.file) == run
 
 
 def shown_names():
-    """Return each name of a run that report, ledger, index or documentation show, with where it is."""
+    """Return each name of a run that report, ledger or documentation show, with where it is."""
     found = {}
     for room in laboratory.PHENOMENA:
         for topic in laboratory.section(room).topics:
             found |= dict.fromkeys(full_names(room, topic), f"report, {room}")
     for claim in claims.CLAIMS:
         found |= dict.fromkeys(claim.needs, claim.id)
-    for name, entry in read_index().items():
-        found |= {name: "index", entry["experiment"]: "index"}
-        found[entry["command"].removeprefix("superposition run ")] = "index"
     root = Path(__file__).parents[2]
     pages = [*root.glob(".docs/*.rst"), *root.glob(".docs/*.md"), *root.glob("*.md"), REFERENCE / "README.md"]
     room = "|".join((*laboratory.PHENOMENA, "training"))
@@ -74,45 +68,14 @@ def shown_names():
 
 def test_every_name_that_is_shown_can_be_run(capsys):
     names = shown_names()
-    assert len(names) > 150
+    assert len(names) > 80
     known = laboratory.runs()
-    meant = {name: {name} for name in known} | {run.stored: {run.name} for run in known.values()}
+    meant = {name: {name} for name in known} | {run.file: {run.name} for run in known.values()}
     assert [(name, where) for name, where in names.items() if name not in meant] == []
     some = [*names][::10]
     assert cli.main(["run", *some, "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert {one["name"] for one in listed} == set().union(*(meant[name] for name in some))
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in STORED if name.startswith(("rug_n", "codes_n", "codes_long"))]
-)
-def test_a_job_has_the_settings_of_the_stored_file(name):
-    (job,) = running.select([name])
-    ds = read_dataset(REFERENCE / f"{name}.nc")
-    given = job.full
-    assert (given["n_features"], given["steps"]) == (int(ds["n_features"]), ds.attrs["steps"])
-    assert given["evaluation_samples"] == ds.attrs["evaluation_samples"]
-    assert (given["peak_learning_rate"] or 0.01) == ds.attrs["peak_learning_rate"]
-    hidden = [max(1, round(r * given["n_features"])) for r in given["ratio"]]
-    models = set(itertools.product(given["p"], hidden, given["seeds"]))
-    columns = (ds[key].values.tolist() for key in ("p", "n_hidden", "seed"))
-    assert set(zip(*columns, strict=True)) == models
-
-
-@pytest.mark.parametrize("name", STORED)
-def test_a_stored_file_is_of_the_settings_of_its_job(name):
-    """As far as it has them: as attributes, or coordinates, whose names are in the singular."""
-    (job,) = running.select([name])
-    ds = read_dataset(REFERENCE / f"{name}.nc")
-    for key, value in job.full.items():
-        index = next((ds.indexes[one] for one in (key, key.removesuffix("s")) if one in ds.indexes), None)
-        if index is not None and (key == "cases" or isinstance(value, int)):
-            assert len(index) == (len(value) if key == "cases" else value), key
-        elif index is not None:
-            assert index.tolist() == value, key
-        elif value is not None and key in ds.attrs:
-            assert np.array_equal(ds.attrs[key], value), key
 
 
 def test_sizes_up_to_8192_stand_in_the_table():
@@ -121,8 +84,7 @@ def test_sizes_up_to_8192_stand_in_the_table():
 
 def test_cost_is_what_the_stored_run_took_or_what_is_declared():
     (solved,) = running.select(["codes_lines"])
-    took = read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
-    assert running.cost(solved) == pytest.approx(took, abs=0.1)
+    assert running.cost(solved) == read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
     assert running.cost(dataclasses.replace(solved, stored="new", seconds=7.0)) == 7.0
     (apart,) = running.select(["rug.trained"])
     assert running.cost(apart) == 3 * apart.seconds, "there are three pieces"
@@ -135,8 +97,9 @@ def test_a_job_is_made_once(tmp_path):
     (job,) = running.select(chosen)
     (path,) = running.make(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
     ds = read_dataset(path)
-    assert json.loads(ds.attrs["settings"]) == job.full | SMALL | {"precision": "bf16"}
-    assert (ds.attrs["job"], ds.attrs["experiment"]) == (job.stored, "training.grid")
+    settings = json.loads(ds.attrs["settings"])
+    assert settings == job.full | SMALL | {"precision": "bf16", "most_steps": None}, "with defaults"
+    assert (ds.attrs["run"], ds.attrs["experiment"]) == (job.name, "training.grid")
     assert (ds.attrs["device_name"], ds.attrs["precision"]) == ("cpu", "bf16")
     assert ds.sizes["model"] == 1
     assert [one.name for one in tmp_path.glob("[!.]*")] == [path.name], "the checkpoint has gone"
@@ -144,7 +107,7 @@ def test_a_job_is_made_once(tmp_path):
     same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
     assert running.make(chosen, out=tmp_path, changed=SMALL, **same) == [path]
     assert lines == [f"{job.name}: there already"]
-    with pytest.raises(ValueError, match=rf"`out` must be .*{job.stored}.nc.* the same settings; got "):
+    with pytest.raises(ValueError, match=rf"`out` must be .*{job.file}.nc.* the same settings; got "):
         running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert path.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
@@ -173,13 +136,11 @@ def test_the_list_has_every_run(capsys):
     assert cli.main(["run", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in every] == list(laboratory.runs())
-    listed = {one["file"]: one for one in every if one["file"]}
-    assert set(listed) == set(stored_runs())
-    assert listed["rug_n128"]["made"] == "2026-11-21"
-    assert listed["rug_n8192_fig2_p0.4"]["made"] == ""
-    on_gpu = {name for name, entry in read_index().items() if "NVIDIA" in entry["machine"]}
-    hours = sum(one["hours"] for name, one in listed.items() if one["made"] and name not in on_gpu)
-    assert 10 < hours < 50
+    listed = {one["name"]: one for one in every}
+    assert {name for name, one in listed.items() if one["made"]} == set(shipped_runs())
+    assert listed["training.rug_n128"]["made"] == "2026-11-21"
+    assert listed["training.rug_n8192_fig2_p0.4"]["made"] == ""
+    assert 10 < sum(one["hours"] for one in every if one["made"]) < 50
 
 
 def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
@@ -200,7 +161,7 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
 def test_bad_input(tmp_path, capsys):
     for words, message in (
         (["nothing*"], "`name` must be a run, as room.name; `superposition run` lists them; got 'nothing*'"),
-        (["codes_known", "--out", str(tmp_path), "--set", "nothing=1"], "`set` must be one of"),
+        (["codes_lines", "--out", str(tmp_path), "--set", "nothing=1"], "`set` must be one of"),
     ):
         assert cli.main(["run", *words]) == 2
         assert message in capsys.readouterr().err

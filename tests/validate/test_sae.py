@@ -111,9 +111,11 @@ def test_a_module_of_encoder_and_decoder_is_taken_for_what_it_computes():
         module = Autoencoder(centred)
         answer = module(torch.as_tensor(x, dtype=torch.float32)).detach().numpy()
         np.testing.assert_allclose(autoencoder_of(module)(x), answer, atol=1e-6)
-        with pytest.raises(ValueError, match=r"`model` must have W_enc.*the module\. Got .*encoder\.wei"):
+        with pytest.raises(ValueError, match=r"`model` must .*pass the module.*; got .*encoder\.wei"):
             autoencoder_of(module.state_dict())
-        with pytest.raises(ValueError, match=r"`model` must compute decoder\(ReLU.*got a module with other"):
+        with pytest.raises(
+            ValueError, match=r"`model` must compute .*; got a module that has a tanh on its hi"
+        ):
             autoencoder_of(Autoencoder(centred, torch.tanh))
 
 
@@ -156,7 +158,7 @@ def test_live_objects_and_folders(tmp_path):
         ({"b_enc": None}, r"`model` must have W_enc, W_dec, b_enc, b_dec; got none named 'b_enc'"),
         ({"b_gate": np.zeros(LATENTS)}, r"`model` must have .* alone .*got b_gate"),
         ({"W_dec": np.zeros((D, LATENTS))}, r"`W_dec` must have the shape \(7, 5\) .*got \(5, 7\)"),
-        ({"cfg": {"architecture": "gated"}}, r"`architecture` must be .*got 'gated'"),
+        ({"cfg": {"architecture": "gated"}}, r"`model` must have one of the architectures .*got 'gated'"),
         ({"cfg": {"normalize_activations": "layer_norm"}}, r"`model` must not normalise .*got 'layer_norm'"),
         (
             {"cfg": {"architecture": "jumprelu", "apply_b_dec_to_input": True}},
@@ -195,8 +197,36 @@ def test_the_answer():
     np.testing.assert_array_equal(ax.images[0].get_array(), found.f1)
     assert found.plot(what="cosines").get_title() == "cosines"
     assert "2409.14507" in found.cite()
-    with pytest.raises(ValueError, match=r"`sae` must be a Model with .*got Model"):
+    with pytest.raises(ValueError, match=r"`model` must have hidden ReLUs .*got Model"):
         sp.sae(sp.Model(np.eye(2)), 0.1)
+
+
+def test_f1_says_how_many_features_have_no_latent():
+    law = Features(4, 0.1, "binary")
+    half = sp.Model(np.eye(4)[:2], hidden="relu", output="identity")
+    lines = str(sp.sae(half, law)).splitlines()
+    assert "F1                     mean 0.5 over 4 features, 2 of them with no latent" in lines
+    assert "F1 of matched latents  mean 1, worst 1 (feature 0)" in lines
+    dead = sp.Model(np.eye(4)[:2], b_in=-2.0, hidden="relu", output="identity")
+    said = str(sp.sae(dead, law))
+    assert "mean 0 over 4 features, 4 of them with no latent" in said
+    assert "matched" not in said
+
+
+def test_probabilities_that_are_uncertain_say_so():
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(4, 32))
+    one = sp.Model(phi[:, :1].T, hidden="relu", W_out=phi[:, :1], output="identity")
+    assert "; each probability off by up to 0.0" in str(sp.sae(one, Features(32, 0.1, "binary"), phi))
+    assert "; each" not in str(sp.sae(one, Features(32, 0.1), phi))
+
+
+def test_a_ceiling_says_how_many_draws_it_took():
+    phi, x = np.eye(3), Features(3, 0.2).sample(3000, 1)
+    said = str(sp.ceiling(x, phi, l0=[0.6], samples=1000))
+    last = said.splitlines()[-1]
+    assert last == "2,000 of 3,000 draws taken, half of them to evaluate; `samples` says how many"
+    assert "draws taken" not in str(sp.ceiling(x, phi, l0=[0.6], samples=1500))
 
 
 def test_the_command(tmp_path, capsys):
@@ -228,7 +258,9 @@ def test_the_ceiling(tmp_path, capsys):
     same = ceiling(Features(3, 0.1), phi, [0.2, 0.3], samples=500, rng=4)
     np.testing.assert_array_equal(found.f1, same.f1)
     assert found.certainty.startswith("exact, for one step; pursuit measured on 500 samples")
-    assert str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; F1 is the mean over features"
+    assert (
+        str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean"
+    )
     assert max(map(len, str(found).splitlines())) <= 80
     best = found.models[4][0]
     assert sp.sae(best, Features(3, 0.1), phi).f1.diagonal().mean() == pytest.approx(found.f1[4, 0])

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from superposition.validate.tasks import Task, cluster, cores, perform, simulated
+from superposition.validate.tasks import Task, cluster, cores, perform
 
 
 def square(value):
@@ -68,16 +68,6 @@ def test_everything_is_done_after_what_it_waits_for(jobs):
 
 def test_the_longest_way_to_the_end_goes_first():
     assert list(done(CHAIN, 1)) == ["alone", "first", "right", "left", "last"]
-
-
-def test_a_simulated_schedule_is_the_one_that_is_kept():
-    """One core takes the sum, many the longest way; of two, one has `alone` all the while."""
-    seconds = {"first": 1.0, "left": 2.0, "right": 9.0, "last": 3.0, "alone": 30.0}
-    times = [simulated(CHAIN, seconds, jobs) for jobs in (1, 2, 16)]
-    assert times == [45.0, 30.0, 30.0]
-    assert simulated(CHAIN, {**seconds, "alone": 0.0}, 16) == 1.0 + 9.0 + 3.0
-    assert simulated(CHAIN, {**seconds, "alone": 0.0}, 1) == 15.0
-    assert simulated([], {}, 2) == 0.0
 
 
 def test_two_processes_are_others_than_this_one(tmp_path):

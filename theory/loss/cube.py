@@ -17,7 +17,7 @@ Few of the 3^k faces are reached (about 4 times 2^k).
 import numpy as np
 
 from ..arguments import FloatArray, IntArray
-from ..kernels import inner, kernel, ufunc
+from ..kernels import check_interrupt, inner, kernel, ufunc
 
 __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_gradient", "pattern_loss"]
 
@@ -279,8 +279,10 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
     n = b.size
     losses, lost = np.zeros(n), np.zeros(n)  # compensated: there may be millions of patterns
     on, g = np.arange(k), np.empty(k)
-    work = np.zeros((3, 3**k))
+    work, count = np.zeros((3, 3**k)), 0
     while True:
+        count += 1
+        check_interrupt(k > 7 or count % 256 == 0)
         for i in range(n):
             own = _restrict(M[i], on, i, g)
             step = pattern_loss(g, b[i], own, work) - lost[i]
@@ -297,8 +299,10 @@ def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, Fl
     n = b.size
     by_row, by_bias = np.zeros((n, n)), np.zeros(n)
     on, g, slope = np.arange(k), np.empty(k), np.empty(k)
-    work = np.zeros((2 * k + 4, 3**k))
+    work, count = np.zeros((2 * k + 4, 3**k)), 0
     while True:
+        count += 1
+        check_interrupt(k > 7 or count % 256 == 0)
         for i in range(n):
             own = _restrict(M[i], on, i, g)
             by_bias[i] -= 2.0 * pattern_gradient(g, b[i], own, work, slope)

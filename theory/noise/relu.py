@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import FloatArray, IntArray, choice, real, vector
-from ..kernels import inner, kernel
+from ..kernels import check_interrupt, inner, kernel
 from ..results import result
 from ..special import ramp_moments
 from ..special.order import ascending
@@ -238,6 +238,7 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
     middle = used.size // 2
     left, right = _half(w[used[:middle]], values, shares), _half(w[used[middle:]], values, shares)
     for i in range(g.size):
+        check_interrupt(True)
         found = np.zeros((2, used.size))
         _cross(g[i], left, right, values, found[:, :middle])
         means[0, i], means[1, i], means[2, i] = _cross(g[i], right, left, values, found[:, middle:])

@@ -17,7 +17,7 @@ from .. import arguments
 from ..arguments import FloatArray, IntArray
 from ..features import Features
 from ..features.groups import Group, group
-from ..kernels import inner, kernel
+from ..kernels import check_interrupt, inner, kernel
 from ..results import result
 from ..rug.closed import squared_error
 from ..special.normal import POINTS, WEIGHTS, tails
@@ -188,6 +188,7 @@ def losses(
     k = b.size
     out = np.zeros((k, 3 + k))
     for i in range(k):
+        check_interrupt(True)
         s = max(math.sqrt(variance[i]), _LEAST)
         for r in range(chances.size):
             if chances[r] > 0.0:

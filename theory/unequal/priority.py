@@ -20,7 +20,7 @@ import numpy.typing as npt
 from .. import arguments
 from ..arguments import FloatArray, IntArray
 from ..features import Features
-from ..kernels import inner, kernel
+from ..kernels import check_interrupt, inner, kernel
 from .blocks import unconditioned
 from .capacity import uniform
 
@@ -316,6 +316,7 @@ def _total(
         best = _plane(plane, weight, dropped, table, work)
         better = plane.size <= swapped
         while better:
+            check_interrupt(True)
             better = False
             for i in range(plane.size - 1):
                 plane[i], plane[i + 1] = plane[i + 1], plane[i]

@@ -13,11 +13,10 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
 from ..files import (
-    agreed,
-    held,
+    exclusive_folder,
     named,
     read_arrays,
-    recorded,
+    require_same_settings,
     write_arrays,
     write_text,
 )
@@ -189,8 +188,7 @@ def make(
         **({"again": True} if again else {}),
     }
     pool = None if scheduler is None else cluster(scheduler)
-    names = ("settings.json", "atlas.json", "atlas.safetensors")
-    with held(folder, names, "folder") as place, recorded(place):
+    with exclusive_folder(folder, "folder") as place:
         _agree(place / "settings.json", settings)
         known = _solved(place, problems, settings, jobs, pool, tell)
         told = {**settings, "problems": len(problems)}
@@ -204,7 +202,8 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
             before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ValueError(f"`folder` must hold a run's settings; got {named(path)} ({error}).") from error
-        agreed("folder", named(path.parent), before, settings, "empty or hold a run of the same settings")
+        rule = "empty or hold a run of the same settings"
+        require_same_settings("folder", named(path.parent), before, settings, rule)
     write_text(path, json.dumps(settings) + "\n")
 
 

@@ -21,7 +21,7 @@ from ...theory.features import Features
 from ...theory.results import result
 from ..annotations import as_annotated
 from ..files import another_file, named, output_file, replacing, write_arrays, write_text
-from ..layouts import LAYOUTS, Weights
+from ..loading import LAYOUTS, Weights
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 
@@ -167,20 +167,22 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
     ValueError
         If a file is missing or damaged, or the tensors are not those of the manifest.
     """
+    path = folder / "atlas.json"
     try:
-        manifest = json.loads((folder / "atlas.json").read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
         if manifest["sum"] != _sum(manifest):
-            raise ValueError("the manifest is not as it was written")
-        content = (folder / "atlas.safetensors").read_bytes()
+            raise ValueError("it is not as it was written")
+        path = folder / "atlas.safetensors"
+        content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
-            raise ValueError("the tensors are not those of the manifest")
+            raise ValueError("it has not the tensors that atlas.json names")
         tensors = load_tensors(content)
         found = []
         for one in manifest["entries"]:
             parts: dict[str, Any] = {part: tensors[f"{one['name']}.{part}"] for part in PARTS}
             found.append(Entry(**one, **parts))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise ValueError(f"`folder` must hold a whole atlas; got {named(folder)} ({error}).") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        raise ValueError(f"`folder` must hold a whole atlas; got {named(path)} ({error}).") from error
     return {one.name: one for one in found}
 
 

@@ -1,9 +1,8 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
-from ..layouts import LAYOUTS, Layout, Weights, recognise
+from ..loading import LAYOUTS, Layout, Weights, recognise, state_of
 from .models import audit, read
 from .networks import NetworkAudit, audit_network, naive_loss
-from .read import state_of
 from .results import COLUMNS, VERDICTS, Audit, Audited
 
 __all__ = [

@@ -1,14 +1,13 @@
 """What a network with a nonlinear hidden layer computes, and whether it beats computing a part exactly."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import inf
-from pathlib import Path
-from time import perf_counter
+from math import isinf
 from typing import Any
 
 import numpy as np
 
+from ...solvers.deadline import Deadline
 from ...solvers.loss import evaluator
 from ...solvers.loss.evaluator import Loss
 from ...solvers.loss.hidden.layer import Setting
@@ -22,22 +21,32 @@ from ...theory.computation import loss_floor
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ...theory.results import frozen, result
-from .. import networks
 from ..annotations import as_annotated
-from ..layouts import named
-from .read import answers, state_of
 
-__all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "read_network"]
+__all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
 
-_INPUTS, _SINGLE = 64, 1e-3
 _SAMPLES = "samples"
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
+_NUMBERS = 4_000_000  # in a block at most
 # Share of the seconds left that an exact sum may take; samples have the rest.
 _SHARE = 0.75
+# Seconds that an exact sum may take although none are left.
+_LEAST_SECONDS = 0.1
 # Samples that tell which target a network computes; standard errors, and the ratio of losses, that make
 # another one closer.
 _LOOK, _CLOSER, _FAR = 4_000, 5.0, 2.0
+
+
+# A gradient below this, of the loss of answering the means, is that of single precision.
+STILL = 1e-5
+
+
+def seconds_of(seconds: Any) -> float:
+    """Return a budget: a number of at least 0, or inf for none."""
+    if isinstance(seconds, float) and isinf(seconds) and seconds > 0.0:
+        return seconds
+    return arguments.number("seconds", seconds, 0.0)
 
 
 def _rounded(seconds: float) -> str:
@@ -96,6 +105,33 @@ class NetworkAudit:
         if self.gradient_seconds:
             return f"The gradient was left out: it would take about {both} seconds."
         return ""
+
+    @property
+    def advice(self) -> str:
+        """What to do, and what that rests on."""
+        rests = f"its loss is sampled, to +- {self.loss_error:.1g}" if self.method == _SAMPLES else ""
+        if np.isnan(self.gradient_norm):
+            rest = "whether training is finished was not tried, as that takes the gradient"
+        else:
+            still = self.gradient_norm < STILL * self.zero_loss
+            rest = "its gradient vanishes" if still else f"its gradient has length {self.gradient_norm:.2g}"
+        basis = f"({'; '.join(one for one in (rest, rests, 'no search was made') if one)})"
+        if self.closer:
+            return f"Check the target: its outputs are closer to {self.closer!r} {basis}."
+        if self.beats_naive is None:
+            why = (
+                "no naive solution is known"
+                if np.isnan(self.naive)
+                else "it is as good as the naive solution"
+            )
+            return f"Not decided: {why} {basis}."
+        gap = f"{100.0 * abs(self.loss / self.naive - 1.0):.3g} %" if self.naive else ""
+        if self.beats_naive:
+            return f"It computes in superposition: {gap} below the naive solution {basis}."
+        return (
+            f"Train on or start again: it is {gap} above the naive solution, which computes "
+            f"{self.naive_features} features exactly {basis}."
+        )
 
     @property
     def sentence(self) -> str:
@@ -210,8 +246,8 @@ def audit_network(
     seconds : float, optional
         Budget. Where the exact loss and its gradient take longer, the gradient is left out; where the loss
         alone takes longer, it is sampled in what is left of the budget, and so is a loss whose sums over
-        frequencies end with a larger error. Without a budget, 0, the loss is exact wherever it can be.
-        Compilation in the first call takes additional time.
+        frequencies end with a larger error. With `math.inf` the loss is exact wherever it can be, however
+        long that takes. Compilation does not count.
 
     Raises
     ------
@@ -230,8 +266,8 @@ def audit_network(
     >>> round(found.loss, 9), round(found.naive, 9), found.beats_naive
     (0.008333333, 0.008020833, False)
     """
-    seconds = arguments.number("seconds", seconds, 0.0)
-    until = perf_counter() + seconds if seconds else inf
+    seconds = seconds_of(seconds)
+    deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
     closer = _closer(model, features, target)
@@ -247,7 +283,7 @@ def audit_network(
     naive, kept = np.nan, 0
     if features.independent:
         naive, kept = naive_loss(features, model.n_hidden, goal, model.n_outputs)
-    found, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, until)
+    found, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, deadline)
     length = np.nan
     if found.gradient is not None:
         length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
@@ -294,21 +330,25 @@ def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
 
 
 def _loss(
-    model: Model, law: Features, goal: tuple[Any, ...], tol: float, until: float
+    model: Model, law: Features, goal: tuple[Any, ...], tol: float, deadline: Deadline
 ) -> tuple[Loss, float, float]:
     """Return the loss, and about how many seconds the exact one needs, and with its gradient; 0 if it had."""
     bends, found, needed = model.output != "identity", None, {False: 0.0, True: 0.0}
     if bends and not covers(model):
-        return _sampled(model, law, goal, until), 0.0, 0.0
+        return _sampled(model, law, goal, deadline), 0.0, 0.0
     for gradient in (False,) if bends else (True, False):
         try:
-            with within(_SHARE * (until - perf_counter())):
+            with within(max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS)):
                 found = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
             break
         except OutOfTime as out:
             needed[gradient] = out.seconds
-    if found is None or (until < inf and found.error_estimate > _SMALL * found.loss):
-        other = _sampled(model, law, goal, until)
+        except ValueError:  # features that depend on each other, too many of them for an exact sum
+            if law.independent:
+                raise
+            return _sampled(model, law, goal, deadline), 0.0, 0.0
+    if found is None or (deadline.is_limit() and found.error_estimate > _SMALL * found.loss):
+        other = _sampled(model, law, goal, deadline)
         if found is None:
             found = other
         elif other.error_estimate < found.error_estimate:
@@ -316,10 +356,11 @@ def _loss(
     return found, needed[False], needed[True]
 
 
-def _wanted(x: FloatArray, A: FloatArray, name: str, B: FloatArray | None = None) -> FloatArray:
-    """Return the targets A f(x) + B x, f a function of features by its name."""
+def _wanted(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
+    """Return the targets A f(x) + B x, f a function of features by its name; f(x) without A."""
     f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
-    return f @ A.T if B is None else f @ A.T + x @ B.T
+    of_f = f if A is None else f @ A.T
+    return of_f if B is None else of_f + x @ B.T
 
 
 def _closer(model: Model, law: Features, target: Any) -> str:
@@ -337,7 +378,7 @@ def _closer(model: Model, law: Features, target: Any) -> str:
     return best if sure and squares[target].mean() > _FAR * squares[best].mean() else ""
 
 
-def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], until: float) -> Loss | None:
+def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
     """Return the part of the loss in which one feature is on or none, exact, or None if it is not to be had.
 
     Per feature, and not divided by the probability of that.
@@ -346,7 +387,7 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], until: floa
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
         return None
     try:
-        with within(0.25 * (until - perf_counter())):
+        with within(max(0.25 * deadline.seconds_left(), _LEAST_SECONDS)):
             parts = [
                 evaluator(replace(law, exactly=k))(model, target=goal) for k in (0, 1) if chances[k] > 0.0
             ]
@@ -361,7 +402,7 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], until: floa
     return Loss(total("loss"), total("error_estimate"), *errors, method="boxes")
 
 
-def _several_on(law: Features, least: int, rng: np.random.Generator) -> FloatArray:
+def _several_on(law: Features, least: int, count: int, rng: np.random.Generator) -> FloatArray:
     """Return samples in which at least one or two independent features are on.
 
     The first and the last one that are on are drawn, and those between as ever.
@@ -371,19 +412,19 @@ def _several_on(law: Features, least: int, rng: np.random.Generator) -> FloatArr
     after = np.cumprod(np.r_[1.0, off[::-1]])[::-1]  # that none from this one on is
     places = np.arange(law.n_features)
     first = np.cumsum(law.p * before * (1.0 - after[1:] if least > 1 else 1.0))
-    start = np.searchsorted(first / first[-1], rng.random(_BLOCK))
-    end = np.full(_BLOCK, law.n_features)
+    start = np.searchsorted(first / first[-1], rng.random(count))
+    end = np.full(count, law.n_features)
     if least > 1:  # the last one is b or one before it with the probability that none after b is on
-        u = 1.0 - (1.0 - after[1 + start]) * (1.0 - rng.random(_BLOCK))
+        u = 1.0 - (1.0 - after[1 + start]) * (1.0 - rng.random(count))
         end = np.clip(np.searchsorted(after[1:], u), start + 1, law.n_features - 1)
-    on = (rng.random((_BLOCK, law.n_features)) < law.p) & (places > start[:, None]) & (places < end[:, None])
+    on = (rng.random((count, law.n_features)) < law.p) & (places > start[:, None]) & (places < end[:, None])
     on |= (places == start[:, None]) | (places == end[:, None])
     x = on * law.scale
     x[on] *= law.values.draw(rng, np.count_nonzero(on))
     return np.asarray(x)
 
 
-def _sampled(model: Model, law: Features, goal: tuple[Any, ...], until: float) -> Loss:
+def _sampled(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
     """Return a loss with four standard errors, from samples in which features are on.
 
     The share of the loss in which fewer features are on than in the samples is exact.
@@ -394,7 +435,7 @@ def _sampled(model: Model, law: Features, goal: tuple[Any, ...], until: float) -
     def errors(x: FloatArray) -> FloatArray:
         return np.asarray((_wanted(x, *goal) - model(x)) ** 2)
 
-    rest = _one_or_none(model, law, goal, until)
+    rest = _one_or_none(model, law, goal, deadline)
     if rest is not None:
         share, least = float(law.sparsity_pmf()[2:].sum()), 2
         base, off = np.r_[rest.per_feature, rest.loss], np.r_[rest.per_feature_error, rest.error_estimate]
@@ -404,64 +445,21 @@ def _sampled(model: Model, law: Features, goal: tuple[Any, ...], until: float) -
         silent = errors(np.zeros((1, law.n_features)))[0]
         base, off = quiet * np.r_[silent, importance @ silent / model.n_outputs], np.zeros(silent.size + 1)
     sums, count, mean, spread = np.zeros((2, model.n_outputs + 1)), 0, base, off
-    for block in range(_BLOCKS if share > 0.0 else 0):
-        each = errors(_several_on(law, least, rng) if law.independent else law.sample(_BLOCK, rng))
+    block = max(min(_BLOCK, _NUMBERS // max(law.n_features, model.n_outputs)), 16)
+    for done in range(_BLOCKS if share > 0.0 else 0):
+        each = errors(_several_on(law, least, block, rng) if law.independent else law.sample(block, rng))
         each = np.concatenate([each, each @ importance[:, None] / model.n_outputs], axis=1)
         sums += each.sum(axis=0), (each**2).sum(axis=0)
-        count += _BLOCK
+        count += block
         average, square = sums / count
         mean = base + share * average
         spread = off + 4.0 * share * np.sqrt(np.maximum(square - average**2, 0.0) / count)
-        late = perf_counter() > until and block > 0
-        if late or (block + 1 >= _LEAST and spread[-1] <= _SMALL * mean[-1]):
+        late = deadline.is_over() and done > 0
+        if late or (done + 1 >= _LEAST and spread[-1] <= _SMALL * mean[-1]):
             break
     return Loss(float(mean[-1]), float(spread[-1]), mean[:-1], spread[:-1], method=_SAMPLES)
 
 
-def read_network(
-    model: Any, layout: str | None, keys: Mapping[str, str] | None = None
-) -> tuple[str, list[Model]] | None:
-    """Return the layout and the instances of a nonlinear network, or None if what is given is none.
-
-    A live module must compute what its weights say.
-    """
-    if keys is not None or not (isinstance(model, str | Path | Mapping) or hasattr(model, "state_dict")):
-        return None
-    arrays = named(state_of(model))
-    if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays.values()):
-        return None
-    live = callable(model) and hasattr(model, "children")
-    tried = networks.candidates(arrays, layout) if live else []
-    for name, models in tried:
-        if _computes(model, models):
-            return name, models
-    try:
-        found = networks.recognised(arrays, layout)
-    except ValueError as error:
-        if not tried:
-            raise
-        rule = f"compute what its arrays may mean ({'; '.join(name for name, _ in tried)})"
-        raise ValueError(f"`model` must {rule}; got a module with other inputs or outputs.") from error
-    if live and found is not None and _computes(model, found[1]) is False:
-        raise ValueError(
-            f"`model` must compute what its weights were taken for, {found[1][0]!r}; got a module with other "
-            "outputs, as of another activation."
-        )
-    return found
-
-
-def _computes(module: Any, models: list[Model]) -> bool | None:
-    """Return whether a live module computes what its weights say, or None if it takes no such inputs."""
-    x = np.random.default_rng(0).uniform(-1.0, 1.0, (_INPUTS, models[0].n_features))
-    given = x if len(models) == 1 else np.repeat(x[:, None], len(models), axis=1)
-    wanted = np.stack([one(x) for one in models], axis=1)
-    found = answers(module, given if len(models) > 1 else x)
-    if found is None and len(models) == 1:  # one instance may have an axis of its own
-        found = answers(module, x[:, None])
-    if found is None:
-        return None
-    if len(models) == 1 and found.ndim == 2:
-        found = found[:, None]
-    return found.shape == wanted.shape and bool(
-        np.abs(found - wanted).max() <= _SINGLE * np.abs(wanted).max()
-    )
+def sampled_loss(model: Model, law: Features) -> Loss:
+    """Return the loss of reconstruction with four standard errors, from some ten thousand samples."""
+    return _sampled(model, law, (None, "identity"), Deadline(0.0))

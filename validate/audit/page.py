@@ -102,30 +102,38 @@ def _law(one: Audited) -> str:
 
 def _model(one: Audited) -> str:
     slope = one.gradient_norm
-    search = f"{one.searched} starts, of which {one.hits} ended at the best known loss; {one.seconds:.1f} s"
+    search = f"{one.evidence}; {one.seconds:.1f} s"
+    from ..door.advice import advice  # which needs this package
+
+    saved = f"{one.represented}: at least half of their loss is saved"
+    reset = "no output is dead" if np.isnan(one.reset_loss) else f"{one.reset_loss:.6g}"
     numbers = [
         ("features, hidden neurons", f"{one.n_features}, {one.n_hidden}{', tied' if one.tied else ''}"),
         ("law", _law(one)),
         ("exact loss per feature", f"{one.loss:.6g}, off by at most {one.loss_error:.1e}"),
         ("best known of this size", f"{one.best_known:.6g}: {one.best_name}"),
-        ("search at this size", search if one.searched else "none was made"),
+        ("search at this size", search if one.searched else one.evidence),
         ("proved lower bound", f"{one.lower_bound:.6g}"),
         ("macroscopic loss of the rug", "not for such features" if np.isnan(one.rug) else f"{one.rug:.6g}"),
         ("in a limit", "none is known" if np.isnan(one.limit) else f"{one.limit:.6g}: {one.limit_name}"),
         ("loss of the zero model", f"{one.zero_loss:.6g}"),
         ("end of descent from here", "not tried" if np.isnan(one.end_loss) else f"{one.end_loss:.6g}"),
+        ("end of descent with dead outputs reset", reset),
         ("gradient, over the zero model's loss", "not tried" if np.isnan(slope) else f"{slope:.2g}"),
-        ("features represented", str(one.represented)),
+        ("features represented", saved),
     ]
     figure = _figure(one)
     parts = [
+        page.paragraphs(advice(one)),
         page.paragraphs(one.sentence + (f"\n\nStructure: {one.structure}." if one.structure else "")),
         page.table("", ["what", "value"], numbers),
         page.drawn(figure, f"model-{one.instance}", svg(figure)),
     ]
     if one.n_features <= _FEW:
-        each = zip(range(one.n_features), one.per_feature, one.b, one.dimensionality, strict=True)
-        parts.append(page.table("Features", ["feature", "squared error", "bias", "dimensionality"], each))
+        columns = one.per_feature, one.share_saved, one.b, one.dimensionality
+        each = zip(range(one.n_features), *columns, strict=True)
+        heads = ["feature", "squared error", "share of the loss saved", "bias", "dimensionality"]
+        parts.append(page.table("Features", heads, each))
     return "\n".join(parts)
 
 

@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
-from ...theory.arguments import FloatArray
+import numpy as np
+
+from ...theory.arguments import FloatArray, IntArray
 from ...theory.features import Features
 from ...theory.results import result
 from .. import files
 
-__all__ = ["COLUMNS", "SAME", "VERDICTS", "Audit", "Audited"]
+__all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "Audit", "Audited"]
 
 # Relative differences of losses below this are rounding of the weights.
 SAME = 1e-6
+# Share of its loss that a model saves of a feature which counts as represented.
+REPRESENTED = 0.5
 # A loss with ReLUs on the hidden neurons that is below this share of the loss without is worth a word.
 BENT = 0.5
 # What a table of models shows of each.
@@ -19,13 +23,17 @@ COLUMNS = (
     "verdict",
 )  # fmt: skip
 VERDICTS = (
-    "proved best", "best of a search", "not beaten by a search", "above the best known",
-    "stays, not searched", "saddle", "unfinished", "not tried",
+    "proved best", "best of a search", "not beaten by a search", "stuck", "stays, not searched", "saddle",
+    "flat", "unfinished", "not tried",
 )  # fmt: skip
 
 
+# How a loss was computed that is no sum.
+SAMPLES = "samples"
+
+
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.3g}%"
+    return f"{100.0 * share:.3g} %"
 
 
 @result
@@ -49,9 +57,13 @@ class Audited:
     loss: float
     """Exact expected loss."""
     loss_error: float
-    """What `loss` is off by at most."""
+    """What `loss` is off by at most; four standard errors where `method` is "samples"."""
+    method: str
+    """How `loss` was computed: by which `solvers.loss.methods`, or "samples" where these took too long."""
     per_feature: FloatArray
     """Mean squared error of each feature, without its importance."""
+    share_saved: FloatArray
+    """Share of each feature's variance, the loss of answering its mean, that the model saves."""
     zero_loss: float
     """Loss of the model that always answers 0."""
     best_known: float
@@ -70,6 +82,9 @@ class Audited:
     """How many starts there were to be; more than `searched` if the seconds ended the search."""
     hits: int
     """How many of them ended at the best known loss."""
+    unseen: float
+    """Share of further starts that would end at a minimum not seen yet, by Good and Turing's estimate; nan
+    without a search."""
     seconds: float
     """What the search took."""
     lower_bound: float
@@ -81,7 +96,7 @@ class Audited:
     limit_name: str
     """What has it, in which limit. No model of this size need have it."""
     represented: int
-    """Features that, at their largest value and alone, raise their output."""
+    """Features of which at least half the loss is saved (`share_saved`)."""
     dimensionality: FloatArray
     """Share of a hidden dimension that each feature has (Elhage et al. 2022)."""
     structure: str
@@ -90,6 +105,10 @@ class Audited:
     """Length of the gradient by weights and biases over `zero_loss`; nan above 64 features, if not tried."""
     end_loss: float
     """Where descent on the exact loss from these weights ends; nan where it was not tried."""
+    reset_loss: float
+    """Where it ends once dead outputs have their features' means as biases; nan where none is dead."""
+    dead: IntArray
+    """Outputs that are 0 for every input, and stay so after a small change: no gradient reaches them."""
     stopped: bool
     """Whether the seconds ended the descent, which might go on."""
     verdict: str
@@ -99,11 +118,12 @@ class Audited:
     law: Features
     """Law of the data that it was audited for."""
 
-    def _above(self, loss: float) -> str:
-        """Return how far a loss is above the best known, or nothing if it is not."""
+    def above(self, loss: float) -> str:
+        """Return how far a loss is above the best known, such as "4.1 %"; nothing if it is not."""
         none = self.best_known <= SAME * self.zero_loss  # 0, or rounding of it: no unit
         above = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
-        return f"{_percent(above)}{' of the zero model' if none else ''} above" if above > SAME else ""
+        rounding = self.loss_error / max(self.best_known, self.zero_loss * SAME)
+        return f"{_percent(above)}{' of the zero model' if none else ''}" if above > SAME + rounding else ""
 
     @property
     def left_out(self) -> str:
@@ -112,40 +132,61 @@ class Audited:
         if self.searched < self.planned:
             parts.append(f"the search after {self.searched} of {self.planned} starts")
         if self.stopped:
-            parts.append("the descent from these weights before it came to rest")
-        return f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
+            before = "it began" if np.isnan(self.end_loss) else "it came to rest"
+            parts.append(f"the descent from these weights before {before}")
+        said = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
+        if self.method == SAMPLES:
+            said += " " * bool(said) + f"The loss is sampled, to +- {self.loss_error:.1g}."
+        return said
+
+    @property
+    def evidence(self) -> str:
+        """What is known of better models rests on this."""
+        if not self.searched:
+            return "no search was made at this size"
+        planned = f" of {self.planned} planned" if self.planned > self.searched else ""
+        hits = f"{self.hits} of them ended at the best known loss"
+        return f"{self.searched}{planned} starts were made at this size, {hits}"
+
+    @property
+    def gap(self) -> str:
+        """How the loss stands to the best known."""
+        above = self.above(self.loss)
+        # What is best by a search is said of the search.
+        name = "" if self.best_name.startswith("a search") else f" ({self.best_name})"
+        best = f"the best known, {self.best_known:.6g}{name}"
+        return f"it is {above} above {best}" if above else "nothing better is known"
 
     @property
     def sentence(self) -> str:
         """What was found, what it rests on, and what to do."""
-        best = f"{self.best_known:.6g} ({self.best_name})"
-        above = self._above(self.loss)
-        beside = f"{above} the best known of this size, {best}" if above else "not above what is known"
-        left = self._above(self.end_loss)
         fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
+        left = self.above(self.end_loss) if self.end_loss < np.inf else ""
         end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"
         end += (
             ", where its seconds were over."
             if self.stopped
-            else f", which is still {left} the best known of this size, {best}."
+            else f", which is still {left} above the best known."
             if left
             else "."
         )
-        search = f"{self.searched} starts at this size"
         known = {
             "proved best": "The best model there can be: it attains a proved lower bound.",
-            "best of a search": f"The best of a search: of {search}, {self.hits} ended at this loss and none "
-            "lower.",
-            "not beaten by a search": f"A minimum of the loss. A search of {search} found nothing lower, but "
-            f"only {self.hits} of them ended here, too few to call it the best: search longer.",
-            "above the best known": f"A minimum of the loss, {beside}. It is stuck: longer training will not "
-            "help, another start may.",
-            "stays, not searched": "A minimum of the loss: descent stays here. No search was made at this "
-            "size, so how good a model could be is not known.",
+            "best of a search": "The best of a search: no start ended lower.",
+            "not beaten by a search": "A minimum of the loss. A search found nothing lower, but too few of "
+            "its starts ended here to call it the best: search longer.",
+            "stuck": "Stuck at a minimum of the loss: longer training will not help, another start may."
+            if not self.end_loss < self.loss * (1.0 - SAME)
+            else f"Stuck: {end} Longer training will not help, another start may.",
+            "stays, not searched": "A minimum of the loss: descent stays here. How good a model could be is "
+            "not known.",
             "saddle": f"At a saddle: the gradient vanishes, but the loss falls after a small kick. {end}",
+            "flat": f"Flat: a dead output ({', '.join(map(str, self.dead))}); it moves only if its bias is "
+            f"reset. Descent then goes on to {self.reset_loss:.6g}.",
             "unfinished": f"Not at a minimum. {end}",
-            "not tried": f"Loss {self.loss:.6g}, {beside}. Whether descent stays here was not tried.",
+            "not tried": f"Loss {self.loss:.6g}. Whether descent stays here was not tried.",
         }
+        rests = f" {self.gap[0].upper()}{self.gap[1:]}; {self.evidence}."
         limit = f" For comparison: {self.limit_name}, {self.limit:.4g}." if self.limit_name else ""
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
         left_out = f" {self.left_out}" if self.left_out else ""
@@ -156,7 +197,7 @@ class Audited:
                 f"{self.bent_loss:.3g} if its hidden neurons had a ReLU: if they do, this is another kind of "
                 "model."
             )
-        return known[self.verdict] + limit + assumed + left_out + bent
+        return known[self.verdict] + rests + limit + assumed + left_out + bent
 
 
 @result

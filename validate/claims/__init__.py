@@ -2,6 +2,7 @@
 
 from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select, store
 from .ledger import (
+    MEANINGS,
     UNDECIDED,
     WRONG,
     Checked,
@@ -17,7 +18,7 @@ from .ledger import (
 )
 
 __all__ = [
-    "CLAIMS", "UNDECIDED", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement", "Verdict",
-    "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store", "text",
-    "verdict",
+    "CLAIMS", "MEANINGS", "UNDECIDED", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement",
+    "Verdict", "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store",
+    "text", "verdict",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from .. import judged
 from ..annotations import as_annotated
 from ..laboratory import Lab, schedule, shelf
 from ..tasks import Task, perform
-from .ledger import Checked, Claim, Evidence, Verdict, as_record, from_record
+from .ledger import WRONG, Checked, Claim, Evidence, Verdict, as_record, from_record
 
 # All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
 # project began with come first, others by their letter.
@@ -81,7 +81,8 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     try:
         found = claim.check(lab.profile == "quick", *(lab[name] for name in claim.needs))
         checked = Checked(claim, found, time.perf_counter() - start)
-        if checked.verdict in (Verdict.CORRECTED, Verdict.ORDER_ONLY) and not found.corrections:
+        needs_sentence = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
+        if checked.verdict in needs_sentence and not found.corrections:
             raise ValueError(
                 f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
                 f"verdict {str(checked.verdict)!r}; got none."
@@ -112,7 +113,7 @@ def recall(
 
     Examples
     --------
-    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="wrong as printed, corrected")]
+    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
     _known_verdict(verdict)
@@ -196,7 +197,7 @@ def run(
 
     Examples
     --------
-    >>> [row.claim.id for row in run(["C1", "C21"], verdict="wrong as printed, corrected")]
+    >>> [row.claim.id for row in run(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
     _known_verdict(verdict)

@@ -7,7 +7,19 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.arguments import FloatArray
 from ...theory.derivation import sp
-from .ledger import Evidence, after, bound, claim, derived, evidence, numeric, rounding, says, symbolic
+from .ledger import (
+    Evidence,
+    Verdict,
+    after,
+    bound,
+    claim,
+    derived,
+    evidence,
+    numeric,
+    rounding,
+    says,
+    symbolic,
+)
 
 SOURCE = "cowsik2024"
 # Gauss's rule on [0, 1].
@@ -296,4 +308,5 @@ def c21(quick: bool) -> Evidence:
             bound("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
         ),
         numbers={"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
+        fault=Verdict.MISPRINT,
     )

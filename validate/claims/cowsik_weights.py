@@ -26,6 +26,7 @@ from ..statistics import Family, growth_power, jackknife, mean
 from .ledger import (
     Evidence,
     Finding,
+    Verdict,
     after,
     before,
     bound,
@@ -188,6 +189,7 @@ def c8(quick: bool) -> Evidence:
             "its nonzero eigenvalues equal n_s/n_d, as their sum must be Tr W = n_s",
             numeric("largest |eigenvalue - n_s/n_d|", from_ratio, "<=", ROUNDING),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 
@@ -269,6 +271,7 @@ def c11(quick: bool) -> Evidence:
             f"the parity of XOR is parity(i) parity(j), a matrix of rank {rank}",
             numeric("largest rank with XOR", rank, "==", derived(1)),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 
@@ -298,6 +301,7 @@ def c12(quick: bool) -> Evidence:
             unit,
             numeric("n_d^2 |R^2 - (n_s/n_d) R| in integers", corrected, "==", derived(0)),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 

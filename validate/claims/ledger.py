@@ -6,7 +6,8 @@ the number and the false-alarm rate of the family of tests that it belongs to. A
 statement as printed, about the corrected statement, about the order of magnitude where the print leaves a
 constant open, the answer to a question, or how many runs there are of those that a verdict needs. What is
 true instead is said in sentences, each of which names the findings that it rests on. `verdict` reads all
-findings, and one that fails always shows.
+findings, and one that fails always shows. That a statement does not hold is computed; of which kind its fault
+is (`judged.MEANINGS`), no number tells, and the check declares it.
 """
 
 import inspect
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...theory.arguments import integer
+from ...theory.arguments import choice, integer
 from ..annotations import as_annotated
 from ..findings import (
     ABOUT,
@@ -36,14 +37,21 @@ from ..findings import (
     shown,
     symbolic,
 )
-from ..judged import UNDECIDED, WRONG, Verdict
+from ..judged import MEANINGS, UNDECIDED, WRONG, Verdict
 
 __all__ = [
-    "UNDECIDED", "WRONG", "Checked", "Claim", "Criterion", "Evidence", "Finding", "Limit", "Statement",
-    "Verdict", "after", "allowed", "as_record", "before", "between", "bound", "claim", "derived", "evidence",
-    "experiment", "from_record", "numeric", "rounding", "runs", "says", "shown", "symbolic", "text",
-    "verdict",
+    "MEANINGS", "ROUGHLY", "SAME", "UNDECIDED", "WRONG", "Checked", "Claim", "Criterion", "Evidence",
+    "Finding", "Limit", "Statement", "Verdict", "after", "allowed", "as_record", "before", "between",
+    "bound", "claim", "derived", "evidence", "experiment", "from_record", "numeric", "rounding", "runs",
+    "says", "shown", "symbolic", "text", "verdict",
 ]  # fmt: skip
+
+
+# Words that leave a tolerance open mean the same in all rows; the words are the authors', so doubt counts for
+# them. Both were fixed when most of the values were known: limits made of them say "after" unless the data
+# that decide came later.
+ROUGHLY = 2.0  # factor, either way: "roughly", "around", "fairly accurate", "not far from"
+SAME = 0.1  # relative difference: "essentially the same", "almost identical", "identical" if trained
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,8 @@ class Evidence:
     about : str, optional
         What findings are about that do not say it; if not given, those of sentences are about the corrected
         statement, and others about the print.
+    fault : Verdict, optional
+        Of which kind the fault is if a finding about the print fails: one of `WRONG`.
     """
 
     text: str
@@ -83,8 +93,10 @@ class Evidence:
     numbers: Mapping[str, float] = field(default_factory=dict)
     corrections: Sequence[Statement] = ()
     about: str = ""
+    fault: Verdict = Verdict.WRONG
 
     def __post_init__(self) -> None:
+        choice("fault", self.fault, WRONG)
         said = [
             replace(one, findings=_about(one.findings, self.about or "corrected")) for one in self.corrections
         ]
@@ -186,9 +198,9 @@ def verdict(evidence: Evidence) -> Verdict:
     """Return what the evidence says; no other thing than its findings is looked at.
 
     Findings about the print decide first. If all keep their limits, the statement holds. If one does not, the
-    statement is wrong as printed: corrected when there are findings about the corrected statement, and it
-    fails when there are none. Without findings about the print (it leaves a constant open) those about the
-    order decide between "order only" and "fails"; those that answer a question come last. Without any finding
+    verdict is the fault that the evidence declares, or "wrong" where no findings support a corrected
+    statement. Without findings about the print (it leaves a constant open) those about the order decide
+    between "holds, up to constants" and "wrong"; those that answer a question come last. Without any finding
     the claim is open. Whatever the print, a finding about a correction or an answer that does not keep its
     limit leaves the claim unsettled, and so do fewer runs than the check asks for.
 
@@ -196,8 +208,9 @@ def verdict(evidence: Evidence) -> Verdict:
     --------
     >>> wrong = Finding("printed", "numeric", "gap", 0.1, "<=", 1e-9)
     >>> right = Finding("corrected", "numeric", "gap", 1e-16, "<=", 1e-9)
-    >>> print(verdict(Evidence("", [wrong])), "/", verdict(Evidence("", [wrong, right])))
-    fails / wrong as printed, corrected
+    >>> slip = Evidence("", [wrong, right], fault=Verdict.MISPRINT)
+    >>> print(verdict(Evidence("", [wrong])), "/", verdict(slip))
+    wrong / misprint
     >>> other = Finding("corrected", "numeric", "gap", 0.1, "<=", 1e-9)
     >>> print(verdict(Evidence("", [wrong, other])), "/", verdict(Evidence("", [right, other])))
     unsettled: a finding fails / unsettled: a finding fails
@@ -210,19 +223,24 @@ def verdict(evidence: Evidence) -> Verdict:
         return Verdict.TOO_FEW
     if passed["printed"]:
         if not all(passed["printed"]):
-            return Verdict.CORRECTED if passed["corrected"] and all(passed["order"]) else Verdict.FAILS
+            return evidence.fault if passed["corrected"] and all(passed["order"]) else Verdict.WRONG
         return Verdict.HOLDS if all(passed["order"]) else Verdict.UNSETTLED
     if passed["order"]:
-        return Verdict.ORDER_ONLY if all(passed["order"]) else Verdict.FAILS
+        return Verdict.UP_TO_CONSTANTS if all(passed["order"]) else Verdict.WRONG
     return Verdict.ANSWERED if passed["answer"] or passed["corrected"] else Verdict.OPEN
 
 
 def evidence(
-    text: str, *parts: Finding | Statement, numbers: Mapping[str, float] | None = None, about: str = ""
+    text: str,
+    *parts: Finding | Statement,
+    numbers: Mapping[str, float] | None = None,
+    about: str = "",
+    fault: Verdict = Verdict.WRONG,
 ) -> Evidence:
     """Return what a check found out, from findings and sentences of a correction in any order.
 
-    `about` is "order" where the print leaves a constant open, and "answer" where it asks.
+    `about` is "order" where the print leaves a constant open, and "answer" where it asks. `fault` is of which
+    kind the fault is, should a finding about the print fail.
 
     Examples
     --------
@@ -230,11 +248,11 @@ def evidence(
     >>> wrong = numeric("gap", 0.1, "<=", rounding(1e-9))
     >>> found = evidence("added", wrong, says("it is 2", right))
     >>> str(verdict(found)), [one.text for one in found.corrections]
-    ('wrong as printed, corrected', ['it is 2'])
+    ('wrong', ['it is 2'])
     """
     printed = [part for part in parts if isinstance(part, Finding)]
     said = [part for part in parts if isinstance(part, Statement)]
-    return Evidence(text, printed, numbers or {}, said, about)
+    return Evidence(text, printed, numbers or {}, said, about, fault)
 
 
 def says(text: str, *findings: Finding) -> Statement:
@@ -267,6 +285,7 @@ def as_record(checked: Checked) -> dict[str, Any]:
             "text": evidence.text,
             "findings": [finding(f) for f in evidence.findings],
             "numbers": {name: plain(float(value)) for name, value in evidence.numbers.items()},
+            "fault": str(evidence.fault),
             "corrections": [
                 {"text": one.text, "findings": [f.text for f in one.findings]} for one in evidence.corrections
             ],
@@ -306,7 +325,8 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
         ]
         numbers = {name: float(value) for name, value in kept["numbers"].items()}
         about = {"trouble": record["trouble"] or "", "judged": record["judged"] or ""}
-        return Checked(claim, Evidence(kept["text"], found, numbers, said), record["seconds"], **about)
+        whole = Evidence(kept["text"], found, numbers, said, fault=Verdict(kept["fault"]))
+        return Checked(claim, whole, record["seconds"], **about)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ValueError(f"`record` must be what `as_record` makes ({why}).") from error
@@ -336,8 +356,7 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
         holds
     <BLANKLINE>
     C21, App. D: L <= p L_on
-        wrong as printed, corrected: L >= p L_on, as L - p L_on = (1 - p)
-        L_off >= 0
+        misprint: L >= p L_on, as L - p L_on = (1 - p) L_off >= 0
     """
     width = integer("width", width, 20)
 

@@ -4,10 +4,12 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
-__all__ = ["main"]
+__all__ = ["main", "run_program"]
 
 FAULT = 70  # EX_SOFTWARE of sysexits.h: no result, and nothing that the user gave
+INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
 
 # Everything else is imported inside `main`, where Ctrl-C and errors become one line.
 
@@ -61,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return int(bool(negative))
     except KeyboardInterrupt:
-        print(f"\n{command}: interrupted", file=sys.stderr)
-        return 130
+        print(f"\n{command}: interrupted", file=sys.stderr, flush=True)
+        return INTERRUPTED
     except BrokenPipeError:
         return 0  # the reader went away, as in `| head`
     except (ValueError, ImportError, OSError, MemoryError) as error:
@@ -75,6 +77,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_what_cannot_be_written()
     text.tell(text.complaint(f"{command}: {message}"))
     return code
+
+
+def run_program() -> NoReturn:
+    """Run the program as a process of its own, and leave it with its exit status."""
+    try:
+        status = main()
+    except KeyboardInterrupt:  # another one, while the first was answered
+        status = INTERRUPTED
+    if status == INTERRUPTED:
+        # At its end Python would wait for threads that still compile or compute, and be interrupted in that.
+        os._exit(INTERRUPTED)
+    sys.exit(status)
 
 
 def _drop_what_cannot_be_written() -> None:

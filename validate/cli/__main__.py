@@ -1,8 +1,6 @@
 """``python -m superposition.validate.cli`` is the same program as ``superposition``."""
 
-import sys
-
-from . import main
+from . import run_program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program()

@@ -33,14 +33,15 @@ def add(add_command: Add) -> None:
     option(
         "--starts",
         type=int,
-        help="random starts of the search, up to 64 features (default: 20 to 60; 0: none)",
+        help="random starts of the search, up to 64 features (default: 20 to 60, and more where few of them "
+        "reach the best; 0: none)",
     )
     option(
         "--seconds",
         type=float,
         default=20.0,
-        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: no "
-        "search); losses of networks that take longer are sampled (0: never)",
+        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: neither "
+        "search nor descent); losses that take longer are sampled (inf: never)",
     )
     option("--html", metavar="FILE", help="write a page with pictures here")
     option(
@@ -64,20 +65,21 @@ def _audit(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from .. import files
-    from ..audit import COLUMNS, audit, recognise, state_of
-    from ..audit.networks import read_network
+    from ..audit import COLUMNS, audit
     from ..door.advice import advice
+    from ..door.answer import law_in_words
+    from ..loading import load
     from ..tasks import Clock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.another_file(options.html, {"model": options.file}, "html")
-    state, keys = state_of(options.file), _keys(options.keys)
-    network = read_network(state, options.layout, keys)
-    if network is not None and network[1][0].hidden != "identity":
-        _of_networks(options, *network)
+    loaded = load(options.file, layout=options.layout, keys=_keys(options.keys))
+    layout = loaded.layout
+    if loaded.models[0].hidden != "identity":
+        _of_networks(options, layout, list(loaded.models))
         return
-    layout, models = recognise(state, layout=options.layout, keys=keys)
+    models = loaded.weights()
     laws = laws_of(options, [len(one.b) for one in models])
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
@@ -103,6 +105,7 @@ def _audit(options: argparse.Namespace) -> None:
     sizes = {(one.n_features, one.n_hidden): None for one in found.models}
     said = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
     print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
+    say(f"The law: {law_in_words(found.models[0].law)}.")
     for one in found.models:
         structure = f" Structure: {one.structure}." if one.structure else ""
         say(f"{one.instance}: {one.sentence}{structure}")
@@ -115,12 +118,14 @@ def _object(one: Any) -> dict[str, Any]:
     """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
     from ..door.advice import advice
 
-    each = {name: getattr(one, name).tolist() for name in ("per_feature", "dimensionality", "b")}
+    names = ("per_feature", "share_saved", "dimensionality", "b", "dead")
+    each = {name: [number(x) for x in getattr(one, name).tolist()] for name in names}
     plain = {name: value for name, value in vars(one).items() if isinstance(value, bool | int | float | str)}
     simple = {
         name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
     }
-    return {**simple, **each, "sentence": one.sentence, "advice": advice(one)}
+    said = {name: getattr(one, name) for name in ("sentence", "evidence", "gap", "left_out")}
+    return {**simple, **each, **said, "advice": advice(one)}
 
 
 def _shown(value: Any) -> str:
@@ -130,7 +135,7 @@ def _shown(value: Any) -> str:
     return str(shown(value))
 
 
-_WORDS = ("target", "method", "closer", "left_out", "sentence")
+_WORDS = ("target", "method", "closer", "left_out", "sentence", "advice")
 
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
@@ -171,3 +176,4 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
     print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *names], rows)
     for k, one in zip(picked, found, strict=True):
         say(f"{k}: {one.sentence}")
+        say(f"   What to do: {one.advice}")

@@ -25,10 +25,9 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     source = "only claims of this source, such as cowsik2024, or how its name begins"
-    option(
-        "--source", metavar="SOURCE", type=judged.source_named, choices=Listed(judged.sources), help=source
-    )
-    option("--wrong", action="store_true", help="what is wrong as printed, and what is true instead")
+    option("--source", metavar="SOURCE", type=_source_named, choices=Listed(judged.sources), help=source)
+    wrong = "what does not hold as printed, of which kind its fault is, and what is true instead"
+    option("--wrong", action="store_true", help=wrong)
     verdict = (
         "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
     )
@@ -41,6 +40,13 @@ def add(add_command: Add) -> None:
     option("--json", action="store_true", help="a list of objects with all evidence")
     option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
     option("--store", action="store_true", help="keep what is checked now as the stored evidence")
+
+
+def _source_named(word: str) -> str:
+    try:
+        return str(judged.source_named(word))
+    except ValueError as error:  # the ledger is damaged
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _spaced(word: str) -> str:
@@ -78,13 +84,13 @@ def _claims(options: argparse.Namespace) -> bool:
         rows = [first + last for first, last in zip(cells, said, strict=True)]
         title = f"{len(records)} claims{_origin(records)}"
         print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
-    if verdict == "fails":
-        tell("Statements that are wrong as printed and have a correction are not among them: --wrong.")
+    if verdict == judged.Verdict.WRONG:
+        tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
     return any(one["trouble"] and "needs PyTorch" not in one["trouble"] for one in records)
 
 
 def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
-    """Return stored rows; those that are missing are checked now."""
+    """Return stored rows."""
     known = judged.recall()
     words = {row["verdict"] for row in known.values()}
     sources = {row["source"] for row in known.values()}
@@ -100,12 +106,7 @@ def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
         if (options.id is None or id in options.id) and options.source in (None, row["source"])
     ]
     _of_the_source(options, wanted)
-    kept = judged.recall(wanted)
-    late = [id for id in wanted if id not in kept]
-    if late:
-        tell(f"no stored evidence for {', '.join(late)}: checked now")
-        kept |= {one["id"]: one for one in _run(late, None, None, options)}
-    return [kept[id] for id in wanted if id in kept and verdict in (None, kept[id]["verdict"])]
+    return [known[id] for id in wanted if verdict in (None, known[id]["verdict"])]
 
 
 def _judged(options: argparse.Namespace, verdict: str | None) -> list[Record]:
@@ -208,10 +209,13 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
     of = f" of {options.source}" if options.source else ""
     whole = sum(options.source in (None, one["source"]) for one in judged.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
-    parts = [f"{len(records)}{among} statements{of} are wrong as printed{_origin(records)}"]
+    parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
     for one in records:
         instead = one["correction"] or "not that; no correction is known"
-        lines = [f"{one['id']}, {one['source']}, {one['where']}", filled("printed   ", one["statement"])]
+        lines = [
+            f"{one['id']}, {one['source']}, {one['where']}: {one['verdict']}",
+            filled("printed   ", one["statement"]),
+        ]
         lines.append(filled("true      ", instead))
         if options.evidence:
             lines.append(filled("evidence  ", one["evidence"]["text"]))

@@ -1,4 +1,4 @@
-"""``superposition reference``: add files of runs to the stored data."""
+"""``superposition reference``: put runs into the stored datasets."""
 
 import argparse
 
@@ -9,21 +9,22 @@ def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "reference",
-        "add files that `superposition run` made to the stored data in validate/reference",
-        "superposition reference --store out/runs/codes_known.nc",
+        "put files that `superposition run` made into the datasets of validate/reference, in place of the "
+        "runs that are there; without files, write the table of its README anew",
+        "superposition reference out/runs/unequal_bracket.nc",
         _reference,
     ).add_argument
-    option("--store", nargs="+", metavar="FILE", required=True, help="files of `run`")
-    option("--json", action="store_true", help="a list of names that were stored")
+    option("files", nargs="*", metavar="FILE", help="of `superposition run`")
+    option("--json", action="store_true", help="a list of the names of the runs")
 
 
 def _reference(options: argparse.Namespace) -> bool:
-    from .. import index
+    from .. import provenance
 
-    names = [str(index.store(path=path)) for path in options.store]
+    provenance.write_readme()
+    names = [str(provenance.add_run(path=path)) for path in options.files]
     if options.json:
         print_json(names)
     else:
-        for name in names:
-            say(f"stored as {name}")
+        say("\n".join(f"stored: {name}" for name in names) or "written: validate/reference/README.md")
     return False

@@ -11,17 +11,16 @@ def add(add_command: Add) -> None:
     option = add_command(
         "report",
         "compare theory and experiment, and write one HTML page with figures, data and the ledger of claims",
-        "superposition report --out out --profile quick",
+        "superposition report --out report --profile quick",
         _report,
     ).add_argument
     only = "one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own"
-    option("--out", metavar="FOLDER", default="out", help="where to write (default: out)")
+    option("--out", metavar="FOLDER", default="out/report", help="where to write (default: out/report)")
     profile = "quick (minutes on two cores, the default) or full (hours)"
     option("--profile", default="quick", choices=("quick", "full"), help=profile)
     option("--only", metavar="PHENOMENON", choices=Listed(lambda: [*_phenomena(), "ledger"]), help=only)
     option("--seed", type=int, default=0, help="seed of everything random (default: 0)")
     option("--jobs", type=int, help="processes (default: one for each core)")
-    option("--fresh", action="store_true", help="run everything, even what an earlier run has left finished")
     option("--json", action="store_true", help="an object: the page, and what failed")
     option = add_command(
         "gallery",
@@ -53,7 +52,7 @@ def _report(options: argparse.Namespace) -> bool:
     from ..report import write_report
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
-    made = write_report(*given, tell, options.fresh)
+    made = write_report(*given, tell)
     if options.json:
         print_json({"page": str(made.page), "failed": [" ".join(one.split()) for one in made.failed]})
     else:

@@ -1,9 +1,8 @@
-"""``superposition run``: any run by name, with settings of your own, or over a grid."""
+"""``superposition run``: any run by name, with settings of your own."""
 
 import argparse
 from typing import Any
 
-from .sweep import grid_of, swept
 from .text import DEVICES, PRECISIONS, Add, number, pairs, print_json, print_table, say, tell
 
 
@@ -11,21 +10,17 @@ def add(add_command: Add) -> None:
     """Add the command to the program."""
     option = add_command(
         "run",
-        "make what the report, the ledger and the index of stored data name, one netCDF file a run; the same "
+        "make what the report, the ledger and the stored datasets name, one netCDF file a run; the same "
         "command goes on after an interruption. Without names, or with --list, say what there is and what it "
         "costs",
         "superposition run collisions.fig3 --set n_features=64 'n_hidden=[64,256]' runs=32 --out runs\n"
         "  superposition run 'rug_n8192*' --out runs --precision tf32 --captured\n"
-        "  superposition run training.grid --set n_features=128 'p=[0.05]' 'ratio=[0.25,0.5]' seeds=0:3\n"
-        "  superposition run relu.polygons --grid starts=1:4 --store runs/polygons.zarr",
+        "  superposition run training.grid --set n_features=128 'p=[0.05]' 'ratio=[0.25,0.5]' seeds=0:3",
         _run,
     ).add_argument
     option("names", nargs="*", metavar="NAME", help="such as collisions.fig3, rug_n128, or 'rug_n8192*'")
     values = "settings of its function; values as JSON, a range such as 0:10, or text"
     option("--set", nargs="+", metavar="NAME=VALUE", default=[], help=values)
-    grid = "make it at each point of a grid of settings; needs --store, a Zarr folder"
-    option("--grid", nargs="+", metavar="NAME=LIST", default=[], help=grid)
-    option("--store", metavar="FOLDER", help="Zarr store of --grid: a folder, or a URL of fsspec")
     option("--out", metavar="FOLDER", default="out/runs", help="where to write (default: out/runs)")
     profile = "settings that are not given: for minutes (quick, the default) or hours (full)"
     option("--profile", default="quick", choices=("quick", "full"), help=profile)
@@ -44,8 +39,6 @@ def _run(options: argparse.Namespace) -> bool:
     from .. import experiments, running
 
     changed = experiments.settings(pairs("set", options.set))
-    if options.grid or options.store:
-        return _over_grid(options, changed)
     chosen = running.select(options.names)
     if options.list or not options.names:
         _list(chosen, options)
@@ -61,34 +54,18 @@ def _run(options: argparse.Namespace) -> bool:
     return False
 
 
-def _over_grid(options: argparse.Namespace, changed: dict[str, Any]) -> bool:
-    from .. import experiments, laboratory
-
-    if len(options.names) != 1 or not options.grid or not options.store:
-        rule = "come with one NAME and --store"
-        raise ValueError(f"`grid` must {rule}; got {' '.join(options.names) or 'no name'}, {options.store}.")
-    (name,) = options.names
-    if name.count(".") < 2:  # a run, not a public function
-        run = laboratory.experiment(name)
-        name, changed = run.name, run.given(options.profile, options.seed, changed)
-    grid, _ = grid_of(experiments.settings(pairs("grid", options.grid)), "grid", options.grid)
-    settings = {key: value for key, value in changed.items() if key not in grid}
-    others = {"jobs": options.jobs}
-    return swept(name, grid, settings, options.store, None, options.json, others)
-
-
 def _list(chosen: list[Any], options: argparse.Namespace) -> None:
     import inspect
 
-    from .. import index, running, stored
+    from .. import provenance, running, stored
 
-    files = stored.read_index()
+    made = {name: stored.facts(run.stored)[name]["made"] for name, run in provenance.shipped_runs().items()}
     rows = [
         {
             "name": run.name,
-            "file": run.stored,
+            "dataset": run.stored,
             "for": run.summary,
-            **index.told_of(run.stored, {run.stored: files[run.stored]} if run.stored in files else {}),
+            "made": made.get(run.name, ""),
             "hours": number(running.cost(run) / 3600),
         }
         for run in chosen

@@ -72,13 +72,13 @@ def _ceiling(options: argparse.Namespace) -> None:
 
 def _sae(options: argparse.Namespace) -> None:
     from .. import door, files
-    from ..door.autoencoders import autoencoder_of
+    from ..loading import model_of
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
         files.another_file(options.plot, {"model": options.file}, "plot")
     taken = {"yes": True, "no": False, None: None}[options.subtract_b_dec]
-    one = autoencoder_of(options.file, apply_b_dec_to_input=taken)
+    one = model_of(options.file, apply_b_dec_to_input=taken)
     mixing = _dictionary(options.mixing)
     n = one.n_features if mixing is None else mixing.shape[1]
     target = _dictionary(options.target, "target")
@@ -90,7 +90,7 @@ def _dictionary(path: str | None, name: str = "mixing") -> Any:
     """Return the one matrix of a file."""
     if path is None:
         return None
-    from ..audit.read import state_of
+    from ..loading import state_of
 
     try:
         arrays = list(state_of(path).values())

@@ -16,7 +16,7 @@ def add(add_command: Add) -> None:
         "call a run or a solver at each point of a grid, into a store that survives any interruption; "
         "the same command goes on",
         "superposition sweep solvers.relu.pair_basins 'p=[0.05,0.1,0.2]' 'importance=[0.5,1]' rng=0:10 \\\n"
-        "      --store runs/basins.zarr --keep fraction low high",
+        "      --store basins.zarr --keep fraction low high",
         _sweep,
     ).add_argument
     settings = (
@@ -39,56 +39,41 @@ def add(add_command: Add) -> None:
     option("--json", action="store_true", help="an object of all numbers, over the axes of the grid")
 
 
-def grid_of(given: dict[str, Any], name: str, words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return axes of a grid, which are lists, and settings; a list of one list is that list, everywhere."""
     settings = {
         key: value[0] if isinstance(value, list) else value
-        for key, value in given.items()
+        for key, value in arguments.items()
         if not isinstance(value, list) or (len(value) == 1 and isinstance(value[0], list))
     }
-    grid = {key: value for key, value in given.items() if key not in settings}
+    grid = {key: value for key, value in arguments.items() if key not in settings}
     if not grid:
         rule = "hold an axis of the grid, a list such as p=[0.1,0.2] or a range such as rng=0:10"
-        raise ValueError(f"`{name}` must {rule}; got {' '.join(words) or 'nothing'}.")
+        raise ValueError(f"`settings` must {rule}; got {' '.join(words) or 'nothing'}.")
     return grid, settings
 
 
 def _sweep(options: argparse.Namespace) -> bool:
-    from .. import experiments
+    from .. import experiments, files, sweep
 
-    given = experiments.settings(pairs("settings", options.settings))
-    grid, settings = grid_of(given, "settings", options.settings)
-    names = ("keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
-    others = {name: getattr(options, name) for name in names}
-    return swept(options.name, grid, settings, options.store, options.out, options.json, others)
-
-
-def swept(
-    name: str,
-    grid: dict[str, Any],
-    settings: dict[str, Any],
-    store: str,
-    path: str | None,
-    as_json: bool,
-    others: dict[str, Any],
-) -> bool:
-    """Go through a grid and print what was found; return whether points failed."""
-    from .. import files, sweep
-
-    if path is not None and Path(path).resolve().is_relative_to(Path(store).resolve()):
+    grid, settings = _grid_of(experiments.settings(pairs("settings", options.settings)), options.settings)
+    path = options.out
+    if path is not None and Path(path).resolve().is_relative_to(Path(options.store).resolve()):
         raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")
     out = None if path is None else files.output_file(path, "out", make_folder=True)
     if out is not None:
         files.another_file(out, settings)
-    ds = sweep.run(name, grid, store=store, settings=settings, tell=tell, **others)
-    if as_json:
+    names = ("store", "keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
+    given = {name: getattr(options, name) for name in names}
+    ds = sweep.run(options.name, grid, settings=settings, tell=tell, **given)
+    if options.json:
         print_json(columns(ds))
     else:
-        _print(ds, name)
+        _print(ds, options.name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if out is not None:
         files.write_dataset(out, ds.load())
-        if not as_json:
+        if not options.json:
             say(f"written to {out}")
     if failed:
         tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")

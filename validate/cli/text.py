@@ -33,8 +33,7 @@ class Listed:
 
 def layouts() -> Iterable[str]:
     """Return the names of the layouts of files of weights."""
-    from ..layouts import LAYOUTS
-    from ..networks import NETWORK_NAMES
+    from ..loading import LAYOUTS, NETWORK_NAMES
 
     return [*(one.name for one in LAYOUTS), *NETWORK_NAMES]
 

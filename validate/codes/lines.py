@@ -10,8 +10,8 @@ import xarray as xr
 from ...solvers.codes import Block, Envelope, Line, blocks, envelope_of, lines
 from ...theory import arguments
 from ...theory.codes import CODES
+from .. import stored
 from ..annotations import as_annotated
-from ..stored import read_reference
 
 # Which values of p the table holds depends on the last digits of losses; these are the same in every run.
 _SHOWN = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
@@ -61,7 +61,7 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
 @cache
 def _stored() -> list[Line]:
-    ds = read_reference("codes_lines.nc")
+    ds = stored.read("codes_lines")
     ends = np.cumsum(ds["nodes"].values)
     sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]
     columns = [np.split(ds[name].values, ends[:-1]) for name in _COLUMNS]

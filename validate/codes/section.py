@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..experiment import STOPPED, WHOLE, Figure, Part, Run, Section, Shown, Table, Topic
+from ..experiment import STOPPED, Figure, ReproductionCheck, Run, Section, Shown, Table, Topic
 from ..statistics import LEVEL, mean
 from ..training.grids import SIZES
 from . import runs
@@ -15,7 +15,7 @@ from .envelope import envelope_figure, run_envelope
 from .lines import run_lines
 from .marks import map_figure, plot_shares, run_marks
 from .structure import SHARES
-from .symmetry import CELLS, STATISTICS, above_copies, by_cell, change, plot_symmetry, run_stored
+from .symmetry import CELLS, STATISTICS, TRAINED, above_copies, by_cell, change, plot_symmetry, run_stored
 
 TEXT = """
 A model ReLU(M x + b) whose matrix has rank n_hidden need not look like the Persian rug. It can keep features
@@ -45,7 +45,7 @@ WHERE = {"p": "{p:g}", "ratio": "{ratio:g}"}
 _SHARES = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
-_NODES = Part(
+_NODES = ReproductionCheck(
     {"codes": ["pentagon"]},
     ["least"],
     1e-6,
@@ -252,9 +252,12 @@ FULL: dict[str, dict[str, Any]] = {
     "hessian": {"cases": CASES, "n_features": [16, 32, 64, 128]},
     "departure": {"n_features": 32, "cases": FEW, "steps": 400},
 }
-LARGE = {"names": [f"rug_n{n}_p" for n in SIZES]}
-LATER, PUBLISHED = {"names": ["later_n"]}, {"names": ["published_n"]}
-FIG3, LONGER, PAIR = {"names": ["codes_fig3_n512"]}, {"names": ["codes_long"]}, {"p": [0.01, 0.05, 0.1]}
+LARGE = {"where": {**TRAINED, "n_features": list(SIZES)}}
+LATER = {"where": {"schedule": "converged", "steps": 16_000}}
+PUBLISHED = {"where": {"experiment": "training.published"}}
+FIG3 = {"where": {"schedule": "both", "steps": 4000}}
+LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
+PAIR = {"p": [0.01, 0.05, 0.1]}
 POLISHED: dict[str, Any] = {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0]}
 POLISHED |= {"train_steps": 8000, "steps": 600}
 ENDS = ["optimum", "before", "after", "rank", "paired", "dropped"]
@@ -270,18 +273,18 @@ SECTION = Section(
         "published": Run(run_stored, PUBLISHED, PUBLISHED),
         "fig3": Run(run_stored, FIG3, FIG3),
         "longer": Run(run_stored, LONGER, LONGER),
-        "known": Run.kept("codes_known", "the best codes known", runs.run_known, part=WHOLE),
-        "lines": Run.kept("codes_lines", "the best blocks at any p", run_lines, seconds=1800.0, part=_NODES),
-        "envelope": Run.kept(
-            "codes_envelope", "codes over the plane", run_envelope, {"size": 64}, part=WHOLE
+        "known": Run(runs.run_known, seconds=2),
+        "lines": Run.shipped(
+            "codes_lines", "the best blocks at any p", run_lines, seconds=1800.0, check=_NODES
         ),
-        "polished": Run.kept(
+        "envelope": Run(run_envelope, {"size": 64}, {"size": 64}, seconds=2),
+        "polished": Run.shipped(
             "codes_polished",
             "exact descent and Hessian",
             runs.run_polished,
             POLISHED,
             torch=True,
-            part=Part({"p": [0.4], "ratio": [0.5]}, ENDS, 1e-3, STOPPED),
+            check=ReproductionCheck({"p": [0.4], "ratio": [0.5]}, ENDS, 1e-3, STOPPED),
         ),
         "pair": Run(runs.run_pair, PAIR, PAIR),
         "structure": Run(runs.run_structure, QUICK["structure"], FULL["structure"], torch=True, seconds=25),

@@ -1,6 +1,6 @@
 """Stored models: the statistics of Figs. 4-7, and comparisons between sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from ..annotations import as_annotated
 from ..drawing import draw_means, draws, finished, size_axis
 from ..rug.runs import RATIOS, nearest_ratio, unbroken
 from ..statistics import LEVEL, Estimate, mean, measured
-from ..stored import read_jobs, stored_facts
+from ..stored import read_runs, stored_facts
 from ..training.schedule import BLOCK, STOPPING_RULE
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
-TRAINED = ("rug_n", "codes_n")  # what the names of their jobs begin with
+# Settings of stored runs: trained to the stopping rule and on, for one number of steps.
+TRAINED = {"schedule": "both", "steps": 8000}
 
 AVERAGED = 10  # blocks over which the fall of the loss is averaged
 
@@ -76,13 +77,13 @@ def _falls(trained: xr.Dataset) -> FloatArray:
 
 
 @as_annotated
-def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Dataset:
+def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> xr.Dataset:
     """Read `symmetry` of stored training runs, all sizes and seeds as one.
 
     Parameters
     ----------
-    names : sequence of str, optional
-        What the names of their jobs begin with.
+    where : mapping from str to object, optional
+        Settings of these runs, as for `stored.read_runs`.
     folder : path, optional
         Where the files are, if not in ``validate/reference``.
 
@@ -96,15 +97,14 @@ def run_stored(names: Sequence[str] = TRAINED, folder: str | Path = "") -> xr.Da
     Raises
     ------
     ValueError
-        If there is no such file, or files differ in their steps.
+        If there is no such run, or runs differ in their steps.
     """
-    # Histories by epochs are of another rule.
-    parts = [part.drop_dims("epoch", errors="ignore") for part in read_jobs(names, folder=folder).values()]
+    parts = list(read_runs("training", folder=folder, **where).values())
     steps = {int(part.attrs.get("steps", 0)) for part in parts}
     if len(steps) > 1:
-        raise ValueError(f"`names` must be those of runs of one number of steps; got {sorted(steps)}.")
+        raise ValueError(f"`where` must be of runs of one number of steps; got {sorted(steps)}.")
     samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
-    said = stored_facts(", ".join(f"{name}*.nc" for name in names), [part.attrs for part in parts])
+    said = stored_facts("training.nc", [part.attrs for part in parts])
     trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
     peak = max(float(part.attrs.get("peak_learning_rate", 0)) for part in parts)
     return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **said)

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from ...theory import collisions as theory
-from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic
+from ..experiment import SUMS, Figure, ReproductionCheck, Run, Section, Shown, Table, Topic
 from ..findings import Criterion, after
 from ..statistics import Estimate, crossing, first_level, mean, share
 from . import plots
@@ -331,15 +331,17 @@ SECTION = Section(
     TEXT,
     {
         "fig3": Run(run_fig3, QUICK["fig3"], FULL["fig3"], seconds=10),
-        "fresh": Run.kept("collisions_fresh", "new runs for L18", run_fig3, FRESH, seconds=60.0),
-        "long": Run.kept(
+        "fresh": Run.shipped("collisions_fig3", "new runs for L18", run_fig3, FRESH, seconds=60.0),
+        "long": Run.shipped(
             "collisions_fig3",
             "Fig. 3 of Lecomte et al. by the flow",
             run_fig3,
             {"n_features": 256, "n_hidden": [256, 512, 1024, 2048, 4096], "runs": 64},
-            part=Part({"n_hidden": [256], "runs": 2}, ["polysemantic", "stayed", "stayed_pairs", "dead"]),
+            check=ReproductionCheck(
+                {"n_hidden": [256], "runs": 2}, ["polysemantic", "stayed", "stayed_pairs", "dead"]
+            ),
         ),
-        "printed": Run.kept(
+        "printed": Run.shipped(
             "collisions_printed",
             "Fig. 3 of Lecomte et al. as printed",
             run_printed,
@@ -348,7 +350,7 @@ SECTION = Section(
             apart="n_hidden",
             along="n_hidden",
             torch=True,
-            part=Part(
+            check=ReproductionCheck(
                 {"n_hidden": [256], "seeds": [0, 1], "steps": [1500]},
                 ["polysemantic", "dead", "loss"],
                 1e-4,

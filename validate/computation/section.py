@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from ...theory.computation import rare_losses, shared_loss
 from ..drawing import draws, finished
-from ..experiment import SUMS, Figure, Part, Run, Section, Shown, Table, Topic, span
+from ..experiment import SUMS, Figure, ReproductionCheck, Run, Section, Shown, Table, Topic, span
 from .criteria import BELOW, NEAR, judge_map, judge_trained, shares
 from .runs import (
     run_fans,
@@ -325,7 +325,7 @@ SECTION = Section(
             full={"sizes": ((2, 1), (3, 2), (4, 2), (4, 3)), "starts": 12, "steps": 200},
             seconds=20.0,
         ),
-        "map": Run.kept(
+        "map": Run.shipped(
             "computation_map",
             "what the best known networks gain",
             run_map,
@@ -339,7 +339,7 @@ SECTION = Section(
             seconds=1500.0,
             apart="p",
             along="p",
-            part=Part({"p": [0.1], "tasks": ["relu without bias"]}, (), 1e-6, SUMS),
+            check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, (), 1e-6, SUMS),
         ),
         "fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),
         "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, finished, size_axis
-from ..experiment import Figure, Part, Run, Section, Shown, Table, Topic, span
+from ..experiment import Figure, ReproductionCheck, Run, Section, Shown, Table, Topic, span
 from ..findings import Criterion, after, rounding
 from ..statistics import LEVEL, crossing, student
 from .runs import run_map, run_passing, run_recovery, run_rugs
@@ -259,7 +259,7 @@ SECTION = Section(
             seconds=10,
         ),
         "rugs": Run(run_rugs, full={"sizes": (128, 1024, 8192, 65536)}, seconds=10),
-        "trained": Run.kept(
+        "trained": Run.shipped(
             "decoders_trained",
             "JumpReLU and TopK against ReLU",
             run_trained,
@@ -271,7 +271,9 @@ SECTION = Section(
                 "seeds": [0, 1, 2, 3, 4],
             },
             torch=True,
-            part=Part({"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"], 1e-3, _ROUNDED),
+            check=ReproductionCheck(
+                {"cases": [[0.01, 0.12]], "steps": [2000]}, ["trained", "on_rug", "k"], 1e-3, _ROUNDED
+            ),
         ),
     },
     [

@@ -2,9 +2,9 @@
 
 from ...theory.models import Model
 from .. import explorer, properties
+from ..loading import autoencoder_of, model_of
 from .advice import audit
 from .answer import CERTAINTIES, Answer
-from .autoencoders import autoencoder_of
 from .best import best
 from .ceiling import ceiling
 from .entry import entry
@@ -12,7 +12,6 @@ from .exact import loss
 from .foresee import predict
 from .laws import laws
 from .ledger import claims
-from .models import model_of
 from .phases import phases
 from .picture import plot
 from .sae import sae

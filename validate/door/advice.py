@@ -7,16 +7,17 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.progress import status
-from ...theory import arguments
 from ...theory.models import Model
 from ..audit import Audited, NetworkAudit
 from ..audit import audit as audit_weights
-from ..audit.networks import audit_networks
-from ..layouts import Weights
-from .answer import Answer
-from .best import in_words
+from ..audit.models import HITS
+from ..audit.networks import audit_networks, seconds_of
+from ..loading import load
+from ..loading.models import features_alone
+from .answer import Answer, law_in_words
+from .best import in_words, likely
 from .entry import entry
-from .models import features_alone, read_models, toy_model
+from .per_feature import feature_names, feature_table, unrepresented
 
 __all__ = ["audit"]
 
@@ -24,8 +25,6 @@ _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition: model, loss, feature dimensionality",
     "superposition, page `audit`: verdicts by descent on the exact loss and a search at the model's size",
 )
-# An output that never answers: its largest value, in units of its feature's.
-_DEAD = 1e-9
 
 
 @entry
@@ -39,15 +38,16 @@ def audit(
     rng: Any = 0,
     layout: str | None = None,
     keys: Any = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
     target: Any = "identity",
+    names: Any = None,
 ) -> Answer:
     """Say whether a model is trained, how good it could be, and what to do next.
 
     >>> import numpy as np
     >>> found = audit(np.array([[1.0, -0.7]]), 0.1)
-    >>> found.verdict, found.advice
-    ('unfinished', 'Train on: descent from here goes down by 71 %, to the best loss known.')
+    >>> found.verdict, found.advice.partition(" (")[0]
+    ('unfinished', 'Train on: descent from here goes down by 71 %, to the best loss known')
 
     Parameters
     ----------
@@ -57,24 +57,29 @@ def audit(
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
         Budget for each size and law, by default 20: half for the search for a better model, the rest for
-        descent from the model itself. ``left_out`` says what this ended early; 0: no search. Computing the
-        exact loss, and compilation in the first call, take additional time. Of a network with nonlinear
-        hidden neurons the budget is that of its loss, which is sampled where the exact one takes longer; 0:
-        exact wherever it can be, however long that takes.
+        descent from the model itself. ``left_out`` says what this ended early; 0: neither search nor descent.
+        Compilation in the first call and lower bounds do not count. A loss whose exact sums take longer has
+        fewer digits, or is sampled; inf: exact wherever it can be, however long that takes. Of a network with
+        nonlinear hidden neurons the budget is that of its loss.
     starts, steps, rng, layout, keys
         As in `superposition.validate.audit.audit`.
-    progress : callable, optional
-        Called with a line of text now and then; on a terminal a line is shown without it.
+    progress : callable or False, optional
+        Called with a line of text now and then; without it standard error shows one after two seconds.
+        False: nothing is shown.
     target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
         What a network with linear outputs is to compute, as in `loss`. Such a network is compared with the
         naive solution, which computes as many of the targets as there are neurons.
+    names : sequence of str, optional
+        Names of the features, such as the index of a frame; by default numbers from 0.
 
     Returns
     -------
     Answer
         ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
         the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them; of
-        networks as in `superposition.validate.audit.NetworkAudit`. What was not computed is nan.
+        networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
+        is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
+        strongest interference of each feature.
 
     Raises
     ------
@@ -82,16 +87,19 @@ def audit(
         If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
         neurons, or law and model do not fit.
     """
-    said, models = read_models(model, law, layout=layout, keys=keys)
+    loaded = load(model, law, layout=layout, keys=keys)
+    said, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
         return _of_networks(said, models, law, target, seconds)
     features_alone(target)
-    weights = [Weights(one.W_out, one.W_in, one.bias) for one in map(toy_model, models)]
-    limit = _limit(seconds)
-    tell = progress or status
-    found = audit_weights(weights, law, seconds=limit, starts=starts, steps=steps, rng=rng, progress=tell)
+    weights = loaded.weights()
+    called = feature_names(names, weights[0].b.size)
+    tell = progress if callable(progress) else status
+    settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}
+    found = audit_weights(weights, law, **settings, progress=tell)
     first = found.models[0]
-    lines = [f"taken for {said}"]
+    table = feature_table(first.W_out, first.W_in, first.per_feature, first.law, called)
+    lines = [f"taken for {said}; {law_in_words(first.law)}"]
     for seen in found.models:
         name = f"{seen.instance}: " if len(found.models) > 1 else ""
         lines += [
@@ -101,13 +109,16 @@ def audit(
         ]
         if seen.left_out:
             lines.append(f"{name}{seen.left_out}")
+        if seen.represented < seen.n_features:
+            which = f": all but {unrepresented(table)}" if seen is first else ""
+            lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure)}")
     values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
     values |= {
         "models": found.models, "advice": advice(first), "left_out": first.left_out,
         "sentence": first.sentence, "model": models[0],
-        "taken_for": said, "write_page": found.write_page,
+        "taken_for": said, "write_page": found.write_page, "features": table, "evidence": first.evidence,
     }  # fmt: skip
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
     data = xr.Dataset(
@@ -121,7 +132,7 @@ def audit(
 
 
 def _limit(seconds: float | None) -> float:
-    return 20.0 if seconds is None else arguments.number("seconds", seconds, 0.0)
+    return 20.0 if seconds is None else seconds_of(seconds)
 
 
 def _of_networks(said: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
@@ -133,12 +144,16 @@ def _of_networks(said: str, models: list[Model], law: Any, target: Any, seconds:
     lines = [f"taken for {said}", f"its outputs are to be: {found[0].target}"]
     for k, seen in enumerate(found):
         name = f"{k}: " if len(found) > 1 else ""
-        lines += [f"{name}{seen.sentence}", f"{name}answering the means alone: {seen.zero_loss:.6g}"]
+        lines += [
+            f"{name}{seen.sentence}",
+            f"{name}answering the means alone: {seen.zero_loss:.6g}",
+            f"{name}{seen.advice}",
+        ]
     first = found[0]
     values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
     values |= {
         "models": tuple(found), "beats_naive": first.beats_naive, "sentence": first.sentence,
-        "taken_for": said, "left_out": first.left_out,
+        "taken_for": said, "left_out": first.left_out, "advice": first.advice,
     }  # fmt: skip
     numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
     data = xr.Dataset({name: ("instance", [getattr(one, name) for one in found]) for name in numbers})
@@ -151,13 +166,16 @@ def certainty_of(one: Audited) -> str:
     """Return how sure it is that the best known loss is the least."""
     if one.verdict == "proved best":
         return "proved"
-    if one.searched:
-        if one.hits:
-            return f"best of {one.searched} starts ({one.hits} hits)"
-        if one.best_name.startswith("a search"):
-            return f"best of {one.searched} starts (0 hits, found by moving features of another minimum)"
-        return f"best of {one.searched} starts (0 hits) and {one.best_name}"
-    return "not decided: no search was made at this size"
+    if not one.searched:
+        return "not decided: no search was made at this size"
+    planned = f" of {one.planned}" if one.planned > one.searched else ""
+    said = f"best of {one.searched}{planned} starts"
+    few = f"; {likely(one.unseen, one.searched)}" if one.hits < HITS and one.unseen > 0.0 else ""
+    if one.hits:
+        return f"{said} ({one.hits} hits){few}"
+    if one.best_name.startswith("a search"):
+        return f"{said} (0 hits, found by moving features of another minimum){few}"
+    return f"{said} (0 hits) and {one.best_name}{few}"
 
 
 def _percent(share: float) -> str:
@@ -165,50 +183,68 @@ def _percent(share: float) -> str:
 
 
 def advice(one: Audited) -> str:
-    """Return in a sentence what to do with a model."""
-    dead = _dead(one)
-    if dead is not None:
+    """Return in a sentence what to do with a model, how far from the best known it is, and what says so.
+
+    Of dead outputs the first is named.
+    """
+    rests = f"({one.gap}; {one.evidence})"
+    silent = _silent_outputs(one)
+    if silent.size:
+        more = ""
+        if one.reset_loss < one.loss:
+            more = f"; descent then goes down by {_percent(1.0 - one.reset_loss / one.loss)}"
+        why = (
+            "so that no gradient reaches it"
+            if silent[0] in one.dead
+            else "and its bias is at the kink, where PyTorch's gradient is 0"
+        )
         return (
-            f"Output {dead} is dead: it answers to no input, so that no gradient reaches it. Give it a "
-            "positive bias, or start it again."
+            f"Output {silent[0]} is dead: it answers to no input, {why}. Set its bias to the mean of its "
+            f"feature, or start again{more} {rests}."
         )
-    none = one.best_known <= 1e-12 * one.zero_loss
-    above = 0.0 if none else one.loss / one.best_known - 1.0
     if one.verdict in ("unfinished", "saddle"):
-        fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
-        left = 0.0 if none else one.end_loss / one.best_known - 1.0
-        if one.stopped:
-            return (
-                f"Train on: descent from here goes down by {_percent(fall)} and more; its seconds were over."
-            )
-        end = (
-            f", still {_percent(left)} above the best known: then try other starts."
-            if left > 1e-6
-            else (", to the best loss known.")
-        )
-        how = "Train on" if one.verdict == "unfinished" else "Kick the weights a little and train on"
-        small = " at a tenth of the rate" if fall < 0.05 else ""
-        return f"{how}{small}: descent from here goes down by {_percent(fall)}{end}"
+        return _going_on(one, rests)
+    few = f"only {one.hits} ended here, so give the search more seconds to be surer"
+    if one.unseen > 0.0:
+        few += f": {likely(one.unseen, one.searched)}"
     return {
         "proved best": "Nothing: no model can be better, which is proved.",
-        "best of a search": f"Nothing: it is as good as the best of {one.searched} starts.",
-        "not beaten by a search": f"Probably nothing: none of {one.searched} starts is better; only "
-        f"{one.hits} ended here, so give the search more seconds to be surer.",
-        "above the best known": f"Train again from other starts: this one is stuck, {_percent(above)} above "
-        "the best known of its size; longer training will not help.",
-        "stays, not searched": "It stays where it is. No better one was searched: give seconds.",
-        "not tried": f"It is {_percent(above)} above the best known. Whether descent goes on was not tried.",
+        "best of a search": f"Nothing: it is as good as the best of {one.searched} starts {rests}.",
+        "not beaten by a search": f"Probably nothing: none of {one.searched} starts is better; {few} "
+        f"{rests}.",
+        "stuck": f"Train again from other starts: this one is stuck; longer training will not help {rests}.",
+        "stays, not searched": "It stays where it is. How good a model could be is not known: give seconds "
+        f"{rests}.",
+        "flat": f"Reset the biases of its dead outputs and train on {rests}.",
+        "not tried": f"Not decided: whether descent goes on was not tried {rests}.",
     }[one.verdict]
 
 
-def _dead(one: Audited) -> int | None:
-    """Return an output that is 0 for every input although its feature matters, if there is one."""
-    law = one.law
-    low, high = law.values.support
-    if not np.isfinite([low, high]).all():
-        return None
-    M = (one.W_out @ one.W_in) * law.scale
-    top = np.maximum(np.maximum(low * M, high * M), 0.0).sum(axis=1) + one.b
-    lost = one.per_feature * law.importance > 0.5 * law.importance * law.second_moment
-    dead = np.flatnonzero((top <= _DEAD * law.scale) & lost)
-    return int(dead[0]) if dead.size else None
+def _going_on(one: Audited, rests: str) -> str:
+    """Return what to do with a model from which descent goes on."""
+    fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
+    how = "Train on" if one.verdict == "unfinished" else "Kick the weights a little and train on"
+    if fall < 0.05 and not one.stopped:
+        how += " at a tenth of the rate"
+    said = f"{how}: descent from here goes down by {_percent(fall)}"
+    left = one.above(one.end_loss)
+    if one.stopped:
+        return f"{said} and more; its seconds were over {rests}."
+    if left:
+        return f"{said}, still {left} above the best known: then try other starts {rests}."
+    if one.best_name.startswith("descent from this model") or not one.searched:
+        return (
+            f"{said}; whether another start ends lower is not known {rests}."
+            if not one.searched
+            else (f"{said}, lower than any start of the search {rests}.")
+        )
+    return f"{said}, to the best loss known {rests}."
+
+
+def _silent_outputs(one: Audited) -> Any:
+    """Return the outputs that are 0 for every input although their features matter."""
+    top = one.per_feature >= 0.5 * one.law.second_moment
+    at_kink = (one.b == 0.0) & ~(one.W_out @ one.W_in).any(axis=1) & (one.law.importance > 0.0)
+    dead = np.zeros(one.n_features, np.bool_)
+    dead[one.dead] = True
+    return np.flatnonzero((dead | at_kink) & top)

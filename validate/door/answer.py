@@ -4,11 +4,14 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 
-__all__ = ["CERTAINTIES", "Answer", "certainty_with", "counted"]
+from ...theory.features import Features
+
+__all__ = ["CERTAINTIES", "Answer", "certainty_with", "counted", "law_in_words"]
 
 # What `Answer.certainty` may begin with, from the strongest to the weakest.
 CERTAINTIES = (
@@ -20,6 +23,20 @@ CERTAINTIES = (
 def counted(count: int, thing: str) -> str:
     """Return so many of a thing, in words: 1 neuron, 2 neurons."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def law_in_words(law: Features) -> str:
+    """Return how often features are on, and an importance that all share where it is not 1.
+
+    >>> law_in_words(Features(5, 0.95))
+    'each feature is on in 95 % of the inputs'
+    >>> law_in_words(Features(2, [0.1, 0.2], importance=0.8))
+    'features are on in 10 to 20 % of the inputs, importance 0.8 for all'
+    """
+    low, high = (f"{100.0 * one:.3g}" for one in (law.p.min(), law.p.max()))
+    said = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
+    same = np.ptp(law.importance) == 0.0 and law.importance[0] != 1.0
+    return f"{said} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
 
 
 # Share of a value above which its error leaves nothing of "exact".
@@ -81,6 +98,13 @@ class Answer:
     _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
     _draw: Callable[..., Any] | None = None
     _wide: bool = False
+    _table: xr.Dataset | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def loss(self) -> float:
+            """The number that most answers are about; types of others depend on what was asked."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:
@@ -112,8 +136,8 @@ class Answer:
         return self._data if isinstance(self._data, xr.Dataset) else self._data()
 
     def to_frame(self) -> Any:
-        """Return the numbers as a `pandas.DataFrame`, one row for each point."""
-        data = self.to_dataset()
+        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model."""
+        data = self.to_dataset() if self._table is None else self._table
         if not data.dims:
             import pandas as pd
 

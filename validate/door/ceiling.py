@@ -36,7 +36,7 @@ def ceiling(
     >>> from superposition.theory.features import Features
     >>> angles = np.pi * np.arange(3) / 3
     >>> print(ceiling(Features(3, 0.1), [np.cos(angles), np.sin(angles)], l0=[0.2, 0.3]))
-    3 features in 2 dimensions, 0.3 on; F1 is the mean over features
+    3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean
     L0     F1, one step      error, one step   F1, pursuit       error, pursuit
     0.2    0.7769            0.005763          0.771 ± 0.006     0.00389 ± 0.0002
     0.3    0.871             0.003978          0.947 ± 0.003     0.00039 ± 5e-05
@@ -52,7 +52,8 @@ def ceiling(
         Expected numbers of latents that are on; by default from a half to twice the expected number of
         features that are.
     samples : int, optional
-        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact.
+        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact. Of draws
+        that are given half at most: ``samples=len(law) // 2`` takes all.
     rng : Generator or int, optional
 
     Returns
@@ -95,9 +96,10 @@ def ceiling(
 
 def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
+    used = 2 * found.samples
     size = f"{counted(n, 'feature')} in {counted(d, 'dimension')}"
     lines = [
-        f"{size}, {found.on:.4g} on; F1 is the mean over features",
+        f"{size}, {found.on:.4g} on; one latent each, F1 is their mean",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",
     ]
     for k, asked in enumerate(found.asked):
@@ -118,4 +120,7 @@ def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
         seen, normal, l0 = found.f1[row, at], found.normal_f1[at], found.asked[at]
         told = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
         lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {told}")
+    if found.draws > used + 1:
+        taken = f"{used:,} of {found.draws:,} draws taken"
+        lines.append(f"{taken}, half of them to evaluate; `samples` says how many")
     return lines

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from ...solvers.progress import shown
+from ...solvers.progress import quiet, shown
 from ...theory.arguments import keywords
 from ..annotations import as_annotated
 
@@ -25,8 +25,11 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        if own and kwargs.get("progress") is not None:
+        if own and callable(kwargs.get("progress")):
             return checked(*args, **kwargs)
+        if own and kwargs.get("progress") is False:
+            with quiet():
+                return checked(*args, **kwargs)
         with shown(function.__name__):
             return checked(*args, **kwargs)
 

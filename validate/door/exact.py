@@ -9,9 +9,10 @@ from ...solvers.loss import evaluator, exact_loss, value_and_gradient
 from ...solvers.progress import shown
 from ...theory.features import Features, as_features
 from ...theory.models import Model
+from ..loading import model_of
+from ..loading.models import features_alone, toy_model
 from .answer import Answer
 from .entry import entry
-from .models import features_alone, model_of, toy_model
 
 __all__ = ["loss"]
 

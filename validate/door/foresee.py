@@ -1,6 +1,7 @@
 """All that theory says of a law and a width, each number with its kind."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from ...solvers.minimise import lower_bound
 from ...theory import arguments
 from ...theory import unequal as theory
 from ...theory.features import Features
+from .. import stored
 from ..audit.models import solved
 from ..codes import known_envelope
 from ..predictions import PREDICTIONS
 from ..predictions import predict as predict_phenomenon
 from ..rug.runs import unbroken
-from ..stored import read_index, read_reference
 from .answer import Answer, counted
 from .entry import entry
 
@@ -197,13 +198,11 @@ def _alike(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
 def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
-    for name, made in read_index().items():
-        given = made["settings"]
-        if made["experiment"] != "training.grid" or not any(
-            abs(one / p - 1.0) <= _NEAR for one in given["p"]
-        ):
-            continue
-        n, ds = int(given["n_features"]), read_reference(f"{name}.nc")
+    near = partial(_any_near, p)
+    some = [name for name, one in stored.facts("training").items() if near(one["settings"]["p"])]
+    runs = stored.read_runs("training", run=some, experiment="training.grid") if some else {}
+    for name, ds in runs.items():
+        n = int(ds["n_features"])
         here = np.abs(ds["p"].values / p - 1.0) <= _NEAR
         for k, ratio in enumerate(ratios):
             mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
@@ -211,9 +210,13 @@ def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
                 losses = unbroken(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
                 if not losses.size:
                     continue
-                note = f"{n} features, mean of {losses.size} seeds, {name}.nc"
+                note = f"{n} features, mean of {losses.size} seeds, {name}"
                 best[k] = n, [("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
+
+
+def _any_near(p: float, values: Sequence[float]) -> bool:
+    return any(abs(one / p - 1.0) <= _NEAR for one in values)
 
 
 def _unlike(law: Features, m: int) -> list[Row]:

@@ -27,7 +27,8 @@ def claims(
     source : str, optional
         Only statements of this source, such as "cowsik2024" or "cowsik"; all by default.
     wrong : bool, optional
-        Only what is wrong as printed.
+        Only what does not hold as printed: misprints, and what is incomplete, overstated, not reproduced or
+        wrong.
     id : str or sequence of str, optional
         Only these rows, such as "C8".
 
@@ -63,7 +64,7 @@ def claims(
     data = xr.Dataset(
         {name: ("claim", [str(row[key] or "") for row in rows]) for name, key in columns.items()}
     )
-    what = "statements are wrong as printed" if wrong else "statements"
+    what = "statements do not hold as printed" if wrong else "statements"
     lines = [f"{len(rows)} {what}{f' in {source}' if source else ''}"]
     for row in rows:
         lines.append(f"{row['id']:4} {row['where']}: {row['statement']}")

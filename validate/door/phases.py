@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ...solvers.deadline import work_seconds
 from ...solvers.minimise import minimise
-from ...solvers.progress import status
+from ...solvers.progress import status, time_left
 from ...solvers.relu import PHASES, phase_diagram
 from ...theory import arguments
 from ...theory.features import Features
 from ...theory.features.values import named
 from ...theory.relu import feature_dimensionality
+from ..audit.models import HITS
 from .answer import Answer, counted
 from .best import geometry
 from .entry import entry
@@ -51,7 +53,7 @@ def phases(
     tied: bool = True,
     starts: int = 10,
     rng: Any = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
 ) -> Answer:
     """Draw the diagram of Elhage et al.: the best model at each point of a grid, with its geometry.
 
@@ -72,14 +74,16 @@ def phases(
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional
         Draws the starts.
-    progress : callable, optional
-        Called with a line of text now and then; on a terminal a line is shown without it.
+    progress : callable or False, optional
+        Called with a line of text now and then; without it standard error shows one after two seconds.
+        False: nothing is shown.
 
     Returns
     -------
     Answer
         `to_dataset` has ``geometry`` (names of the shapes of the encodings), ``loss`` per feature, ``W``
-        (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes.
+        (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes; of descents ``hits`` too,
+        the starts that ended at the best model of the point.
 
     Raises
     ------
@@ -124,6 +128,15 @@ def phases(
     ]
     if len(shares) > 8:
         lines.append(f"and {len(shares) - 8} others: to_dataset() has them")
+    lines.append(certainty)
+    if "hits" in data:
+        few = int((data["hits"] < HITS).sum())
+        lines.append(
+            f"the best model of {few} of {data['hits'].size} points was reached by fewer than {HITS} starts, "
+            "so that a better one is likely: give more `starts`"
+            if few
+            else f"the best model of each point was reached by {HITS} starts or more"
+        )
     from .picture import draw_phases
 
     return Answer(tuple(lines), certainty, _SOURCES, {"data": data}, data, draw_phases)
@@ -205,7 +218,7 @@ def _searched(
         "dimensionality": np.full((*shape, n), np.nan),
     }  # fmt: skip
     last: Any = None
-    tell = progress or status
+    tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
     for count, at in enumerate(np.ndindex(*shape)):
         here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
         law = _law(here, settings["values"])
@@ -226,7 +239,8 @@ def _searched(
         found["loss"][at], found["hits"][at] = one.loss, one.hits
         found["W"][at][:rows, :columns], found["b"][at][:rows] = one.W, one.b
         found["dimensionality"][at][:rows] = feature_dimensionality(one.W)
-        tell(f"{count + 1} of {int(np.prod(shape))} points, {found['geometry'][at]}")
+        left = time_left(work_seconds() - begin, count + 1, points)
+        tell(f"{count + 1} of {points} points, {found['geometry'][at]}{left}")
     more = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
     data = xr.Dataset(
         {
@@ -238,7 +252,8 @@ def _searched(
     least = int(found["hits"].min())
     return (
         data,
-        f"best of {settings['starts']} starts and a neighbour's model at each point (from {least} hits)",
+        f"best of {settings['starts']} random starts, ordered ones and a neighbour's model at each point "
+        f"(at least {least} hits)",
     )
 
 

@@ -8,12 +8,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers.sae import measure
-from ...theory.models import Model
+from ...theory.arguments import FloatArray
+from ..loading import model_of
 from .answer import Answer, certainty_with
-from .autoencoders import autoencoder_of
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
+
+_UNCERTAIN = 1e-4  # error of a probability that is said
 
 _SOURCES = (
     "Chanin et al. (2024), A is for Absorption, arXiv 2409.14507: feature absorption",
@@ -38,8 +40,7 @@ def sae(
     Parameters
     ----------
     model : Model, mapping, torch.nn.Module or path
-        The autoencoder. Arrays, a live object or a folder with SAELens' names are as `autoencoder_of` reads
-        them.
+        The autoencoder, as `Model.of`: arrays, a live object or a folder with SAELens' names, for example.
     law : Features or float
         Law of the features x.
     mixing : (d, n_features) array_like, optional
@@ -62,13 +63,14 @@ def sae(
     ValueError
         If it is no autoencoder, or one whose law is not covered.
     """
-    one = model if isinstance(model, Model) else autoencoder_of(model)
+    one = model_of(model)
+    if one.hidden == "identity" or one.output != "identity":
+        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {one}.")
     found = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
     latents, n = found.f1.shape
     matched = found.match >= 0
     best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
     mse = found.mse if found.mse > found.mse_error else 0.0
-    worst = int(best.argmin())
     spread = mse / (1.0 - found.explained_variance) if found.explained_variance < 1.0 else 0.0
     sure = certainty_with(mse, found.mse_error, spread)
     todo = (
@@ -78,12 +80,15 @@ def sae(
             "The error is large next to the value: compare with a mean over law.sample(…), or lower `tol`.",
         )
     )
+    # Probabilities of many features may be uncertain where thresholds lie among atoms.
+    doubt = found.firing_error > _UNCERTAIN
+    rates = f"; each probability off by up to {found.firing_error:.1g}" if doubt else ""
     lines = (
         f"mean squared error     {mse:.6g}, off by about {found.mse_error:.1g}",
         f"explained variance     {100 * found.explained_variance:.4g} %",
-        f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}",
+        f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}{rates}",
         f"features on            {found.p.sum():.4g} of {n}",
-        f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})",
+        *_f1_lines(best, matched),
         *(
             f"{f'first {size} latents':23}squared error {part:.6g}"
             for size, part in zip(prefixes or (), found.prefix_mse, strict=True)
@@ -105,6 +110,20 @@ def sae(
         }
     )
     return Answer(lines, sure, _SOURCES, found, data, draw_f1)
+
+
+def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
+    """Return what is said of F1: over all features, and over those that have a latent of their own."""
+    some, n = np.flatnonzero(matched), matched.size
+    if some.size == n:
+        worst = int(best.argmin())
+        return [f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})"]
+    of_all = f"mean {best.mean():.4g} over {n} features, {n - some.size} of them with no latent"
+    if not some.size:
+        return [f"F1                     {of_all}"]
+    worst = int(some[best[some].argmin()])
+    of_some = f"mean {best[some].mean():.4g}, worst {best[worst]:.4g} (feature {worst})"
+    return [f"F1                     {of_all}", f"F1 of matched latents  {of_some}"]
 
 
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:

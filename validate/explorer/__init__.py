@@ -10,7 +10,7 @@ import numpy as np
 from ...solvers.relu import PHASES, phase_diagram
 from .. import atlas, files
 from ..annotations import as_annotated
-from ..stored import read_reference
+from ..codes import run_envelope
 
 __all__ = ["explore"]
 
@@ -70,7 +70,7 @@ def _data() -> dict[str, Any]:
     """Return what the page shows and does not compute: the diagram, codes over ratios, solved models."""
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
     found = phase_diagram(1.0 - sparsity, importance)
-    codes = read_reference("codes_envelope.nc").isel(p=slice(2, None, _STEP))
+    codes = run_envelope(64).isel(p=slice(2, None, _STEP))
     curves = {name: codes[name] for name in ("rug", "linear", "lower_bound")}
     curves |= {name: codes["loss"].sel(models=name) for name in ("tied", "free")}
     models = [

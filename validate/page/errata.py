@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ..annotations import as_annotated
-from ..claims import UNDECIDED, WRONG, Checked, Verdict
+from ..claims import MEANINGS, UNDECIDED, WRONG, Checked, Verdict
 from .text import formulas
 
 # What a source is called in print, and its letters that the rows use without saying what they are.
@@ -70,70 +70,87 @@ _SOURCES = {
         "A hierarchy is a child feature that is on only with its parent.",
     ),
 }
+_CONSTANTS = "## Holds as printed: with the constants"
 _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 
 
 @as_annotated
 def errata(rows: Iterable[Checked]) -> str:
-    """Return what is wrong or left open in print as Markdown, a section to unfold for each source.
+    """Return what does not hold as printed as Markdown, a section to unfold for each source.
 
-    Its summary counts all rows of the source, those that hold included. One table has the rows that are wrong
-    as printed, another those where the print leaves a constant open; the ids of those that are not decided
-    come last. Formulas have HTML subscripts
-    and superscripts.
+    Its summary counts all rows of the source, those that hold included; its table has those that do not, by
+    the kind of fault; the ids of those that are not decided come last. What is printed as an order of
+    magnitude and holds has a heading of its own at the end, with the constants. Formulas have HTML
+    subscripts and superscripts.
 
     Examples
     --------
     >>> from superposition.validate import claims, page
     >>> print(page.errata(claims.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
     <details>
-    <summary><b>Elhage et al. (2022)</b>, 2 statements: 1 wrong or incomplete as printed</summary>
+    <summary><b>Elhage et al. (2022)</b>, 2 statements: 1 misprint</summary>
     <BLANKLINE>
     n features of importance I<sub>i</sub>, ...
     <BLANKLINE>
-    | | where | printed | what is true |
-    |---|---|---|---|
-    | E4 | ReLU output model | L<sub>0</sub> = ... | L<sub>0</sub> = ... |
+    | | where | printed | verdict | what is true |
+    |---|---|---|---|---|
+    | E4 | ReLU output model | L<sub>0</sub> = ... | misprint | L<sub>0</sub> = ... |
     <BLANKLINE>
     </details>
     """
     by_source: dict[str, list[Checked]] = {}
     for row in rows:
         by_source.setdefault(row.claim.source, []).append(row)
-    return "\n\n".join(_section(source, part) for source, part in by_source.items())
+    parts = [_section(source, part) for source, part in by_source.items()]
+    orders = {
+        source: [row for row in part if row.verdict is Verdict.UP_TO_CONSTANTS]
+        for source, part in by_source.items()
+    }
+    if any(orders.values()):
+        parts.append(f"{_CONSTANTS}\n\n{MEANINGS[Verdict.UP_TO_CONSTANTS]}")
+    for source, some in orders.items():
+        if some:
+            title, letters = _SOURCES.get(source, (source, ""))
+            head = f"<details>\n<summary><b>{_cell(title)}</b>, {_counted(len(some), 'statement')}</summary>"
+            table = _table(("where", "printed", "with the constant"), some)
+            parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
+    return "\n\n".join(parts)
 
 
 def _section(source: str, rows: Sequence[Checked]) -> str:
     title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
-    constants = [row for row in rows if row.verdict is Verdict.ORDER_ONLY]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
-    counts = {
-        "wrong or incomplete as printed": len(wrong),
-        "right up to a constant": len(constants),
-        "not decided": len(undecided),
-    }
-    found = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "all hold as printed"
-    count = f"{len(rows)} statement{'s' * (len(rows) != 1)}"
-    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {count}: {found}</summary>"]
-    if letters and (wrong or constants):
+    counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
+    counts["not decided"] = len(undecided)
+    found = ", ".join(
+        _counted(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
+        for what, count in counts.items()
+        if count
+    )
+    summary = f"{_counted(len(rows), 'statement')}: {found or 'all hold as printed'}"
+    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"]
+    if letters and wrong:
         parts.append(_cell(letters))
     if wrong:
-        parts.append(_table("what is true", wrong))
-    if constants:
-        parts.append(_table("with the constant that the print leaves open", constants))
+        parts.append(_table(("where", "printed", "verdict", "what is true"), wrong))
     if undecided:
         said = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
         parts.append(_cell(f"Not decided: {said}."))
     return "\n\n".join([*parts, "</details>"])
 
 
-def _table(last: str, rows: Iterable[Checked]) -> str:
-    lines = [f"| | where | printed | {last} |", "|---|---|---|---|"]
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Checked]) -> str:
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
-        # A statement that fails has no correction: its counterexample is in the evidence.
+        # Without a correction the counterexample is in the evidence.
         instead = row.correction or f"false: `superposition claims --id {row.claim.id} --evidence`"
-        cells = (row.claim.id, row.claim.where, row.claim.statement, instead)
+        verdict = [str(row.verdict)] if "verdict" in columns else []
+        cells = (row.claim.id, row.claim.where, row.claim.statement, *verdict, instead)
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines)
 

@@ -52,7 +52,7 @@ def judged(rows: Collection[Checked]) -> str:
 def _row(row: Checked) -> str:
     claim, correction = row.claim, ""
     if row.correction:
-        head = "With the constants" if row.verdict is Verdict.ORDER_ONLY else "True instead"
+        head = "With the constants" if row.verdict is Verdict.UP_TO_CONSTANTS else "True instead"
         correction = f"<p><strong>{head}:</strong> {formulas(row.correction)}</p>"
     # What a reader types is plain text; what is shown has other letters.
     words = html.escape(f"{claim.statement} {row.correction or ''} {row.evidence.text}")

@@ -33,8 +33,8 @@ def slug(text: str) -> str:
 
     Examples
     --------
-    >>> slug("Wrong as printed, corrected")
-    'wrong-as-printed-corrected'
+    >>> slug("Holds, up to constants")
+    'holds-up-to-constants'
     """
     return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 

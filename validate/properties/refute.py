@@ -242,7 +242,9 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         phases=(hypothesis.Phase.generate,),  # what it knows of targets and of shrinking is done here
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    hypothesis.seed(seed)(settings(hypothesis.given(hypothesis.strategies.composite(example)())(look)))()
+    search = settings(hypothesis.given(hypothesis.strategies.composite(example)())(look))
+    with strategies.temporary_storage():
+        hypothesis.seed(seed)(search)()
     if failures:
         raise failures[0]
     return met

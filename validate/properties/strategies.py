@@ -4,7 +4,9 @@ Everything is drawn by digits below 100. Hypothesis mixes constants of the modul
 into larger draws, and the same seed would not give the same examples in another program.
 """
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -102,6 +104,20 @@ def hypothesis() -> Any:
         said = "a search for counterexamples needs Hypothesis: pip install -e '.[properties]' in the checkout"
         raise ImportError(said) from error
     return hypothesis
+
+
+@contextmanager
+def temporary_storage() -> Iterator[None]:
+    """Let Hypothesis write what it keeps of source files to a temporary folder, not to the user's."""
+    from hypothesis import configuration
+
+    before: Any = configuration.storage_directory(intent_to_write=False)
+    with tempfile.TemporaryDirectory(prefix="superposition-") as folder:
+        configuration.set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            configuration.set_hypothesis_home_dir(getattr(before, "path", before))
 
 
 def range_of(strategy: Any) -> Range | None:

@@ -18,12 +18,20 @@ from ..annotations import as_annotated
 from ..drawing import draws
 from ..experiment import from_rows
 from ..statistics import student
-from ..stored import read_jobs, stored_facts
+from ..stored import read_runs, stored_facts
 from ..training import grid, train
 
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
 KEPT = ("n_features", "n_hidden", "p", "seed", "steps", "loss", "loss_se", "dropped", "lyapunov_max")
 WEIGHTS = ("diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd")
+# Stored runs of the figures: from 128 features on, to the stopping rule and further, and, with seeds from 5
+# on, trained on at a slower rate. Other seeds were trained to judge claims.
+SHOWN: dict[str, Any] = {
+    "experiment": "training.grid",
+    "steps": [8000, 16_000],
+    "n_features": lambda n_features: n_features >= 128,
+    "seeds": lambda seeds: seeds[0] in (0, 5),
+}
 # At which losses of several sizes are compared; with n_hidden whole, those of models are near these.
 RATIOS = (0.12, 0.25, 0.5)
 # A phase of training after which the loss is more than this many times what it was has broken the model.
@@ -223,20 +231,20 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
 
 @as_annotated
 def run_reference(folder: str | Path = "") -> xr.Dataset:
-    """Read the runs ``rug_n*`` and ``later_n*``, all as one, that came with the project or are in a folder.
+    """Read stored models of 128 features and more, all as one, of the project or of a folder.
 
-    Those called ``later`` have no end by the stopping rule, where their numbers are nan.
+    Those that were trained on from the stopping rule have no end by it, where their numbers are nan.
 
     Returns
     -------
     xarray.Dataset
-        In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each file its name, sizes,
+        In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each run its name, sizes,
         device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
     """
-    read = read_jobs(["rug_n", "later_n"], folder=folder)
+    read = read_runs("training", folder=folder, **SHOWN)
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
     provenance = [
-        {"file": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}
+        {"run": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}
         | {fact: ds.attrs[fact] for fact in facts}
         for name, ds in read.items()
     ]
@@ -244,7 +252,7 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
     ends = list(dict.fromkeys(end for ds in each for end in ds["end"].values))
     trained = xr.concat(each, "model", join="outer", combine_attrs="drop").sel(end=ends).drop_encoding()
     plain = json.dumps(provenance, default=lambda number: number.item())
-    return trained.assign_attrs(provenance=plain, **stored_facts("rug_n*.nc, later_n*.nc", provenance))
+    return trained.assign_attrs(provenance=plain, **stored_facts("training.nc", provenance))
 
 
 @as_annotated

@@ -253,8 +253,8 @@ STUDY = Section(
     "",
     # Seeds are trained on the same samples.
     {
-        "tables": Run.kept(
-            "unequal_tables", "words around a circle", run_tables, _WORDS, torch=True, part=WHOLE
+        "tables": Run.shipped(
+            "unequal_tables", "words around a circle", run_tables, _WORDS, torch=True, check=WHOLE
         )
     },
     [Topic("tables", ["tables"], show_tables, claims=["P1", "P3"])],

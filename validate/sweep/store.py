@@ -1,18 +1,16 @@
-"""The Zarr store of a sweep: who may write to it, what is in it already, and how a chunk gets there.
+"""The Zarr store of a sweep: what is in it already, and how a chunk gets there.
 
 An array has the axes of the grid before its own, and a chunk of it is a chunk of the sweep. The state of a
-chunk's points is written after everything else of it, and each file is written under another name first: what
-the states call done is there. Whether it is still as it was written is for `whole` to say.
+chunk's points is written last, and each file under another name first: what the states call done is there.
+Whether a chunk is as it was written is what Zarr's checksum says. One that is not is named: once its file is
+removed, the same sweep computes its points anew.
 """
 
-import itertools
 import json
-import os
 import platform
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,27 +21,17 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory.arguments import shown
-from ..files import agreed, locked, named, output_folder
+from ..annotations import as_annotated
+from ..files import exclusive_folder, require_same_settings
 from ..laboratory import PACKAGES, version
-from .points import ERROR, RUNS, STATE, SUM, Arrays, Found, Index, Plan
-from .whole import (
-    DAMAGED,
-    DONE,
-    FAILED,
-    STATELESS,
-    WAITING,
-    Content,
-    point_sum,
-    read,
-    read_group,
-    remove,
-    write,
-    write_group,
-)
+from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, labels
 
-FORMAT = "superposition sweep 2"
-_MEND = "the same sweep into this store mends it"
-_HALF = re.compile(r".*\.[0-9a-f]{32}\.partial")  # the names under which Zarr writes first
+FORMAT = "superposition sweep 3"
+WAITING = 0
+DONE = 1
+FAILED = 2
+_FILL = {"int8": WAITING, "int64": 0, "float64": np.nan, "str": ""}
+"""What a new array holds everywhere, by its kind."""
 
 
 def _zarr() -> Any:
@@ -54,325 +42,206 @@ def _zarr() -> Any:
     return zarr
 
 
-def _compressors() -> list[Any]:
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    return [ZstdCodec(), Crc32cCodec()]  # with a checksum: Zstd passes over changes that it has no use for
-
-
-def _refused(url: str, rule: str, more: str = "") -> ValueError:
-    return ValueError(f"`store` must be {rule}; got {shown(url)}{more}.")
-
-
-@contextmanager
-def prepared(url: str, plan: Plan, damage: Callable[[str], None] = lambda line: None) -> Iterator["Store"]:
-    """Give the store of a plan, new or as it was left, for writing; nobody else may write to it meanwhile.
-
-    What was damaged since it was written is told to `damage`, a line each, and will be written anew.
-
-    Raises
-    ------
-    ValueError
-        If something else is there, or a sweep with other settings.
-    """
-    _zarr()
-    told = {"format": FORMAT, "superposition": version("superposition"), "order": list(plan.axes)}
-    told |= asdict(plan)
-    if "://" in url:
-        yield Store(url, _agreed(url, told), plan, damage)
-        return
-    folder = output_folder(url, "store").resolve()
-    with locked(folder, "store", by_file=False):
-        found = [one for one in folder.iterdir() if not _HALF.fullmatch(one.name)]
-        if found and not (folder / "zarr.json").is_file():
-            raise _refused(url, "an empty folder, or one that holds a sweep")
-        group = _agreed(url, told)
-        for path in list(folder.rglob("*.partial")):
-            if _HALF.fullmatch(path.name):  # of a run that was killed
-                path.unlink()
-        yield Store(url, group, plan, damage)
-
-
-def _agreed(url: str, told: Mapping[str, Any]) -> Any:
-    """Return the group; note the settings of a new one, and refuse those of another sweep."""
-    group = _group(url, "a")
-    if not dict(group.attrs) and not list(group.keys()):
-        write_group(group, "", {"sweep": json.loads(json.dumps(told)), "arrays": {}, "labels": {}})
-        group = _group(url, "a")
-    before = _told(url, group, f"empty, or hold what is called {FORMAT!r}")["sweep"]
-    agreed("store", shown(url), before, told, "empty, or hold a sweep of the same settings")
-    return group
-
-
-def _told(url: str, group: Any, rule: str) -> dict[str, Any]:
-    """Return the attributes of a sweep's group."""
-    told = group.attrs.get("sweep")
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise _refused(url, rule)
-    found = read_group(group, "")
-    if found is None:
-        raise _refused(url, "a whole sweep", ", whose zarr.json was damaged: its settings are not certain")
-    return found
-
-
-def _group(url: str, mode: str) -> Any:
+def _open_group(url: str, mode: str) -> Any:
     try:
         return _zarr().open_group(url, mode=mode, zarr_format=3)
     except (ImportError, MemoryError):
         raise
-    except OSError as error:
-        if error.errno is not None and not isinstance(error, FileNotFoundError):
-            raise  # such as a full disk
-        raise _refused(url, f"a Zarr store ({error})") from error
     except Exception as error:  # file systems and damaged files raise many types
-        raise _refused(url, f"a Zarr store ({error})") from error
+        if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+            raise  # such as a full disk
+        raise ValueError(f"`store` must be a Zarr store ({error}); got {shown(url)}.") from error
+
+
+@contextmanager
+def open_for_writing(url: str, plan: Plan) -> Iterator["Store"]:
+    """Give the store of a plan, new or as it was left; in a folder nobody else may write to it meanwhile.
+
+    Raises
+    ------
+    ValueError
+        If something else is there, a sweep with other settings, or a damaged one.
+    """
+    # Chunks of nothing but NaN are written as well: one that is not there is missing.
+    written = _zarr().config.set({"array.write_empty_chunks": True})
+    with written, nullcontext() if "://" in url else exclusive_folder(url, "store"):
+        group = _open_group(url, "a")
+        settings = {"format": FORMAT, "superposition": version("superposition"), "order": list(plan.axes)}
+        settings |= json.loads(json.dumps(asdict(plan)))
+        if not dict(group.attrs) and STATE not in group:
+            group.attrs.put({"sweep": settings, "results": {}})
+        store = Store(url, group)
+        rule = "empty, or hold a sweep of the same settings"
+        require_same_settings("store", shown(url), group.attrs["sweep"], settings, rule)
+        store.check()
+        store.prepare()
+        yield store
+
+
+def _describe(arrays: Arrays) -> dict[str, list[Any]]:
+    """Return of each array its dimensions, shape, kind, and its values if it labels its dimension."""
+    return {
+        name: [
+            list(dims),
+            list(values.shape),
+            "str" if values.dtype.kind in "OU" else str(values.dtype),
+            values.tolist() if dims == (name,) else None,
+        ]
+        for name, (dims, values) in sorted(arrays.items())
+    }
 
 
 class Store:
     """What a sweep has stored, and what it has still to do."""
 
-    def __init__(self, url: str, group: Any, plan: Plan, damage: Callable[[str], None]) -> None:
-        self._group, self.plan, self._axes = group, plan, tuple(plan.axes)
-        self._told = _told(url, group, "a sweep")
-        self._content = Content(group, plan, self._told["arrays"], self._told["labels"])
-        self._settle(damage)
-        damaged = self._content.check_points()
-        self._state: npt.NDArray[np.int8] = self._content.states
-        self._errors, self._sums = self._content.errors, self._content.sums
-        # Arrays are there before the first point is called done.
-        some = bool(np.any((self._state == DONE) | damaged))
-        self._arrays: dict[str, tuple[tuple[str, ...], Any]] | None = None
-        if some and (self._content.results or self._content.own_labels):
-            found = {name: group[name] for name in self._content.results}
-            depth = len(self._axes)
-            self._arrays = {
-                name: (tuple(one.metadata.dimension_names)[depth:], one) for name, one in found.items()
-            }
-            self._coordinates = {name: self._content.labels(name) for name in self._content.own_labels}
-        if np.any(self._content.restored):
-            damage(f"{self._content.named(self._content.restored, STATELESS)}; written anew")
-            for number in range(int(np.prod(plan.counts))):
-                if np.any(self._content.restored[plan.region(number)]):
-                    group[STATE][plan.region(number)] = self._state[plan.region(number)]
-        if np.any(damaged):
-            damage(f"{self._content.named(damaged, DAMAGED)}; computed anew")
-        self._state[damaged], self._errors[damaged], self._sums[damaged] = WAITING, "", 0
-        self._held: dict[int, Found] = {}
-        self._left: list[int] = []
-        self._runs = self._notes(damage)
-
-    def _settle(self, damage: Callable[[str], None]) -> None:
-        """Make the arrays that every sweep has, or write anew what is damaged of those that are there."""
-        content = self._content
-        content.check_metadata()
-        for name in content.metadata:
-            damage(f"{name}/zarr.json was damaged or is missing; written anew")
-            write(self._group, f"{name}/zarr.json", content.known[name])
-        content.check_labels()
-        for name in content.spoilt_labels:
-            damage(f"the labels of {name} were damaged; written anew")
-            self._group[name][...] = _stored(content.labels(name))
-        new = [name for name in (*self._axes, STATE, ERROR, SUM) if name not in content.known]
-        empty = {STATE: np.int8(WAITING), ERROR: "", SUM: np.uint64(0)}
-        for name in new:
-            if name in self._axes:
-                self._label(name, content.labels(name))
-            else:
-                self._array(name, (), (), empty[name])
-        if new:
-            self._check_free(RUNS)
-            self._note_arrays(new)
-
-    def _note_arrays(self, names: Iterable[str], coordinates: Mapping[str, Any] | None = None) -> None:
-        """Note in the group what arrays there are now."""
-        known = self._content.known
-        known |= {name: (read(self._group, f"{name}/zarr.json") or b"").decode() for name in names}
-        self._content.own_labels |= {name: one.tolist() for name, one in (coordinates or {}).items()}
-        self._told |= {"arrays": known, "labels": self._content.own_labels}
-        write_group(self._group, "", self._told)
-
-    def _notes(self, damage: Callable[[str], None]) -> list[dict[str, Any]]:
-        """Return what is told of earlier runs."""
-        if not np.any(self._state != WAITING) and read(self._group, f"{RUNS}/zarr.json") is None:
-            return []
-        found = read_group(self._group, RUNS)
-        if found is None:
-            damage(f"{RUNS}/zarr.json, which tells of earlier runs, was damaged or is missing; begun anew")
-            write_group(self._group, RUNS, {"runs": []})
-        return found["runs"] if found else []
-
-    def todo(self, retry: bool) -> dict[int, int]:
-        """Return how many points of each chunk are to be done; with `retry`, also those that failed."""
-        self._open = (self._state == WAITING) | (retry & (self._state == FAILED))
-        chunks = range(int(np.prod(self.plan.counts)))
-        found = {number: int(self._open[self.plan.region(number)].sum()) for number in chunks}
-        found = {number: count for number, count in found.items() if count}
-        self._left = list(found)
-        return found
-
-    def points(self, number: int) -> list[Index]:
-        """Return the points of a chunk that are to be done."""
-        return [point for point in self.plan.points(number) if self._open[point]]
-
-    def failures(self) -> int:
-        """Return how many points have failed."""
-        return int(np.sum(self._state == FAILED))
+    def __init__(self, url: str, group: Any) -> None:
+        self._url, self._group = url, group
+        sweep = group.attrs.get("sweep")
+        if not isinstance(sweep, dict) or sweep.get("format") != FORMAT:
+            raise ValueError(f"`store` must hold what is called {FORMAT!r}; got {shown(url)}.")
+        try:
+            self.plan = Plan(**{field.name: sweep[field.name] for field in fields(Plan)})
+            self._described: dict[str, list[Any]] = group.attrs["results"]
+            for name in (*self.plan.axes, STATE, ERROR, *self._described) if self._described else ():
+                group[name]
+        except Exception as error:  # damaged metadata raise many types
+            rule = "a whole sweep: bring its zarr.json back from a copy, or begin another store"
+            raise ValueError(f"`store` must be {rule}; got {shown(url)} ({error}).") from error
 
     @property
-    def waits(self) -> bool:
-        """Whether it is not known yet which arrays there are."""
-        return self._arrays is None
+    def results(self) -> list[str]:
+        """Names of the arrays of results; none before the first point is done."""
+        return [name for name, (*_, values) in self._described.items() if values is None]
 
-    def add(self, number: int, found: Found) -> Iterator[tuple[int, Found]]:
-        """Take the points of a chunk, and yield what has been stored, chunk by chunk.
+    def check(self) -> None:
+        """Read all that is there; a ValueError names the first chunk that is damaged."""
+        for name in (*self.plan.axes, STATE, ERROR, *self._described):
+            if name in self._group and (damage := _find_damage(self._group[name])):
+                file, error = f"{name}/{damage[0]}", damage[1]
+                rule = f"a whole sweep; remove its damaged chunk {file}, and the same sweep makes it anew"
+                raise ValueError(f"`store` must be {rule}; got {shown(self._url)} ({error}).") from error
 
-        Which arrays there are is told by the first point of the grid that did not fail, whichever chunk is
-        finished first: until that is known, others are held.
-        """
-        self._held[number] = found
-        while self._held:
-            following = self._left[0] if self.waits else min(self._held)
-            if following not in self._held:
-                return
-            self._left.remove(following)
-            done = self._held.pop(following)
-            self._write(following, done)
-            yield following, done
+    def prepare(self) -> None:
+        """Make the arrays that every sweep has, and those of results if they are known."""
+        axes: Arrays = {name: ((name,), labels(name, values)) for name, values in self.plan.axes.items()}
+        every = _describe(axes) | {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
+        self._make_arrays(every | self._described)
+        self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
 
-    def _write(self, number: int, found: Found) -> None:
+    def _make_arrays(self, described: Mapping[str, Any]) -> None:
+        """Make the arrays that are not there, over the grid and dimensions of their own, and their labels."""
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        files = _list_files(self._group)
+        for name, (dims, shape, kind, values) in described.items():
+            over = {} if values is not None else self.plan.axes
+            if name not in self._group:
+                self._group.create_array(
+                    name,
+                    shape=(*map(len, over.values()), *shape),
+                    chunks=(*(self.plan.chunk if over else ()), *(max(n, 1) for n in shape)),
+                    dtype=str if kind == "str" else kind,
+                    fill_value=_FILL[kind],
+                    dimension_names=(*over, *dims),
+                    # With a checksum: Zstd passes over changes that it has no use for.
+                    compressors=[ZstdCodec(), Crc32cCodec()],
+                )
+            if values is not None and f"{name}/c/0" not in files:
+                self._group[name][...] = np.array(values, dtype=object if kind == "str" else kind)
+
+    def states(self) -> npt.NDArray[np.int8]:
+        """Return the state of each point; those of a chunk of which a file is missing wait."""
+        states = np.asarray(self._group[STATE][...])
+        files = _list_files(self._group)
+        for number in range(int(np.prod(self.plan.counts))) if states.any() else ():
+            region = self.plan.region(number)
+            place = "/".join(map(str, np.unravel_index(number, self.plan.counts)))
+            results = self.results if (states[region] == DONE).any() else []
+            needed = [f"{name}/c/{place}{'/0' * len(self._described[name][1])}" for name in results]
+            if not files.issuperset([f"{ERROR}/c/{place}", *needed]):
+                states[region] = WAITING
+        return states
+
+    def todo(self, retry: bool) -> dict[int, list[Index]]:
+        """Return the points of each chunk that are to be done; with `retry`, also those that failed."""
+        waiting = (self._states == WAITING) | (retry & (self._states == FAILED))
+        chunks = range(int(np.prod(self.plan.counts)))
+        points = {number: [p for p in self.plan.points(number) if waiting[p]] for number in chunks}
+        return {number: some for number, some in points.items() if some}
+
+    def write(self, number: int, results: Results) -> None:
+        """Store the points of a chunk."""
         region = self.plan.region(number)
-        before = self._state[region]
-        state, errors, sums = before.copy(), self._errors[region].copy(), self._sums[region].copy()
+        before = self._states[region]
+        states, errors = before.copy(), self._errors[region].copy()
         good: dict[Index, Arrays] = {}
-        for point, one in found.items():
+        for point, result in results.items():
             place = tuple(k - part.start for k, part in zip(point, region, strict=True))
-            fault = one if isinstance(one, str) else self._fault(one)
-            state[place], errors[place] = FAILED if fault else DONE, fault
-            values: dict[str, npt.NDArray[Any]] = {}
-            if not fault and not isinstance(one, str):
-                good[place] = one
-                values = {name: one[name][1] for name in self._arrays or {}}
-            sums[place] = point_sum(state[place], fault, values)
-        spoilt = number in self._content.unreadable
-        for name, (_, array) in (self._arrays or {}).items() if good or spoilt else ():
-            new = np.full((*before.shape, *array.shape[before.ndim :]), array.fill_value, dtype=array.dtype)
-            block = array[region] if np.any(before == DONE) else new
-            for place, one in good.items():
-                block[place] = one[name][1]
-            array[region] = block
-        if spoilt or np.any(errors != self._errors[region]):
-            self._group[ERROR][region] = errors
-        self._group[SUM][region] = sums
-        self._group[STATE][region] = state
-        self._state[region], self._errors[region], self._sums[region] = state, errors, sums
+            errors[place] = result if isinstance(result, str) else self._difference(result)
+            states[place] = FAILED if errors[place] else DONE
+            if not errors[place] and not isinstance(result, str):
+                good[place] = result
+        for name in self.results if good else ():
+            _, shape, kind, _ = self._described[name]
+            block = np.full((*before.shape, *shape), _FILL[kind], object if kind == "str" else kind)
+            if np.any(before == DONE):
+                block[...] = self._group[name][region]
+            for place, result in good.items():
+                block[place] = result[name][1]
+            self._group[name][region] = block
+        self._group[ERROR][region] = errors
+        self._group[STATE][region] = states
+        self._states[region], self._errors[region] = states, errors
 
-    def _fault(self, found: Arrays) -> str:
+    def _difference(self, result: Arrays) -> str:
         """Say what keeps a result out of the arrays; make these of the first one."""
-        if self._arrays is None:
-            labelled = {name: values for name, (dims, values) in found.items() if dims == (name,)}
-            for name, values in labelled.items():
-                self._label(name, values)
-            self._coordinates = labelled
-            self._arrays = {
-                name: (dims, self._array(name, dims, values.shape, "" if values.dtype == object else np.nan))
-                for name, (dims, values) in sorted(found.items())
-                if name not in labelled
-            }
-            self._note_arrays([*labelled, *self._arrays], labelled)
-        for name in sorted({*found, *self._arrays, *self._coordinates}):
-            have = found.get(name)
-            if name in self._coordinates:
-                other = have is None or not np.array_equal(have[1], self._coordinates[name])
-            else:
-                other = name not in self._arrays or have is None or not _alike(self._arrays[name], have)
-            if other:
-                what = "nothing" if have is None else f"dimensions {have[0]}, shape {have[1].shape}"
+        described = _describe(result)
+        if not self._described:
+            self._make_arrays(described)
+            self._group.attrs.update({"results": described})
+            self._described = described
+        for name in sorted({*described, *self._described}):
+            if described.get(name) != self._described.get(name):
+                dims, shape, *_ = described.get(name, ([], []))
+                what = f"dimensions {tuple(dims)}, shape {tuple(shape)}" if name in described else "nothing"
                 return f"ValueError: `{name}` must be as at the first point that succeeded; got {what}."
         return ""
 
-    def _array(self, name: str, dims: tuple[str, ...], shape: tuple[int, ...], fill: Any) -> Any:
-        """Make an array over the grid and dimensions of its own, with `fill` everywhere."""
-        return self._made(
-            name,
-            shape=(*self.plan.shape, *shape),
-            chunks=(*self.plan.chunk, *(max(n, 1) for n in shape)),
-            dtype=str if isinstance(fill, str) else np.asarray(fill).dtype,
-            fill_value=fill,
-            dimension_names=(*self._axes, *dims),
-        )
-
-    def _made(self, name: str, **given: Any) -> Any:
-        """Make an array, also in the place of another: of its folder only what belongs to that one goes."""
-        self._check_free(name)
-        if not self._is_array(name):
-            return self._group.create_array(name, compressors=_compressors(), **given)
-        before = self._group[name]
-        for at in itertools.product(*map(range, before.cdata_shape)):
-            remove(self._group, f"{name}/{before.metadata.encode_chunk_key(at)}")
-        spare = _zarr().create_group(store=_zarr().storage.MemoryStore())
-        spare.create_array(name, compressors=_compressors(), **given)
-        write(self._group, f"{name}/zarr.json", (read(spare, f"{name}/zarr.json") or b"").decode())
-        return self._group[name]
-
-    def _check_free(self, name: str) -> None:
-        """Refuse to make an array where there is a folder of something else."""
-        root = getattr(self._group.store, "root", None)  # of a store on this machine
-        if root is not None and not self._is_array(name) and (Path(root) / name).exists():
-            raise _refused(str(root), f"without a folder {name!r} that is no array")
-
-    def _is_array(self, name: str) -> bool:
-        try:
-            return name in self._group
-        except ValueError:  # its zarr.json is damaged
-            return False
-
-    def _label(self, name: str, values: npt.NDArray[Any]) -> None:
-        """Make the labels of a dimension."""
-        array = self._made(
-            name,
-            shape=values.shape,
-            chunks=values.shape,
-            dtype=str if values.dtype.kind in "OUT" else values.dtype,
-            dimension_names=(name,),
-        )
-        array[...] = _stored(values)
-
     def note(self, **facts: Any) -> None:
-        """Add to what is told of the runs, apart from the arrays; the last call for a run counts."""
-        self._runs = [*(one for one in self._runs if one["begun"] != facts["begun"]), facts]
-        write_group(self._group, RUNS, {"runs": self._runs})
+        """Note when, where and with what a run is made."""
+        facts["begun"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+        facts |= {"system": platform.platform(), "python": platform.python_version()}
+        facts["versions"] = {name: version(name) for name in (*PACKAGES, "zarr")}
+        attributes = self._group.require_group(PROVENANCE).attrs
+        attributes["runs"] = [*attributes.get("runs", []), facts]
 
 
-def _stored(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return values.astype(object) if values.dtype.kind in "OUT" else values
+def _find_damage(array: Any) -> tuple[str, Exception] | None:
+    """Return the name of the first chunk of an array that cannot be read, and why."""
+    for place in np.ndindex(*array.cdata_shape):
+        try:
+            array.blocks[place]
+        except (ImportError, MemoryError):
+            raise
+        except Exception as error:  # decoders raise many types on damaged bytes
+            return array.metadata.encode_chunk_key(place), error
+    return None
 
 
-def _alike(array: tuple[tuple[str, ...], Any], found: tuple[tuple[str, ...], npt.NDArray[Any]]) -> bool:
-    dims, kept = array
-    same = dims == found[0] and kept.shape[kept.ndim - len(dims) :] == found[1].shape
-    return same and (kept.dtype.kind == "f") == (found[1].dtype.kind == "f")
+def _list_files(group: Any) -> set[str]:
+    """Return the names of all files of a store, seen from its group."""
+    from zarr.core.sync import sync
+
+    async def listed() -> set[str]:
+        path = group.store_path
+        start = f"{path.path}/" if path.path else ""
+        return {name.removeprefix(start) async for name in path.store.list_prefix(start)}
+
+    files: set[str] = sync(listed())
+    return files
 
 
-def machine() -> dict[str, Any]:
-    """Return what is told of a run."""
-    return {
-        "begun": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in (*PACKAGES, "zarr")},
-    }
-
-
-def place_of(store: Any) -> str:
-    """Return the path or URL of a store as text."""
-    if not isinstance(store, str | os.PathLike):
-        raise ValueError(f"`store` must be a path or URL; got {shown(store)}.")
-    longest = max(map(len, str(store).split("/")))
-    if longest > 255 and "://" not in str(store):
-        raise ValueError(f"`store` must have names of at most 255 characters; got {named(str(store))}.")
-    return str(store)
-
-
+@as_annotated
 def open(store: str | Path) -> xr.Dataset:
     """Open what a sweep has stored so far.
 
@@ -392,7 +261,7 @@ def open(store: str | Path) -> xr.Dataset:
     Raises
     ------
     ValueError
-        If no sweep is there, or something of it was damaged after it was written: which points these are.
+        If no sweep is there, or a chunk of it was damaged after it was written: which one.
     ImportError
         If Zarr is not installed.
 
@@ -407,55 +276,18 @@ def open(store: str | Path) -> xr.Dataset:
     >>> ds["value"].dims, bool((ds["point_state"] == 1).all())
     (('p', 'ratio'), True)
     """
-    url = place_of(store)
-    group, content = _checked(url)
-    told = content.plan
-    try:
+    url = str(store).removeprefix("file://")
+    group = _open_group(url, "r")
+    content = Store(url, group)
+    content.check()
+    with warnings.catch_warnings():  # of files that are Zarr's no more: the marker, and what a kill left
+        warnings.filterwarnings("ignore", "Object at .* is not recognized as a component of a Zarr hierarchy")
         ds = xr.open_dataset(group.store, engine="zarr", consolidated=False)
-    except Exception as error:
-        raise _refused(url, f"a whole sweep ({error})") from error
-    if content.restored.any():
-        said = content.named(content.restored, STATELESS)
-        warnings.warn(f"{named(url)}: {said}; restored here", RuntimeWarning, stacklevel=2)
-        ds[STATE] = ds[STATE].copy(data=content.states)
-    some = bool((content.states == DONE).any())  # else a kill may have left arrays of no point
-    ds = ds[[*(content.results if some else []), STATE, ERROR]]
-    for name, one in ds.variables.items():
-        if one.dtype.kind == "T":
+    ds = ds[[*content.results, STATE, ERROR]]
+    ds[STATE] = ds[STATE].copy(data=content.states())
+    for name, values in ds.variables.items():
+        if values.dtype.kind == "T":
             ds[name] = ds[name].astype(object)
-    facts = {"work": told.work, "settings": json.dumps(told.settings)}
-    ds.attrs = {**facts, "superposition_version": group.attrs["sweep"]["superposition"]}
+    plan, made_by = content.plan, group.attrs["sweep"]["superposition"]
+    ds.attrs = {"work": plan.work, "settings": json.dumps(plan.settings), "superposition_version": made_by}
     return ds
-
-
-def _checked(url: str) -> tuple[Any, Content]:
-    """Return a group and what is in it, and refuse it if something is damaged."""
-    before: npt.NDArray[np.bool_] | None = None  # of the first look
-    while True:
-        group = _group(url, "r")
-        told = _told(url, group, "a sweep")
-        plan = Plan(**{one.name: told["sweep"][one.name] for one in fields(Plan)})
-        content = Content(group, plan, told["arrays"], told["labels"])
-        content.check_metadata()
-        if missing := [name for name in (*plan.axes, STATE, ERROR, SUM) if name not in content.known]:
-            raise _refused(url, "a sweep that was begun", f" without {missing[0]}")
-        if content.metadata:
-            said = ", ".join(content.metadata)
-            raise _refused(
-                url, "a whole sweep", f", where zarr.json of {said} is damaged or missing; {_MEND}"
-            )
-        content.check_labels()
-        if content.spoilt_labels:
-            said = ", ".join(content.spoilt_labels)
-            raise _refused(url, "a whole sweep", f" with damaged labels of {said}; {_MEND}")
-        damaged = content.check_points()
-        found = damaged | content.restored
-        if not found.any() or before is not None:
-            # A point that is being written looks damaged for a moment.
-            before = found if before is None else before
-            content.restored &= before
-            if (damaged & before).any():
-                said = content.named(damaged & before, DAMAGED)
-                raise _refused(url, "a whole sweep", f" with {said}; {_MEND}")
-            return group, content
-        before = found

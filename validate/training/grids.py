@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..experiment import SINGLE, Part, Run
+from ..experiment import SINGLE, ReproductionCheck, Run
 from .published import run_published
 from .run import run_grid, train
 
@@ -32,18 +32,20 @@ _EARLY = (
 )
 
 
-def _at(seed: int) -> Part:
+def _at(seed: int) -> ReproductionCheck:
     """Return one model up to the stopping rule."""
     settings = {"p": [0.1], "ratio": [0.12], "seeds": [seed], "schedule": "paper"}
-    return Part(settings, _MEANS, 1e-4, SINGLE)
+    return ReproductionCheck(settings, _MEANS, 1e-4, SINGLE)
 
 
 _DRAWN = "a CPU draws other samples than a GPU: the mean loss of 10^5 of them differs by chance"
 
 
-def _early(**settings: Any) -> Part:
+def _early(**settings: Any) -> ReproductionCheck:
     """Return the first 200 steps of one model: what is done after these is that of the smaller ones."""
-    return Part({**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY)
+    return ReproductionCheck(
+        {**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY
+    )
 
 
 def _trained(
@@ -53,20 +55,22 @@ def _trained(
     p: Sequence[float],
     ratio: Sequence[float],
     seeds: Sequence[int] = (0, 1, 2),
-    part: Part | None = None,
+    check: ReproductionCheck | None = None,
     **settings: Any,
 ) -> tuple[str, Run]:
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
     given = sizes | BUDGET | settings
-    return name, Run.kept(name, what, run_grid, given, torch=True, part=part or Part())
+    return name, Run.shipped(
+        "training", what, run_grid, given, torch=True, check=check or ReproductionCheck()
+    )
 
 
 def _runs() -> Iterator[tuple[str, Run]]:
     small = "Figs. 2 and 4 to 7 of Cowsik et al."
-    yield _trained("rug_n128", small, 128, PANELS, RATIOS, part=_at(0))
-    yield _trained("rug_n256", small, 256, FEW_P, FEW_RATIOS, part=_at(0))
-    yield _trained("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS, part=_at(0))
-    yield _trained("codes_n64", small, 64, FEW_P, FEW_RATIOS, part=_at(0))
+    yield _trained("rug_n128", small, 128, PANELS, RATIOS, check=_at(0))
+    yield _trained("rug_n256", small, 256, FEW_P, FEW_RATIOS, check=_at(0))
+    yield _trained("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS, check=_at(0))
+    yield _trained("codes_n64", small, 64, FEW_P, FEW_RATIOS, check=_at(0))
     fresh, later = "models that were not seen when claims were worded", (3, 4, 5)
     for n in (64, 128):
         yield _trained(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later, _at(3))
@@ -80,10 +84,12 @@ def _runs() -> Iterator[tuple[str, Run]]:
     short: dict[str, Any] = {"steps": 4000, "peak_learning_rate": None, "evaluation_samples": 2**17}
     fig3 = ("codes_fig3_n512", "Fig. 3 of Cowsik et al.", 512, [0.045], [0.2, 0.25, 0.3], [0])
     yield _trained(*fig3, _early(ratio=[0.2]), **short)
-    long: dict[str, Any] = {"steps": 40_000, "schedule": "converged", "part": _early(seeds=[0])}
+    long: dict[str, Any] = {"steps": 40_000, "schedule": "converged", "check": _early(seeds=[0])}
     yield _trained("codes_long", "do more steps help?", 256, [0.05], [0.25], **long)
     # One file for each size, p and ratio: models of one shape are one stack, and fit into memory.
-    begun = Part({"most_steps": 100, "seeds": [0], "evaluation_samples": 2}, ["history"], 1e-2, _DRAWN)
+    begun = ReproductionCheck(
+        {"most_steps": 100, "seeds": [0], "evaluation_samples": 2}, ["history"], 1e-2, _DRAWN
+    )
     for n in SIZES:
         for p in FEW_P:
             for r in FEW_RATIOS:
@@ -97,15 +103,19 @@ def _runs() -> Iterator[tuple[str, Run]]:
         "peak_learning_rate": 0.000625,
         "steps": 16_000,
     } | LARGE
-    onward["part"] = Part({**begun.settings, "seeds": [5]}, begun.only, begun.tolerance, begun.reason)
+    onward["check"] = ReproductionCheck(
+        {**begun.settings, "seeds": [5]}, begun.only, begun.tolerance, begun.reason
+    )
     for n, r in LATER:
         seeds = range(5, 6 if (n, r) == (MOST[0], MOST[2]) else 10)
         yield _trained(f"later_n{n}_p0.05_r{r:g}", "after the stopping rule", n, [0.05], [r], seeds, **onward)
-    part = Part({"most_epochs": 3, "seeds": [5], "evaluation_samples": 2}, ["history"], 1e-2, _DRAWN)
+    check = ReproductionCheck(
+        {"most_epochs": 3, "seeds": [5], "evaluation_samples": 2}, ["epoch_losses"], 1e-2, _DRAWN
+    )
     for n, r in PUBLISHED:
         what, name = "where the public code of Cowsik et al. stops", f"published_n{n}_p0.05_r{r:g}"
         sizes: dict[str, Any] = {"n_features": n, "p": [0.05], "ratio": [r], "seeds": list(range(5, 10))}
-        yield name, Run.kept(name, what, run_published, sizes | LARGE, torch=True, part=part)
+        yield name, Run.shipped("training", what, run_published, sizes | LARGE, torch=True, check=check)
     for p in PANELS:
         what = "Fig. 2 of Cowsik et al. at its largest size"
         yield _trained(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)

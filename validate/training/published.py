@@ -78,7 +78,7 @@ def run_published(
     xarray.Dataset
         As from `train`, without what is of single features, and with the one end "stopping rule". Of (model):
         ``text_steps``, after which the rule of the text would have ended the same training, 0 if never; of
-        (model, epoch): ``history``, mean losses of epochs, nan after the end.
+        (model, epoch): ``epoch_losses``, means over epochs, nan after the end.
 
     References
     ----------
@@ -137,7 +137,7 @@ def run_published(
         p=("model", ps),
         seed=("model", seed),
         text_steps=("model", [_by_the_text(one) for one in losses]),
-        history=(("model", "epoch"), history),
+        epoch_losses=(("model", "epoch"), history),
     )
     told = {"init": init, "precision": precision, "device": place.type, "evaluation_samples": samples}
     told |= {"most_epochs": epochs, **engine.provenance(torch, place, began)}

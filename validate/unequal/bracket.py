@@ -14,7 +14,7 @@ from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
 from ..annotations import as_annotated
 from ..drawing import draws, finished
-from ..experiment import SUMS, Figure, Part, Run, Shown, Topic, from_rows, span
+from ..experiment import SUMS, Figure, ReproductionCheck, Run, Shown, Topic, from_rows, span
 from ..findings import Criterion, after
 
 # A bracket that is at most so wide says what the loss is; an exponent this close to 1 counts as the law 1/m.
@@ -149,6 +149,8 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-_PART = Part({"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS)
-RUNS = {"bracket": Run.kept("unequal_bracket", "the width law as a map", run_bracket, part=_PART)}
+_PART = ReproductionCheck(
+    {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
+)
+RUNS = {"bracket": Run.shipped("unequal_bracket", "the width law as a map", run_bracket, check=_PART)}
 TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2"])]

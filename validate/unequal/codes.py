@@ -13,7 +13,7 @@ from ...theory import arguments
 from ...theory.unequal import loss_bound, power_law, priority_loss
 from ..annotations import as_annotated
 from ..drawing import draws, finished
-from ..experiment import SUMS, Figure, Part, Run, Shown, Topic, from_rows, span
+from ..experiment import SUMS, Figure, ReproductionCheck, Run, Shown, Topic, from_rows, span
 from .bracket import whole_widths
 
 # Names of the envelope by kind; colours of all but the first (Okabe and Ito).
@@ -120,6 +120,6 @@ def _show(ds: xr.Dataset) -> Shown:
     return Shown(text, [figure])
 
 
-_PART = Part({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)
-RUNS = {"codes": Run.kept("unequal_codes", "what the neurons are spent on", run_codes, part=_PART)}
+_PART = ReproductionCheck({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)
+RUNS = {"codes": Run.shipped("unequal_codes", "what the neurons are spent on", run_codes, check=_PART)}
 TOPICS = [Topic("codes", ["codes"], _show)]

@@ -6,7 +6,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ..drawing import draw_means, draws, size_axis
-from ..experiment import SUMS, Figure, Part, Run, Shown, Table, Topic, span
+from ..experiment import SUMS, Figure, ReproductionCheck, Run, Shown, Table, Topic, span
 from ..statistics import LEVEL, student
 from .compared import (
     AT_CODE,
@@ -174,54 +174,49 @@ def _cases(p: float, ratio: float) -> list[list[Any]]:
     return [[kind, by, p, ratio] for kind, by in _KINDS]
 
 
-def _groups(
-    name: str, what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
-) -> Run:
-    """Return a stored run of trained models, made apart by case; two of a case and size confirm it."""
+def _groups(what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False) -> Run:
+    """Return a stored run of trained models, made apart by case; two of a case and size are made anew."""
     first = settings["seeds"][0]
     part = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
     apart: dict[str, Any] = {} if whole else {"apart": "cases", "along": "case"}
-    kept = Part(part, (), 1e-3, _PAIRS)
-    return Run.kept(f"unequal_{name}", what, run_groups, settings, torch=True, part=kept, **apart)
+    check = ReproductionCheck(part, (), 1e-3, _PAIRS)
+    return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **apart)
 
 
-def _blocks(name: str, what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
+def _blocks(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
     """Return a stored run of best codes; those of whole pairs need no random starts."""
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
-    part = Part({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
+    check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]
     apart: dict[str, Any] = {} if whole else {"apart": pieces, "along": "case"}
-    return Run.kept(f"unequal_{name}", what, run_blocks, settings, part=part, **apart)
+    return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **apart)
 
 
 def _reached(n: int, seeds: range) -> Run:
     """Return a run of small models where a code's matrices have its loss at any size: how many reach it."""
     cases = _cases(0.4, 0.125) + _cases(0.5, 0.25)
     settings = _TRAINED | {"cases": cases, "sizes": [n], "seeds": list(seeds), "samples": 2**21}
-    return _groups(f"reached_{n}", f"pairs, {n} features", settings, cases[0], n, whole=True)
+    return _groups(f"pairs, {n} features", settings, cases[0], n, whole=True)
 
 
 RUNS = {
     "groups": _groups(
-        "groups",
         "pairs that depend on each other",
         _TRAINED | {"cases": _cases(0.1, 0.25), "sizes": [32, 64, 128], "seeds": [4, 5, 6, 7]},
         _cases(0.1, 0.25)[0],
         32,
     ),
-    "blocks": _blocks("blocks", "their best codes", _cases(0.1, 0.25), [32, 64, 128]),
-    "blocks_often": _blocks("blocks_often", "pairs at p = 0.4: codes", _cases(0.4, 0.125), [64, 128]),
+    "blocks": _blocks("their best codes", _cases(0.1, 0.25), [32, 64, 128]),
+    "blocks_often": _blocks("pairs at p = 0.4: codes", _cases(0.4, 0.125), [64, 128]),
     # Made in one run.
-    "blocks_dense": _blocks(
-        "blocks_dense", "pairs at p = 0.5: codes", _cases(0.5, 0.25), [64, 128], whole=True
-    ),
-    "polished": Run.kept(
-        "unequal_polished",
+    "blocks_dense": _blocks("pairs at p = 0.5: codes", _cases(0.5, 0.25), [64, 128], whole=True),
+    "polished": Run.shipped(
+        "unequal_groups",
         "pairs by exact descent",
         run_polished,
         {"cases": _cases(0.1, 0.25)},
         torch=True,
-        part=Part({"cases": _cases(0.1, 0.25)[:1], "seeds": [0]}, (), 1e-3, _PAIRS),
+        check=ReproductionCheck({"cases": _cases(0.1, 0.25)[:1], "seeds": [0]}, (), 1e-3, _PAIRS),
     ),
     "reached_16": _reached(16, range(16, 24)),
     "reached_32": _reached(32, range(24, 32)),

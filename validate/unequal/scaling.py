@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from ...theory.arguments import FloatArray
 from ..drawing import draws, plot_theory_vs_experiment
-from ..experiment import STOPPED, Figure, Part, Run, Shown, Table, Topic, span
+from ..experiment import STOPPED, Figure, ReproductionCheck, Run, Shown, Table, Topic, span
 from ..findings import Criterion, Finding, after, before, derived
 from ..statistics import LEVEL as CONFIDENCE
 from ..statistics import line, student
@@ -258,10 +258,10 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
 LAW = "the width law"
 
 
-def exact(n_hidden: int, tolerance: float = 1e-6, **settings: Any) -> Part:
+def exact(n_hidden: int, tolerance: float = 1e-6, **settings: Any) -> ReproductionCheck:
     """Return the models of one width."""
     reason = "exact losses are computed to 1e-6, by code that has changed"
-    return Part({"n_hidden": [n_hidden], **settings}, (), tolerance, reason)
+    return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), tolerance, reason)
 
 
 def by_alpha(*alphas: float) -> dict[str, Any]:
@@ -269,9 +269,9 @@ def by_alpha(*alphas: float) -> dict[str, Any]:
     return {"apart": [{"alpha": [one]} for one in alphas], "along": "alpha"}
 
 
-def trained(name: str, what: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
+def trained(what: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
     """Return a stored run of trained models."""
-    return Run.kept(f"unequal_{name}", what, run_width, settings, torch=True, **more)
+    return Run.shipped("unequal_width", what, run_width, settings, torch=True, **more)
 
 
 _MANY = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8}
@@ -282,27 +282,26 @@ _FRESH = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "see
 _GAINED = ["start", "loss", "bound", "priority"]
 _DESCENDED: dict[str, Any] = {
     "torch": True,
-    "part": Part({"alpha": [0], "n_hidden": [1]}, _GAINED, 1e-3, STOPPED),
+    "check": ReproductionCheck({"alpha": [0], "n_hidden": [1]}, _GAINED, 1e-3, STOPPED),
 }
 
 RUNS = {
-    "width": trained("width", LAW, part=exact(3, tied=[0], steps=[2000], seeds=[0]), **by_alpha(0, 1, 2)),
+    "width": trained(LAW, check=exact(3, tied=[0], steps=[2000], seeds=[0]), **by_alpha(0, 1, 2)),
     "fresh": trained(
-        "fresh", f"{LAW}, seeds that were not seen when U2 was worded", _FRESH, part=exact(10, seeds=[6])
+        f"{LAW}, seeds that were not seen when U2 was worded", _FRESH, check=exact(10, seeds=[6])
     ),
     "many": trained(
-        "many", f"{LAW}, many features on", _MANY | {"tied": [0], "steps": [4000]}, part=exact(3, seeds=[0])
+        f"{LAW}, many features on", _MANY | {"tied": [0], "steps": [4000]}, check=exact(3, seeds=[0])
     ),
     "often": trained(
-        "often",
         f"{LAW}, half of the features on",
         _OFTEN | {"tied": [0]},
         seconds=600.0,
-        part=exact(3, steps=[2000], seeds=[0]),
+        check=exact(3, steps=[2000], seeds=[0]),
     ),
     # Frozen were 15 places, at alpha = 0, 1 and 2; those of alpha = 0 and 1 are run.
-    "descended": Run.kept(
-        "unequal_descended",
+    "descended": Run.shipped(
+        "unequal_width",
         f"{LAW}, exact descents",
         run_descended,
         {"alpha": [0, 1]},

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ....theory.arguments import FloatArray, IntArray
-from ....theory.kernels import inner, kernel, shared
+from ....theory.kernels import check_interrupt, inner, kernel, shared
 from .table import SMOOTH, Table, between, density_at
 
 __all__ = ["by_patterns", "pair_on"]
@@ -293,6 +293,7 @@ def pair_on(
         base[level, 0] = base[level + 1, 0] + w[0, level] * v
         base[level, 1] = base[level + 1, 1] + w[1, level] * v
         if level > 1:
+            check_interrupt(level == k - 1)
             level -= 1
             interval[level] = node[level] = 0
             y1, y2 = base[level + 1, 0] - t[0], base[level + 1, 1] - t[1]
@@ -419,6 +420,14 @@ def _free_part(
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
 
 
+@shared
+def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, bends: bool) -> None:
+    """Let sums that differ from thresholds by rounding alone be these."""
+    for unit in range(2 if bends else 1):
+        if abs(at[unit] - t[unit]) <= slack[unit]:
+            at[unit] = t[unit]
+
+
 @kernel
 def by_patterns(
     table: Table,
@@ -429,6 +438,7 @@ def by_patterns(
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
+    slack: FloatArray,
     bends: bool,
     quiet: FloatArray,
     spherical: bool,
@@ -442,7 +452,8 @@ def by_patterns(
     (a, 3): low and high end, or place and probability, and what the second neuron hears of the value, as a
     share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan, only
     a linear second neuron hears the feature, and `quiet` is what it hears on the average. `spherical` values
-    are standard normal: only the lengths of the weights and their angle count.
+    are standard normal: only the lengths of the weights and their angle count. Sums that differ from a
+    threshold by less than `slack` are at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -453,10 +464,12 @@ def by_patterns(
     for r in range(chances.size):
         row, (size, shift) = min(r, found.shape[0] - 1), _members(on[r], w, quiet, members, state)
         for number in range(kinds**size):
+            check_interrupt(number % 256 == 255 or r % 256 == 255)
             at[0], at[1] = b[0], b[1] + shift
             k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
+            _put_at_thresholds(at, t, slack, bends)
             _steepest_first(free, members, k, w, bends)
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]

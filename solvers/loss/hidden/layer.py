@@ -1,6 +1,7 @@
 """Means of hidden neurons, of their products with each other and with targets, and their derivatives."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import comb
 from typing import Any, cast
@@ -13,6 +14,9 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ..methods.outputs import Law
 from .boxes import by_patterns
+from .halves import merged_product, on_moments, pair_product, rounding_of_neuron
+from .jumps import Series, gaussian_taper, lattice_series, mass_at_threshold
+from .nonzero import nonzero_features
 from .pairs import CHANGES, FIRST, KEPT, Side, both_on_twice, nodes
 from .planes import TABLE, TAPERS, add_line, cut, waves_of
 from .table import SMOOTH, Table, table_of
@@ -25,6 +29,7 @@ MOST = 4096  # of a neuron by itself
 FINER = 1e-2  # of the tolerance, of means of one neuron: they cost little
 PAIR = 2.0**23  # terms for a pair, at least
 SAFE = 4.0  # changes may fall slowly, or be small by chance
+_HOELDER = 7.0 / 8.0  # of a probability, beside a norm of exponent 8
 _FALL = 8.0  # changes are not believed to fall faster than that when frequencies double
 # Most features of a pair of neurons for which integrals are exact, by whether densities are polynomials; then
 # of a neuron with targets, where a target with a kink counts as a density that is none. The last is that of
@@ -64,6 +69,7 @@ class Setting:
     @classmethod
     def of(cls, law: Law, target: str, tol: float, most: float, bends: bool = True) -> "Setting":
         """Return the setting of a law; `target` is what is to be made of single features."""
+        law = nonzero(law) if bends else law
         patterns = None if law.independent or not bends else patterns_of(law)
         values = law.values
         table = table_of(values)
@@ -111,6 +117,14 @@ class Setting:
             return True
         smooth = self.table.degree >= 0 and not split
         return heard <= (FEW_TARGETS if targets else FEW)[smooth]
+
+
+def nonzero(law: Law) -> Law:
+    """Return the same law of x where a feature that is on is never 0."""
+    if "nonzero" not in law.kept:
+        features = nonzero_features(law.features)
+        law.kept["nonzero"] = law if features is law.features else Law(features)
+    return cast(Law, law.kept["nonzero"])
 
 
 def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
@@ -204,6 +218,30 @@ class Unit:
         self.chance_beyond = 0.0  # a bound of the probability that z is beyond the reach
         self._s, self._phi = np.empty(0), np.empty((3, self.heard.size, 0), np.complex128)
         self._ends: dict[int, FloatArray] = {}
+        self._mass: dict[int, float] = {}
+
+    @cached_property
+    def terms(self) -> float:
+        """The size that the terms of z have, on the average: what its rounding is in units of."""
+        size, rms = np.abs(self.w[self.heard]), float(self.setting.law.values.moment(2)) ** 0.5
+        return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
+
+    @cached_property
+    def series(self) -> Series | None:
+        """A finite series that is exact, where values are atoms and pre-activations lie on a lattice."""
+        return lattice_series(self) if self.setting.law.values.discrete else None
+
+    def jump_error(self, count: int) -> float:
+        """Return what P(z > t) may be off by from so many frequencies, but for what these leave out.
+
+        It is the probability of what is near the threshold, where values have atoms; densities have none
+        there.
+        """
+        if not self.setting.atoms.size:
+            return 0.0
+        if count not in self._mass:
+            self._mass[count] = mass_at_threshold(self, count)
+        return self._mass[count]
 
     @property
     def reach(self) -> tuple[float, float, float]:
@@ -298,10 +336,13 @@ class Unit:
 
     def weight(self, s: FloatArray) -> ComplexArray:
         """Return the activation's coefficients, with the bias, at 0 and odd frequencies."""
+        return self.ramp(s) + self.t * self.step(s)
+
+    def ramp(self, s: FloatArray) -> ComplexArray:
+        """Return those of (z - t) 1(z > t)."""
         rise, half, _ = self.reach
         w = s[1:]
-        others = -(1.0 - np.exp(-1j * w * rise)) / (half * w * w) + self.t / (1j * half * w)
-        return self._coefficients(s, 0.5 * (rise + self.t), others)
+        return self._coefficients(s, 0.5 * rise, -(1.0 - np.exp(-1j * w * rise)) / (half * w * w))
 
     def step(self, s: FloatArray) -> ComplexArray:
         """Return those of 1(z > t)."""
@@ -368,9 +409,10 @@ def _patterns(
     found, by_w = np.zeros((1, 5)), np.zeros(w.shape)
     spans, atoms = (setting.spans, setting.atoms) if bends else (setting.target_spans, setting.target_atoms)
     spherical = setting.law.values == "normal" and spans.shape[0] == 1
+    slack = np.array([rounding_of_neuron(setting, w[k], b[k], t[k]) for k in range(2)])
     by_patterns(
         setting.table, spans, atoms, np.ascontiguousarray(on, float), np.ascontiguousarray(chances), w, b, t,
-        bends, quiet, spherical, found, by_w,
+        slack, bends, quiet, spherical, found, by_w,
     )  # fmt: skip
     return found[0], by_w
 
@@ -412,8 +454,9 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
             either, on, w, loud = either[read], on[:, read], np.ascontiguousarray(w[:, read]), loud[read]
         found, by = _patterns(setting, (w, b, t), on, chances, True, loud)
     else:
-        method = "lattice of pairs"
-        found, by, error, slope_error, changes = _by_lattice(setting, one, two, either, (w, b, t), slopes)
+        method, found, by, error, slope_error, changes = _of_many(
+            setting, one, two, either, (w, b, t), slopes
+        )
     by_w[:, either] = by
     error += setting.precision * scale
     slope_error += _rounding(setting, one.rms + two.rms, found, by)
@@ -422,6 +465,25 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
     return Means(
         float(found[0]), float(error), found[1:3], found[3:5], by_w, float(slope_error), method, changes
     )
+
+
+def _of_many(
+    setting: Setting, one: Unit, two: Unit, either: IntArray,
+    units: tuple[FloatArray, FloatArray, FloatArray], slopes: bool,
+) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
+    """Return method, means, derivatives, errors of both, and changes: sums of atoms, or over frequencies."""
+    w = units[0]
+    rounding = 2.0**-46 * one.terms * two.terms
+    if setting.law.values.discrete:
+        listed = pair_product(setting, one, two, either, w, slopes)
+        if listed is not None:
+            found = np.r_[listed[0], 0.0, 0.0]
+            return "sums of atoms", found, listed[1], rounding, 0.0, np.zeros(CHANGES)
+        merged = None if slopes else merged_product(setting, one, two, either, w)
+        if merged is not None:
+            found = np.r_[merged[0], np.zeros(4)]
+            return "sums of atoms", found, np.zeros(w.shape), rounding + merged[1], 0.0, np.zeros(CHANGES)
+    return "lattice of pairs", *_by_lattice(setting, one, two, either, units, slopes)
 
 
 def _square(unit: Unit) -> Means:
@@ -626,6 +688,8 @@ def _by_line(
         by_w[1, j] = s0 * c1[at] * np.sum(terms * 1j * s * waves[at, 2]).real
     rounding = second.rounding(weight) * float(np.abs(inner).max(initial=0.0))
     error = SAFE * float(change[0]) + rounding + second.reach[2] * first.size + 2.0**-44 * scale
+    if second.t > 0.0:
+        error += second.t * first.size * second.jump_error(count) ** _HOELDER
     slope_error = 4.0 * SAFE * float(change.max()) + 2.0**-42 * (first.rms + second.rms)
     slope_error += rounding * (1.0 + float(s[-1])) + second.reach[2] * (1.0 + np.pi / second.reach[1])
     return found, by_w, error, slope_error
@@ -663,6 +727,9 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
     start = g0 + float(g[others] @ target_means[others])
     quiet = np.full(heard.size, np.nan)
     exact = setting.exact(heard.size, targets=True)
+    listed = on_moments(unit, False) if setting.law.values.discrete and not exact else None
+    if listed is not None:
+        return _from_moments(unit, g0, g, *listed)
     if exact:
         on, chances = _all_patterns(setting, p)
     else:
@@ -702,14 +769,24 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
             return out, along, by
 
         while True:
-            (s, phi), tapered = unit.frequencies(count), _taper(count)
-            weight = unit.weight(s) * tapered
-            tilted = 1j * s * weight
+            if unit.series is not None:
+                s, phi, weight, tilted, steps, _ = unit.series
+                count, flux_of = s.size - 1, np.zeros(s.size, np.complex128)
+            else:
+                (s, phi), tapered = unit.frequencies(count), _taper(count)
+                # A step at an atom is to rise without overshooting: then what is off has a bound.
+                steps = unit.step(s) * (gaussian_taper(count) if setting.atoms.size else tapered)
+                ramp = unit.ramp(s) * tapered
+                weight, tilted = ramp + unit.t * steps, 1j * s * (ramp + unit.t * unit.step(s) * tapered)
+                flux_of = unit.flux(s) * tapered
             now, along, _ = sums(False)
-            now = np.r_[now, np.sum(unit.step(s) * tapered * along[0]).real]
+            now = np.r_[now, np.sum(steps * along[0]).real]
             each = np.abs(now - before)
             step = np.array([each[:-2].max(), each[-2], each[-1]])
             change, last = np.maximum(step, last / _FALL), step
+            if unit.series is not None:
+                change = np.zeros(3)
+                break
             if change[0] <= share * FINER * setting.tol * unit.rms or count >= MOST:
                 break
             before, count = now, 2 * count
@@ -718,13 +795,20 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
         targets += now[1:-2]
         by_b += now[-2]
         rate += np.sum(tilted * along[0]).real
-        flux += np.sum(unit.flux(s) * tapered * along[1]).real
+        flux += np.sum(flux_of * along[1]).real
         active += now[-1]
-        rounding, beyond = unit.rounding(weight), unit.reach[2]
+        rounding, beyond, jump = unit.rounding(weight), unit.reach[2], 0.0
+        if unit.series is not None:
+            rounding, beyond = unit.series.rounding * float(np.abs(weight).sum()), 0.0
+            active_error = unit.series.rounding * float(np.abs(steps).sum())
+        else:
+            jump = unit.jump_error(count)
+            active_error = SAFE * float(change[2]) + unit.chance_beyond + unit.rounding(steps) + 2.0**-44
+        error += unit.t * jump
         error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
         slope_error += 4.0 * SAFE * float(change[:2].max()) + beyond * (1.0 + np.pi / unit.reach[1])
         slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
-        active_error = SAFE * float(change[2]) + unit.chance_beyond + unit.rounding(unit.step(s)) + 2.0**-44
+        active_error += jump
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[heard] = targets
     by_w[heard] = slopes
@@ -735,6 +819,30 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
     return UnitMeans(
         mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
     )
+
+
+def _from_moments(unit: Unit, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray) -> UnitMeans:
+    """Return means of a neuron from E 1(z > t) u u', u = (1, features heard); `kink` is for derivatives."""
+    setting, law, heard = unit.setting, unit.setting.law, unit.heard
+    others = _others(law.n, heard)
+    target_means = law.p * setting.mean
+    coefficients = np.r_[unit.b, unit.w[heard]]
+    of_h = coefficients @ on
+    start = g0 + float(g[others] @ target_means[others])
+    of_g = np.r_[start, g[heard]] @ kink
+    mean, by_b = float(of_h[0]), float(of_g[0])
+    by_targets, by_w = mean * target_means, law.mean * by_b
+    by_targets[heard], by_w[heard] = of_h[1:], of_g[1:]
+    own = g[others] * (law.p[others] * setting.cross - law.mean[others] * target_means[others])
+    by_w[others] += own * kink[0, 0]
+    error, flat = (
+        2.0**-46 * unit.terms,
+        2.0**-46 * (abs(start) + float(np.abs(g[heard]) @ law.p[heard]) + 1.0),
+    )
+    return UnitMeans(
+        mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, flat, float(on[0, 0]), 2.0**-46,
+        "sums of atoms",
+    )  # fmt: skip
 
 
 def _target_transforms(

@@ -43,6 +43,7 @@ TARGETS = ("identity", "relu", "abs")
 RESIDUAL = "x+relu"
 ESTIMATES = {
     "boxes": "heuristic: rounding in units of the neurons' sizes",
+    "sums of atoms": "heuristic: rounding in units of the neurons' terms",
     "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
@@ -165,7 +166,8 @@ def hidden_means(
     model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
 ) -> HiddenMeans:
     """Return the means of hidden neurons, of their products, and of those with functions of the features."""
-    _, units = _setting(model, law, name, tol, budget)
+    setting, units = _setting(model, law, name, tol, budget)
+    law = setting.law
     count, n = model.n_hidden, law.n
     products, errors = np.zeros((2, count, count))
     by_targets = np.zeros((count, n))
@@ -256,6 +258,7 @@ def network_loss(
     Targets are A f(x) + B x, f by its name; B is None for 0.
     """
     setting, units = _setting(model, law, name, tol, budget)
+    law = setting.law
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
     weights = importance / model.n_outputs
     goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)

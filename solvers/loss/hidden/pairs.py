@@ -174,6 +174,9 @@ def both_on_twice(
     rounding = (2.0**-48 + 4.0 * table) * float(np.abs(one.weight(s)).sum() * np.abs(two.weight(t)).sum())
     beyond = one.reach[2] * two.size + two.reach[2] * one.size
     error = beyond + rounding + 2.0**-44 * one.rms * two.rms
+    for jumping, other in ((one, two), (two, one)):  # at atoms near a threshold, by Hoelder's inequality
+        if jumping.t > 0.0:
+            error += jumping.t * other.size * jumping.jump_error(count) ** (7.0 / 8.0)
     rates = np.pi / one.reach[1] + np.pi / two.reach[1]
     slope_error = 4.0 * float(change.max()) + beyond * (1.0 + rates)
     slope_error += rounding * (1.0 + float(s[-1] + t[-1])) + 2.0**-40 * (one.rms + two.rms)

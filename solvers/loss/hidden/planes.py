@@ -21,7 +21,7 @@ import numpy as np
 from ....theory.arguments import ComplexArray, FloatArray
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
-from ....theory.kernels import kernel, shared
+from ....theory.kernels import check_interrupt, kernel, shared
 
 __all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "cut", "waves_of"]
 
@@ -348,6 +348,7 @@ def add_block(
     lanes = n if slopes else 0
     plain, tilted = np.zeros((lanes, many)), np.zeros((lanes, many))
     for k in range(rows.x.size):
+        check_interrupt(k % 16 == 15)
         low, high = 0, many
         while low < many and _size(rows.number[k], columns.number[low]) >= count:
             low += 1
@@ -423,6 +424,7 @@ def add_line(
     n = p.size
     less, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
     for k in range(weight.size):
+        check_interrupt(k % 1024 == 1023)
         whole, alone = 1.0 + 0j, 0j
         for c in range(n):
             whole *= 1.0 - p[c] + p[c] * phi[c, k]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
-from ....theory.kernels import inner, kernel, plain
+from ....theory.kernels import check_interrupt, inner, kernel, plain
 from ....theory.special.order import ascending
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
@@ -281,6 +281,7 @@ def _by_folds(
         some += chance
     some = min(some, 1.0)  # bounds the probability that any feature is on
     for k in range(count):
+        check_interrupt(n > 8)
         own = chances[features[k]]
         found, by_b[k] = _row(M[k], features[k], b[k], chances, slopes, work, by_M[k])
         losses[k] = own / 3.0 + found

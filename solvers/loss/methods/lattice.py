@@ -24,6 +24,7 @@ __all__ = ["ESTIMATE", "case", "covers", "estimated_seconds", "lattice", "solve"
 ComplexArray = npt.NDArray[np.complex128]
 
 BLOCK = 32  # frequencies are added in such steps
+_PART = 4096  # frequencies that are in memory at a time
 KAPPA = 34.0  # e^-34 is 2e-15
 RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding of the part with images
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
@@ -146,6 +147,32 @@ def _few_on(
     return found, by_m
 
 
+@inner
+def _add_frequencies(
+    law: Parts,
+    m: FloatArray,
+    a: float,
+    b: float,
+    own: float,
+    others: Others,
+    line: tuple[float, float],
+    first: int,
+    end: int,
+    found: FloatArray,
+    by_m: FloatArray,
+) -> None:
+    """Add frequencies `first` to `end` - 1 of the line s = c + i h k, as `add_nodes`; `line` is c and h."""
+    c, h = line
+    s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)
+    for start in range(first, end, _PART):
+        count = min(_PART, end - start)
+        for k in range(count):
+            s[k], weights[k] = complex(c, h * (start + k)), h / np.pi
+        if start == 0:
+            weights[0] *= 0.5
+        add_nodes(law.transform, s[:count], weights[:count], m, a, b, own, 1.0, plain(2), others, found, by_m)
+
+
 @kernel
 def case(
     law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
@@ -173,17 +200,13 @@ def case(
     size += rest
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
     c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
-    s, weights = np.empty(count, np.complex128), np.empty(count, np.complex128)
-    for k in range(count):
-        s[k], weights[k] = complex(c, h * k), h / np.pi
-    weights[0] *= 0.5
     # by themselves: a million small terms would be rounded off the part that is known
     far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
-    add_nodes(law.transform, s[:half], weights[:half], m, a, b, own, 1.0, top, others, far, by_m_far)
+    _add_frequencies(law, m, a, b, own, others, (c, h), plain(0), half, far, by_m_far)
     loss, by_b, by_a, slope = far[0], far[1], far[2], 0.0
     for j in range(m.size):
         phi[j] = by_m_far[j]
-    add_nodes(law.transform, s[half:], weights[half:], m, a, b, own, 1.0, top, others, far, by_m_far)
+    _add_frequencies(law, m, a, b, own, others, (c, h), half, count, far, by_m_far)
     for j in range(m.size):
         slope = max(slope, abs(by_m_far[j] - phi[j].real))
         by_m[j] += by_m_far[j]

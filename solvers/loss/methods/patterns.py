@@ -12,7 +12,7 @@ from ....theory.arguments import FloatArray
 from ....theory.features import Features
 from ....theory.features.counts import Block, blocks_given
 from ....theory.features.values.parts import Parts
-from ....theory.kernels import inner, kernel, plain
+from ....theory.kernels import check_interrupt, inner, kernel, plain
 from ....theory.loss.cube import pattern_gradient, pattern_loss
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
@@ -118,6 +118,7 @@ def _row(
     faces = 3**deepest
     losses, slopes = np.zeros((3, faces)), np.zeros((2 * deepest + 4, faces))
     for q in range(weights.size):
+        check_interrupt(q % 1024 == 1023)
         if weights[q] == 0.0:
             continue
         k, own = 0, plain(-1)
@@ -138,6 +139,7 @@ def _row(
             else:
                 for j in range(k):
                     sign[j] = -1.0 if (r >> j) & 1 else 1.0
+                check_interrupt(k > 7)
                 part, push = _cube(g, b, own, sign, (losses, slopes), slope)
             loss, lost = _added(loss, lost, weights[q] / signs * part)
             by_b, lost_b = _added(by_b, lost_b, weights[q] / signs * push)

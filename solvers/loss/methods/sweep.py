@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import BoolArray, FloatArray, IntArray
 from ....theory.features.values.parts import transforms
-from ....theory.kernels import inner, kernel
+from ....theory.kernels import check_interrupt, inner, kernel
 
 __all__ = ["Others", "add_nodes", "independent", "sweep"]
 
@@ -178,6 +178,7 @@ def add_nodes(
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     for k in range(nodes.size):
+        check_interrupt(k % 128 == 127)
         s = nodes[k]
         for j in range(m.size):
             phi[j], first[j], _ = transforms(transform, s * m[j])

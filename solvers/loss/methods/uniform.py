@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ....theory.arguments import FloatArray
 from ....theory.features.values.uniform import transform
-from ....theory.kernels import inner, kernel
+from ....theory.kernels import check_interrupt, inner, kernel
 from ....theory.special.order import ascending
 from ...threads import together
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
@@ -306,6 +306,7 @@ def _lattice_sum(
     none = _all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     for start in range(0, blocks, CHUNK):
+        check_interrupt(True)
         count = min(CHUNK, blocks - start)
         for i in range(count):
             acc[i, 2 * BLOCK :] = 0.0

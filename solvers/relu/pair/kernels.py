@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....theory.arguments import FloatArray, IntArray
-from ....theory.kernels import inner, kernel, shared
+from ....theory.kernels import check_interrupt, inner, kernel, shared
 from ....theory.special.order import ascending
 
 _NODE = 0.5 / np.sqrt(3.0)  # distance of the two Gauss points from the middle of [0, 1]
@@ -271,6 +271,7 @@ def table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> Floa
     """Return F1 and F2 with their best biases at all pairs of encodings."""
     found = np.empty((first.size, second.size, 2))
     for i in range(first.size):
+        check_interrupt(True)
         for j in range(second.size):
             found[i, j, 0] = _profile(first[i], second[j], p, biased)[0]
             found[i, j, 1] = _profile(second[j], first[i], p, biased)[0]
@@ -282,6 +283,7 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
     """Polish the rows of x in place, with `fit` from the best biases for the encodings; return the losses."""
     losses = np.empty(x.shape[0])
     for i in range(x.shape[0]):
+        check_interrupt(True)
         if fit:
             x[i, 2] = _profile(x[i, 0], x[i, 1], p, biased)[1]
             x[i, 3] = _profile(x[i, 1], x[i, 0], p, biased)[1]
@@ -332,6 +334,7 @@ def bound_below(
     heap = [(_box_bound(box, r, p, biased), box)]
     boxes = 1
     while len(heap) > 0 and heap[0][0] < loss - gap and boxes < most:
+        check_interrupt(boxes % 256 < 2)  # it grows by two at most
         bound, box = heapq.heappop(heap)
         w0, w1, v0, v1 = box
         if w1 - w0 > v1 - v0:
@@ -356,6 +359,7 @@ def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[floa
     dt = 0.1
     first, second = derivatives(x, r, p, grad, hess)
     for k in range(most):
+        check_interrupt(k % 1000 == 999)
         if k % 10 == 0:  # the Hessian tells when Newton's method can finish
             values, vectors = np.linalg.eigh(hess[:free, :free].copy())
             along = vectors.T @ grad[:free].copy()
@@ -379,5 +383,6 @@ def flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[F
     """Follow the flow from every row of x in place; return the losses and whether minima were reached."""
     losses, reached = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):
+        check_interrupt(True)
         losses[i], reached[i] = _flow(x[i], r, p, 4 if biased else 2, most)
     return losses, reached

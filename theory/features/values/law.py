@@ -15,7 +15,7 @@ import numpy as np
 from ... import arguments
 from ...arguments import ComplexArray, FloatArray
 from ...special.normal import POINTS, WEIGHTS
-from .parts import Parts, Three, all_transforms, place
+from .parts import Parts, Three, all_transforms, given_nonzero, place
 
 __all__ = ["Definition", "Three", "Values", "definition", "known", "named", "register"]
 
@@ -85,6 +85,8 @@ class Values:
         variance of v given y, for decoders.
     blurred : callable, optional
         blurred(sigma) returns the interval of y that counts, if not 12 sigma around v.
+    nonzero_transform : callable, optional
+        The transform of v given that it is not 0, of a family whose laws have an atom at 0: compiled once.
 
     Raises
     ------
@@ -116,6 +118,7 @@ class Values:
     quantile: Callable[[Any, Any], Any] | None
     posterior: Callable[[FloatArray, float], Posterior] | None
     blurred: Callable[[float], tuple[float, float]] | None
+    nonzero_transform: Callable[..., Three] | None
 
     def __init__(
         self, name: str, support: tuple[float, float], moment: Callable[[int], float], draw:
@@ -124,7 +127,8 @@ class Values:
         None = None, pieces: Any = (), transform: Callable[..., Three] | None = None, shape: float | None =
         None, pole: float = np.inf, edge: float | None = None, wedge: tuple[float, float] | None = None,
         quantile: Callable[[Any, Any], Any] | None = None, posterior: Callable[[FloatArray, float], Posterior]
-        | None = None, blurred: Callable[[float], tuple[float, float]] | None = None,
+        | None = None, blurred: Callable[[float], tuple[float, float]] | None = None, nonzero_transform:
+        Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
         vars(self).update({one: given for one, given in locals().items() if one != "self"})
         low, high = self.support
@@ -228,6 +232,50 @@ class Values:
             sides=self.sides,
             angle=float(angle),
             size=float(size),
+        )
+
+    @property
+    def zero(self) -> float:
+        """Probability that the value is 0 though its feature is on."""
+        return float(sum(chance for value, chance in self.atoms if value == 0.0))
+
+    @cached_property
+    def nonzero(self) -> "Values":
+        """The law of the value given that it is not 0: this one if it never is.
+
+        >>> named("values", "rectified-normal").nonzero.atoms, named("values", "uniform").nonzero
+        ((), 'uniform')
+        """
+        share = 1.0 - self.zero
+        if share in (0.0, 1.0):
+            return self
+        density, transform = self.density, self.nonzero_transform
+        if transform is None and self.transform is not None:
+            transform = given_nonzero(self.transform, self.shape is not None, share)
+
+        def moment(k: int) -> float:
+            return float(self.moment(k)) / share if k else 1.0
+
+        def draw(rng: np.random.Generator, size: int) -> FloatArray:
+            found = np.asarray(self.draw(rng, size), float) * np.ones(size)
+            while np.any(found == 0.0):
+                found[found == 0.0] = self.draw(rng, int(np.sum(found == 0.0)))
+            return found
+
+        return Values(
+            f"{self.name}, not 0",
+            self.support,
+            moment,
+            draw,
+            atoms=tuple((value, chance / share) for value, chance in self.atoms if value != 0.0),
+            density=None if density is None else lambda v: np.asarray(density(v) / share),
+            typical=self.typical,
+            pieces=tuple((low, high, np.asarray(c) / share) for low, high, c in self.pieces),
+            transform=transform,
+            shape=self.shape,
+            pole=self.pole,
+            edge=None if self.edge is None else self.edge / share,
+            wedge=self.wedge,
         )
 
     def nodes(self, place: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:

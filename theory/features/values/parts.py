@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...arguments import ComplexArray, FloatArray
 from ...kernels import address, called, kernel, shared
 
-__all__ = ["Parts", "Three", "all_transforms", "place", "transforms"]
+__all__ = ["Parts", "Three", "all_transforms", "given_nonzero", "place", "transforms"]
 
 Three = tuple[complex, complex, complex]
 
@@ -57,6 +57,28 @@ def place(transform: Callable[..., Three] | None, shape: float | None) -> tuple[
 @cache
 def _compiled(function: Any) -> Any:
     return shared(function)
+
+
+def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
+    """Return the transform of a value given that it is not 0, which has the probability `share`."""
+    whole: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
+    none = 1.0 - share
+
+    if shaped:
+
+        @shared
+        def found(z: complex, shape: float) -> Three:
+            a, b, c = whole(z, shape)
+            return (a - none) / share, b / share, c / share
+
+    else:
+
+        @shared
+        def found(z: complex) -> Three:  # type: ignore[misc]
+            a, b, c = whole(z)
+            return (a - none) / share, b / share, c / share
+
+    return found
 
 
 @shared

@@ -27,6 +27,14 @@ def _transform(z: complex, ratio: float) -> Three:
     return 0.5 * math.erfc(ratio * math.sqrt(0.5)) + share * a, share * b, share * c
 
 
+@shared
+def _nonzero_transform(z: complex, ratio: float) -> Three:
+    """Leave out the atom: the rest has the probability erfc(-ratio/sqrt(2))/2."""
+    a, b, c = half_normal(z + ratio)
+    share = math.exp(-0.5 * ratio * ratio) / math.erfc(-ratio * math.sqrt(0.5))
+    return share * a, share * b, share * c
+
+
 def rectified_normal(ratio: float) -> Values:
     r"""Values max(0, ratio + N(0, 1)): with the scale sd, and ratio = mean/sd, max(0, mean + sd N(0, 1)).
 
@@ -101,6 +109,7 @@ def _law(ratio: float) -> Values:
         density=density,
         typical=(0.0, high),
         transform=_transform,
+        nonzero_transform=_nonzero_transform,
         shape=ratio,
         wedge=(float(np.arccos(np.sqrt(square))), max(1.0, math.sqrt(moment(2)))),
         # ndtri(0) would be infinite

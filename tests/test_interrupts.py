@@ -1,0 +1,127 @@
+"""Ctrl-C in the long calls of the front door, in scripts, notebooks and commands."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import superposition
+
+from .interrupting import CALLS
+
+HERE = Path(__file__).parent
+SECONDS = 1.0
+
+
+def environment():
+    """Return the environment of a program that imports this package, and what this one can import."""
+    paths = [str(Path(superposition.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def check_script(name, moments):
+    command = [sys.executable, str(HERE / "interrupting.py"), name, str(moments)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    *answers, summary = done.stdout.splitlines()
+    assert len(answers) > moments / 2, summary  # others came when the call had ended
+    # Processor time, as what else runs on this machine takes time by the clock.
+    assert max(float(line.split()[0]) for line in answers) < SECONDS, answers
+
+
+def test_a_loss_in_a_script():
+    check_script("kernel", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_twenty_moments_of_a_script(name):
+    check_script(name, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_twenty_moments_of_a_notebook(name):
+    manager = pytest.importorskip("jupyter_client").manager
+    kernel, client = manager.start_new_kernel(kernel_name="python3", env=environment(), cwd=str(HERE))
+    rng, caught = random.Random(1), 0
+
+    def run(code):
+        message = client.execute(code)
+        return lambda: next(
+            reply["content"]
+            for reply in iter(lambda: client.get_shell_msg(timeout=600), None)
+            if reply["parent_header"].get("msg_id") == message
+        )
+
+    try:
+        first = run(f"from interrupting import CALLS, code; first = code(CALLS[{name!r}]())")()
+        assert first["status"] == "ok", first
+        begun = time.perf_counter()
+        same = run(f"assert code(CALLS[{name!r}]()) == first")()
+        length = time.perf_counter() - begun
+        assert same["status"] == "ok", same
+        for k in range(20):
+            reply = run(f"CALLS[{name!r}]()")
+            time.sleep(length * (k + rng.random()) / 24)
+            kernel.interrupt_kernel()
+            answer = reply()
+            if answer["status"] != "ok":
+                assert answer["ename"] == "KeyboardInterrupt", answer
+                caught += 1
+            same = run(f"assert code(CALLS[{name!r}]()) == first")()
+            assert same["status"] == "ok", same
+        assert caught > 10
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+
+
+COMMANDS = {
+    "audit": ["audit", "{model}", "--p", "0.1"],
+    "run": ["run", "collisions.fig3", "--out", "{folder}"],
+    "jobs": ["run", "collisions.fig3", "relu.polygons", "--jobs", "2", "--out", "{folder}"],
+    "sweep": [
+        *("sweep", "superposition.solvers.rug:optimum", "--grid", "p=[0.1,0.2,0.3]", "ratio=[0.2,0.4]"),
+        *("--store", "{folder}/store.zarr", "--jobs", "2"),
+    ],
+}  # fmt: skip
+
+
+def check_command(words, folder, seconds):
+    command = [sys.executable, "-m", "superposition.validate.cli", *words]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, env=environment(), cwd=folder, **options) as process:
+        time.sleep(seconds)
+        # A terminal sends it to all processes of a group.
+        os.killpg(process.pid, signal.SIGINT)
+        begun = time.perf_counter()
+        _, err = process.communicate(timeout=600)
+    if process.returncode == 0 or ("KeyboardInterrupt" in err and "superposition" not in err):
+        return None  # it had ended, or Python itself had not begun
+    assert process.returncode == 130, err
+    assert re.fullmatch(r"(.*\n)?superposition( \w+)?: interrupted\n", err, re.DOTALL), err
+    assert "Traceback" not in err
+    return time.perf_counter() - begun
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_moments_of_a_command(name, tmp_path):
+    import numpy as np
+
+    np.save(tmp_path / "model.npy", np.random.default_rng(0).normal(size=(12, 4)))
+    caught = []
+    for k in range(12):
+        words = [
+            word.format(folder=tmp_path / str(k), model=tmp_path / "model.npy") for word in COMMANDS[name]
+        ]
+        caught.append(check_command(words, tmp_path, 0.4 + 0.4 * k))
+    assert [seconds for seconds in caught if seconds is not None]

@@ -1,0 +1,157 @@
+"""Compiled kernels that are kept: damaged files, a full disk and no folder change no number."""
+
+import errno
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching
+
+from superposition.theory import kernel_cache
+from superposition.theory.kernels import kernel, ufunc
+
+pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+
+
+def double(x):
+    return 2.0 * x
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return the folder that compiled code is kept in."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    kernel_cache._warn.cache_clear()
+    return tmp_path
+
+
+def call():
+    """Return what a new process would: the function is compiled, or loaded."""
+    dispatcher = kernel(double)
+    result = dispatcher(1.5)
+    return result, sum(dispatcher.stats.cache_hits.values())
+
+
+def files(folder):
+    return [path for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def test_compiled_code_is_kept(folder):
+    assert call() == (3.0, 0)
+    (path,) = files(folder)
+    assert path.suffix == ".kernel"
+    assert call() == (3.0, 1)
+
+
+def damage(content, kind):
+    if kind == "empty":
+        return b""
+    if kind == "cut":
+        return content[: len(content) // 2]
+    if kind == "digest":
+        return content[:3]
+    place = kind % len(content)
+    return content[:place] + bytes([content[place] ^ 1 << kind % 8]) + content[place + 1 :]
+
+
+def check_damaged(folder, kinds, caplog):
+    call()
+    (path,) = files(folder)
+    content = path.read_bytes()
+    for kind in kinds:
+        path.write_bytes(damage(content, kind))
+        assert call() == (3.0, 0)
+        assert call() == (3.0, 1)  # it was written anew
+    (line,) = caplog.messages
+    assert line.startswith("superposition: damaged compiled code in ")
+    assert "\n" not in line
+
+
+def test_a_damaged_file_is_compiled_anew(folder, caplog):
+    check_damaged(folder, ["empty", "cut", 12345], caplog)
+
+
+@pytest.mark.slow
+def test_forty_damaged_files_are_compiled_anew(folder, caplog):
+    places = [random.Random(0).randrange(10**6) for _ in range(37)]
+    check_damaged(folder, ["empty", "cut", "digest", *places], caplog)
+
+
+def test_a_file_of_another_signature_is_not_taken(folder, caplog):
+    dispatcher = kernel(double)
+    dispatcher(1.5)
+    (first,) = files(folder)
+    dispatcher(np.arange(2.0))
+    (second,) = (path for path in files(folder) if path != first)
+    second.write_bytes(first.read_bytes())  # as if two processes had chosen one name
+    np.testing.assert_array_equal(kernel(double)(np.arange(2.0)), [0.0, 2.0])
+    assert len(caplog.messages) == 1
+
+
+def test_a_full_disk_stops_nothing(folder, caplog, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert call() == (3.0, 0)
+    assert files(folder) == []
+    (line,) = caplog.messages
+    assert "No space left on device" in line
+    assert "NUMBA_CACHE_DIR" in line
+
+
+def test_what_cannot_be_read_is_compiled_anew(folder, caplog):
+    call()
+    (path,) = files(folder)
+    path.unlink()
+    path.mkdir()
+    assert call() == (3.0, 0)
+    assert "cannot be read" in caplog.messages[0]
+
+
+def test_no_folder_is_a_line(caplog, monkeypatch):
+    kernel_cache._warn.cache_clear()
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    assert call() == call() == (3.0, 0)
+    assert ufunc(double)(1.5) == 3.0
+    (line,) = caplog.messages
+    assert "NUMBA_CACHE_DIR" in line
+    assert "\n" not in line
+
+
+def test_files_of_earlier_versions_are_removed(folder, monkeypatch):
+    call()
+    (before,) = files(folder)
+    monkeypatch.setattr(kernel_cache, "_VERSIONS", ("another",))
+    assert call() == (3.0, 0)
+    (after,) = files(folder)
+    assert before != after
+
+
+PROGRAM = """
+import superposition as sp
+print(sp.loss(([[1.0, 0.2], [0.2, 1.0]], [0.0, -0.1]), sp.Features(2, 0.1)).loss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a limit of file sizes")
+def test_a_process_that_can_write_nothing_says_so_in_one_line(tmp_path):
+    # A limit of the size of files is what a full disk is to a process.
+    limited = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (9, 9))\n"
+    results = []
+    for head in ("", limited):
+        env = {**os.environ, "NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=tmp_path)}
+        env["PYTHONPATH"] = str(Path(kernel_cache.__file__).parents[2])
+        command = [sys.executable, "-c", head + PROGRAM]
+        results.append(subprocess.run(command, env=env, capture_output=True, text=True, check=True))
+    assert results[0].stdout == results[1].stdout
+    assert results[0].stderr == ""
+    assert results[1].stderr.count("\n") == 1
+    assert "NUMBA_CACHE_DIR" in results[1].stderr

@@ -1,0 +1,82 @@
+"""Stored files that are damaged, whatever the damage: everything that reads them refuses them by name."""
+
+import random
+import shutil
+
+import pytest
+
+import superposition as sp
+from superposition.validate import atlas, claims, cli, judged
+from superposition.validate.stored import REFERENCE
+
+READERS = {
+    "claims.json": [sp.claims, claims.recall, judged.sources, lambda: judged.store([], [])],
+    "atlas.json": [atlas.names],
+    "atlas.safetensors": [atlas.names],
+}
+COMMANDS = {
+    "claims.json": [
+        "claims",
+        "claims --json",
+        "claims --errata",
+        "claims --wrong --id C8",
+        "claims --source no",
+    ],
+    "atlas.json": ["atlas"],
+    "atlas.safetensors": ["atlas n2-m1-p0.01-equal-tied"],
+}
+VARIANTS = 40
+
+
+def damaged(whole, k):
+    """Return one of many ways in which a file may be damaged: emptied, cut, or a bit flipped."""
+    rng = random.Random(k)
+    place = rng.randrange(len(whole) - 2)  # the last of a text is a line feed, which says nothing
+    flipped = whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :]
+    return b"" if k == 0 else flipped if k % 2 else whole[:place]
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """Let all read copies of the stored files, and read them again at each call."""
+    for name in READERS:
+        shutil.copy(REFERENCE / name, tmp_path / name)
+    for function in (judged.recall, judged.store):
+        monkeypatch.setitem(function.__kwdefaults__, "path", tmp_path / "claims.json")
+    monkeypatch.setattr(atlas.store, "read", lambda read=atlas.store.read.__wrapped__: read(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_forty_of_forty_damaged_files_are_refused_by_name(name, copied):
+    whole = (copied / name).read_bytes()
+    for k in range(VARIANTS):
+        (copied / name).write_bytes(damaged(whole, k))
+        for read in READERS[name] if k < 4 else READERS[name][:1]:
+            with pytest.raises(ValueError, match=f"` must .*; got '.*{name}' "):
+                read()
+    (copied / name).unlink()
+    with pytest.raises(ValueError, match=f"` must .*; got '.*{name}' "):
+        READERS[name][0]()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_say_which_file_is_damaged(name, copied, capsys):
+    whole = (copied / name).read_bytes()
+    for k, words in enumerate(COMMANDS[name]):
+        (copied / name).write_bytes(damaged(whole, k))
+        assert cli.main(words.split()) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        assert name in captured.err
+
+
+@pytest.mark.parametrize("path", sorted((REFERENCE / "certificates").glob("*")), ids=lambda path: path.name)
+def test_damaged_certificates_are_no_proofs(path, tmp_path, capsys):
+    whole = path.read_bytes()
+    for k in (0, 2, 4, 6):  # whether a flipped bit leaves a proof is what the checker decides
+        (tmp_path / path.name).write_bytes(damaged(whole, k))
+        assert cli.main(["check", str(tmp_path / path.name)]) in (1, 2)
+        captured = capsys.readouterr()
+        assert path.name in captured.out + captured.err

@@ -1,0 +1,374 @@
+"""Files, state dicts and arrays as people have them: read right, asked about, or refused by name."""
+
+import json
+import re
+import struct
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import superposition as sp
+from superposition.validate import cli, loading
+from superposition.validate.loading import load
+from superposition.validate.loading.settings import HARMLESS, read_sae_settings
+
+N, M = 5, 2
+RNG = np.random.default_rng(0)
+W, W_OUT, B, C = RNG.normal(size=(M, N)), RNG.normal(size=(N, M)), RNG.normal(size=N), RNG.normal(size=M)
+X = RNG.normal(size=(40, N))
+TIED, FREE = sp.Model(W, b=B), sp.Model(W, W_out=W_OUT, b=B)
+
+
+class Wrapped:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.array, dtype)
+
+
+# One matrix and one vector in any form is a tied model.
+FORMS = {
+    "names of one's own": {"V": W, "beta": B},
+    "turned": {"V": W.T, "beta": B},
+    "Lightning": {
+        "state_dict": {"model.encoder.weight": W, "model.bias": B},
+        "epoch": 3,
+        "optimizer_states": [{}],
+    },
+    "importance": {"model.encoder.weight": W, "model.bias": B, "model.importance": np.ones(N)},
+    "Flax": {"params": {"W": W.T, "b": B}},
+    "nested": {"params": {"Toy_0": {"kernel": W.T, "offset": B}}},
+    "net": {"net": {"W": W.T, "b": B}, "step": 100},
+    "weights": {"weights": {"W": W.T, "b": B}},
+    "final_model": {"final_model": {"W": W, "b_final": B}, "losses": [0.3, 0.1]},
+    "another name": {"trained": {"W": W, "b_final": B}, "optimizer": {"state": {}, "lr": 0.1}},
+    "__array__": {"W": Wrapped(W), "b_final": Wrapped(B)},
+    "lists": {"W": W.tolist(), "b_final": B.tolist()},
+    "column": {"W": W, "b_final": B[:, None]},
+    "row": {"W": W, "b_final": B[None]},
+    "prefixes": {"_orig_mod.module.model.W": W, "_orig_mod.module.model.b_final": B},
+    "weight norm, old": {
+        "enc.weight_g": np.linalg.norm(W, axis=1)[:, None],
+        "enc.weight_v": 3 * W,
+        "bias": B,
+    },
+    "weight norm": {
+        "enc.parametrizations.weight.original0": np.linalg.norm(W, axis=1)[:, None],
+        "enc.parametrizations.weight.original1": 0.5 * W,
+        "bias": B,
+    },
+    "notebook of one instance": {"W": W.T, "b_final": B},
+    "several instances": {"V": W.T[None], "beta": B[None]},
+    "tuple": (W.T, B),
+    "tuple, turned": (W, B[:, None]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tied_models_in_any_form(form):
+    np.testing.assert_allclose(sp.Model.of(FORMS[form])(X), TIED(X), atol=1e-12)
+    assert load(FORMS[form]).weights()[0].tied
+
+
+def test_files_of_all_kinds(tmp_path):
+    np.savez(tmp_path / "GOOD.NPZ", W=W, b_final=B)
+    (tmp_path / "GOOD.NPZ.npz").rename(tmp_path / "GOOD.NPZ")
+    np.save(tmp_path / "matrix.npy", W)
+    np.testing.assert_allclose(sp.Model.of(tmp_path / "GOOD.NPZ")(X), TIED(X))
+    np.testing.assert_allclose(sp.Model.of(tmp_path / "matrix.npy")(X), sp.Model(W)(X))
+    np.save(tmp_path / "objects.npy", np.array([{}], object))
+    with pytest.raises(ValueError, match=r"`model` must be an \.npz, \.npy or"):
+        sp.Model.of(tmp_path / "objects.npy")
+    assert cli.main(["loss", str(tmp_path / "matrix.npy"), "--p", "0.1"]) == 0
+
+
+def safetensors(path, kind, arrays):
+    header, data = {}, b""
+    for name, (shape, content) in arrays.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def test_bfloat16_is_read_and_eight_bits_are_refused_by_name(tmp_path):
+    path = tmp_path / "model.safetensors"
+    short = {
+        name: (one.astype("<f4").view("<u4") >> 16).astype("<u2") for name, one in (("W", W), ("b_final", B))
+    }
+    safetensors(path, "BF16", {name: (list(one.shape), one.tobytes()) for name, one in short.items()})
+    found = sp.Model.of(path)
+    np.testing.assert_allclose(found.W_in, W, rtol=2.0**-7)
+    np.testing.assert_array_equal(found.W_in, (short["W"].astype("<u4") << 16).view("<f4"))
+    safetensors(path, "F8_E4M3", {"W": ([M, N], b"0" * M * N), "b_final": ([N], b"0" * N)})
+    with pytest.raises(ValueError, match=r"'W' has the type F8_E4M3, which is not read: save it as float32"):
+        sp.Model.of(path)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"W": RNG.normal(size=(4, 4)), "b_final": np.zeros(4)},
+        {"W": RNG.normal(size=(4, 4)), "b": np.zeros(4)},
+        {"V": RNG.normal(size=(4, 4)), "beta": np.zeros(4)},
+        {"W": RNG.normal(size=(2, 4, 4)), "b_final": np.zeros((2, 4))},
+    ],
+)
+def test_a_square_matrix_is_a_question_whose_answers_are_ready(given):
+    with pytest.raises(
+        ValueError, match=r"`model` must say which axis of '.' \(.*4, 4\) is that of"
+    ) as caught:
+        sp.loss(given, 0.1)
+    encoder, decoder = (
+        json.loads(one.replace("'", '"')) for one in re.findall(r"keys=(\{.*?\})", str(caught.value))
+    )
+    weight = next(iter(given.values()))
+    one = {"law": None, "instance": 0}
+    matrix = weight[0] if weight.ndim == 3 else weight
+    np.testing.assert_array_equal(sp.Model.of(given, keys=encoder, **one).W_in, matrix)
+    np.testing.assert_array_equal(sp.Model.of(given, keys=decoder, **one).W_in, matrix.T)
+    same = {name: (np.eye(4) if array.ndim == 2 else array) for name, array in given.items()}
+    if weight.ndim == 2:  # both readings are the same function
+        np.testing.assert_array_equal(sp.Model.of(same).M, np.eye(4))
+
+
+def test_a_square_matrix_in_a_tuple():
+    square = RNG.normal(size=(4, 4))
+    with pytest.raises(ValueError, match=r"`model` must say what a square matrix \(4, 4\) is .*W_out=M"):
+        sp.loss((square, np.zeros(4)), 0.1)
+    with pytest.raises(ValueError, match=r"`model` must say which axis is that of the features"):
+        sp.loss(square, 0.1)
+    product = square @ square.T
+    np.testing.assert_allclose(sp.Model.of((product, np.zeros(4))).M, product)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((W, W_OUT), r"the bias last: \(W_out, W_in, b\); got shapes \(2, 5\), \(5, 2\)"),
+        ((W, W_OUT, B), r"`model` must be \(W_out, W_in, b\).*got shapes .*: swapped, or transposed\?"),
+        ((W, W_OUT, 0.0), r"`model` must be \(W_out, W_in, b\).*swapped, or transposed\?"),
+        (([[1, 2], [3]], [0, 0]), r"`model` must be .*numbers; got .* whose rows differ in length"),
+        ([[1, 2], [3]], r"`model` must be .*numbers; got .* whose rows differ in length"),
+        ({"W": [[1, 2], [3]], "b": [0, 0]}, r"'W' is \[\[1, 2\], \[3\]\]"),
+        (
+            {"enc": W, "dec": W_OUT, "c": B},
+            r"Model.of\(model, keys=\{'W_in': 'enc', 'W_out': 'dec', 'b': 'c'\}\)",
+        ),
+        ({"W": W, "b": B, "config": {"activation": "gelu"}}, r"got 'gelu' for activation in its cfg"),
+        (
+            {"weight": W, "bias": C},
+            r"it has more hidden neurons \(5\) .*keys=\{'W_in': 'weight', 'b': 'bias'\}",
+        ),
+    ],
+)
+def test_what_is_refused_says_what_to_do(given, message):
+    with pytest.raises(ValueError, match=message):
+        sp.Model.of(given)
+
+
+def test_the_ready_keys_are_right():
+    named = {"W_in": "enc", "W_out": "dec", "b": "c"}
+    np.testing.assert_allclose(sp.Model.of({"enc": W, "dec": W_OUT, "c": B}, keys=named)(X), FREE(X))
+    full = {"net.enc": W, "net.dec": W_OUT, "net.c": B}
+    longer = {part: f"net.{name}" for part, name in named.items()}
+    np.testing.assert_allclose(sp.Model.of(full, keys=longer)(X), FREE(X))
+    np.testing.assert_allclose(sp.Model.of((W_OUT, W, B))(X), FREE(X))
+    np.testing.assert_allclose(sp.Model.of((W_OUT, W.T, B))(X), FREE(X))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "nested", "meta"])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_without_plain_values_are_refused_by_name(kind):
+    torch = pytest.importorskip("torch")
+    dense = torch.tensor(W)
+    tensor = {
+        "sparse": dense.to_sparse,
+        "nested": lambda: torch.nested.nested_tensor([dense[0], dense[1][:3]]),
+        "meta": lambda: torch.empty((M, N), device="meta"),
+    }[kind]()
+    for given in ({"W": tensor, "b_final": B}, tensor, (tensor, B)):
+        with pytest.raises(ValueError, match=rf"`model` must .*{kind}"):
+            sp.loss(given, 0.1)
+    module = torch.nn.Module()
+    module.W = torch.nn.Parameter(torch.empty((M, N), device="meta"))
+    with pytest.raises(ValueError, match=r"`model` must .*meta device"):
+        sp.loss(module, 0.1)
+
+
+def test_a_checkpoint_without_pytorch_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "model.pt").write_bytes(b"anything")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"reading '.*model\.pt' needs PyTorch: pip install torch, or save"):
+        sp.loss(tmp_path / "model.pt", 0.1)
+
+
+def test_archives_that_unpack_to_much_are_not_unpacked(tmp_path, monkeypatch):
+    bomb = tmp_path / "bomb.npz"
+    with (
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("W.npy", "w") as file,
+    ):
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (2**11, 2**11)}
+        )
+        file.write(bytes(8 * 2**22))
+    claims = tmp_path / "claims.npz"
+    with zipfile.ZipFile(claims, "w") as archive, archive.open("W.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (2**14, 2**12)}
+        )
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(ValueError, match=r"MiB that unpack to 32; no weights do"):
+        sp.Model.of(bomb)
+    with pytest.raises(ValueError, match=r"W.npy has the shape \(16384, 4096\), and 128 bytes"):
+        sp.Model.of(claims)
+
+
+def folder(path, cfg, **arrays):
+    from safetensors.numpy import save_file
+
+    path.mkdir(exist_ok=True)
+    rng = np.random.default_rng(3)
+    shapes = {"W_enc": (3, 6), "W_dec": (6, 3), "b_enc": (6,), "b_dec": (3,)}
+    arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()} | arrays
+    save_file(arrays, path / "sae_weights.safetensors")
+    (path / "cfg.json").write_text(cfg if isinstance(cfg, str) else json.dumps(cfg))
+    return arrays
+
+
+OLD = {  # as SAELens 5 writes it
+    "architecture": "standard", "d_in": 3, "d_sae": 6, "dtype": "torch.float32", "device": "cpu",
+    "model_name": "gpt2-small", "hook_name": "blocks.8.hook_resid_pre", "hook_layer": 8,
+    "hook_head_index": None, "activation_fn_str": "relu", "activation_fn_kwargs": {},
+    "apply_b_dec_to_input": True, "finetuning_scaling_factor": False, "sae_lens_training_version": None,
+    "prepend_bos": True, "dataset_path": "Skylion007/openwebtext", "context_size": 128,
+    "normalize_activations": "none", "neuronpedia_id": None, "dataset_trust_remote_code": True,
+    "model_from_pretrained_kwargs": {}, "seqpos_slice": [None],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "subtracts"),
+    [
+        ({}, True),
+        ({"normalize_activations": False}, True),
+        ({"normalize_activations": None}, True),
+        ({"apply_b_dec_to_input": "false"}, False),
+        ({"apply_b_dec_to_input": "True"}, True),
+        ({"activation_fn": "relu", "l1_coefficient": 5.0, "train_batch_size": 4096, "lr": 3e-4}, True),
+        ({"metadata": {"sae_lens_version": "6.18.0"}, "reshape_activations": "none"}, True),
+    ],
+)
+def test_configurations_of_saelens_that_are_read(change, subtracts, tmp_path):
+    a = folder(tmp_path / "sae", OLD | change)
+    x = RNG.normal(size=(20, 3))
+    h = np.maximum((x - subtracts * a["b_dec"]) @ a["W_enc"] + a["b_enc"], 0.0)
+    np.testing.assert_allclose(sp.Model.of(tmp_path / "sae")(x), h @ a["W_dec"] + a["b_dec"], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"activation_fn": "topk"},
+            r"`model` must have ReLUs or JumpReLUs .*got 'topk' for activation_fn in",
+        ),
+        ({"activation_fn_str": "tanh-relu"}, r"got 'tanh-relu' for activation_fn_str in its cfg"),
+        (
+            {"activation_fn_str": "topk", "activation_fn_kwargs": {"k": 2}},
+            r"got 'topk' for activation_fn_str",
+        ),
+        ({"architecture": "topk", "k": 2}, r"`model` must have one of the architectures .*got 'topk'"),
+        ({"architecture": "gated"}, r"got 'gated'"),
+        ({"normalize_activations": True}, r"`model` must not normalise its input.*got True"),
+        ({"normalize_activations": "layer_norm"}, r"`model` must not normalise its input.*got 'layer_norm'"),
+        ({"sae_type": "topk", "top_k": 1}, r"got .* for (sae_type|top_k) in its cfg"),
+        ({"k": 4}, r"`model` must have a cfg of known keys alone.*leave 'k' out.*got 4 for k"),
+        ({"apply_b_dec_to_input": "perhaps"}, r"got 'perhaps' for apply_b_dec_to_input in its cfg"),
+        ({"rescale_acts_by_decoder_norm": True}, r"got True for rescale_acts_by_decoder_norm"),
+    ],
+)
+def test_configurations_of_saelens_that_change_the_function_are_refused_by_name(change, message, tmp_path):
+    arrays = folder(tmp_path / "sae", OLD | change)
+    for given in (
+        tmp_path / "sae",
+        {**arrays, "cfg": OLD | change},
+        {"state_dict": arrays, "cfg": OLD | change},
+    ):
+        with pytest.raises(ValueError, match=message):
+            sp.Model.of(given)
+
+
+def test_scaling_factors_of_fine_tuning(tmp_path):
+    factors = np.linspace(0.5, 2.0, 6)
+    a = folder(tmp_path / "sae", OLD | {"finetuning_scaling_factor": True}, finetuning_scaling_factor=factors)
+    x = RNG.normal(size=(20, 3))
+    h = np.maximum((x - a["b_dec"]) @ a["W_enc"] + a["b_enc"], 0.0)
+    np.testing.assert_allclose(
+        sp.Model.of(tmp_path / "sae")(x), (h * factors) @ a["W_dec"] + a["b_dec"], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 200_000 + "]" * 200_000, "too deep"),
+        ("[1, 2]", "not a list"),
+        (" " * 2**21, "more than 1 MiB"),
+        ("{", ""),
+    ],
+)
+def test_configurations_that_are_none(text, why, tmp_path):
+    folder(tmp_path / "sae", text)
+    with pytest.raises(ValueError, match=rf"`model` must have a readable cfg.json; got .*{why}") as caught:
+        sp.sae(tmp_path / "sae", 0.1)
+    assert len(str(caught.value)) < 600
+
+
+def test_every_harmless_key_is_read_as_harmless():
+    assert read_sae_settings(dict.fromkeys(HARMLESS, "x")) == read_sae_settings({})
+    assert not HARMLESS & {
+        "k",
+        "architecture",
+        "activation_fn",
+        "normalize_activations",
+        "apply_b_dec_to_input",
+    }
+
+
+def test_one_function_reads_for_all(tmp_path):
+    """What one of them takes the others take, and messages name the arguments of the one that was called."""
+    folder(tmp_path / "sae", OLD)
+    law = sp.Features(3, 0.1, "symmetric")
+    x = RNG.normal(size=(9, 3))
+    model = sp.Model.of(tmp_path / "sae")
+    assert sp.loss(tmp_path / "sae", law).model(x) == pytest.approx(model(x))
+    assert sp.sae(tmp_path / "sae", law).l0.shape == (6,)
+    assert sp.audit(tmp_path / "sae", law, seconds=0.1).loss > 0.0
+    assert cli.main(["audit", str(tmp_path / "sae"), "--p", "0.1", "--seconds", "0.1"]) == 0
+    with pytest.raises(ValueError, match=r"`model` must have hidden ReLUs .*got Model.* tied\)"):
+        sp.sae({"W": W, "b_final": B}, 0.1)
+    with pytest.raises(ValueError, match=r"Model.of\(model, instance=k\)"):
+        sp.loss({"W": W.T[None].repeat(3, 0), "b_final": np.zeros((3, N))}, 0.1)
+    state = {"W_enc": np.eye(3), "W_dec": np.eye(3), "b_enc": np.zeros(3), "b_dec": np.ones(3)}
+    with pytest.raises(ValueError, match=r"Model.of\(model, apply_b_dec_to_input=…\)"):
+        sp.sae(state, 0.1)
+    assert sp.Model.of(state, apply_b_dec_to_input=True).b_in.tolist() == [-1.0, -1.0, -1.0]
+
+
+def test_a_bias_that_a_file_leaves_out_is_known_to_be_left_out():
+    found = load({"W": W.T})
+    assert not found.has_bias
+    assert not found.weights()[0].b_saved
+    assert "without its bias" in str(found)
+
+
+def test_all_layouts_have_names_of_their_own():
+    names = [one.name for one in loading.LAYOUTS] + [one.name for one in loading.NETWORKS]
+    assert len(set(names)) == len(names) == 35

@@ -1,0 +1,190 @@
+"""Stored datasets: what is damaged is refused by name, runs come back as they were made."""
+
+import dataclasses
+import json
+import random
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from superposition.validate import claims, cli, laboratory, provenance, running, stored, tidy
+from superposition.validate.laboratory import Lab
+from superposition.validate.stored import REFERENCE
+
+DATASETS = sorted(stored.checksums())
+RUNS = provenance.shipped_runs()
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """Work on a copy of the stored files."""
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    for path in (*REFERENCE.glob("*.nc"), REFERENCE / "README.md", REFERENCE / stored.SUMS):
+        shutil.copy(path, folder)
+    monkeypatch.setattr(stored, "REFERENCE", folder)
+    return folder
+
+
+def test_the_checksums_are_those_of_all_datasets():
+    assert sorted(path.stem for path in REFERENCE.glob("*.nc")) == DATASETS
+    assert len(DATASETS) <= 15
+    if shutil.which("sha256sum"):
+        subprocess.run(["sha256sum", "--check", "--quiet", stored.SUMS], cwd=REFERENCE, check=True)
+
+
+def test_every_dataset_says_how_its_runs_were_made():
+    found = {name: facts for dataset in DATASETS for name, facts in stored.facts(dataset).items()}
+    assert set(found) == set(RUNS)
+    for name, facts in found.items():
+        assert facts["settings"] == provenance.full_settings(RUNS[name], RUNS[name].full), name
+        assert facts["experiment"] == RUNS[name].experiment
+        known = set(tidy.FACTS) - {"libraries"}  # which the oldest runs did not note
+        assert all(facts[key] for key in known), name
+    for dataset in DATASETS:
+        assert stored.load(dataset).attrs["title"]
+
+
+def test_the_readme_has_the_table_of_the_datasets():
+    text = (REFERENCE / "README.md").read_text(encoding="utf-8")
+    table = text.partition(provenance.BEGIN)[2].partition(provenance.END)[0]
+    assert table == "\n" + provenance.table()
+
+
+def readers(dataset):
+    """Return what reads a dataset, by its name."""
+    name, run = next((name, run) for name, run in RUNS.items() if run.stored == dataset)
+    rows = [row.id for row in claims.select() if name in row.needs]
+    found = {
+        "load": lambda: stored.load(dataset),
+        "read": lambda: stored.read(dataset, run=name),
+        "read_runs": lambda: stored.read_runs(dataset),
+        "facts": lambda: stored.facts(dataset),
+        "lab": lambda: Lab(REFERENCE)[name],
+        "cost": lambda: running.cost(run),
+        "table": provenance.table,
+        "shipped_runs": provenance.shipped_runs,
+    }
+    if rows:
+        found["claims"] = lambda: claims.judge(claims.select(rows[:1])[0], Lab(REFERENCE))
+    return found
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_damaged_data_are_refused_by_name_by_everything_that_reads_them(copy, dataset):
+    path = copy / f"{dataset}.nc"
+    whole, rng = path.read_bytes(), random.Random(dataset)
+    place = rng.randrange(len(whole))
+    flipped = whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :]
+    calls = readers(dataset)
+    for content in (flipped, whole[: len(whole) // 2], b"", None):
+        path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
+        for label, call in calls.items():
+            if label == "claims":
+                assert f"`{path.name}` must be the file of SHA256SUMS" in call().trouble
+                continue
+            with pytest.raises(ValueError, match=rf"`{dataset}\.nc` must be the file of SHA256SUMS.*got "):
+                call()
+
+
+def test_damaged_checksums_are_refused(copy):
+    for content in ("", "x\n", f"{'0' * 63}  training.nc\n"):
+        (copy / stored.SUMS).write_text(content)
+        with pytest.raises(ValueError, match=r"`SHA256SUMS` must have a checksum and NAME\.nc in each line"):
+            stored.read("codes_lines")
+    (copy / stored.SUMS).unlink()
+    with pytest.raises(ValueError, match="`SHA256SUMS` must be a file of checksums; got "):
+        stored.read("codes_lines")
+
+
+def test_a_file_without_a_checksum_is_in_no_verdict(copy):
+    shutil.copy(copy / "training.nc", copy / "more.nc")
+    with pytest.raises(ValueError, match=r"`dataset` must be one of codes_lines, .*; got 'more'"):
+        stored.read("more")
+
+
+def test_runs_are_found_by_their_settings():
+    large = stored.read_runs("training", schedule="both", n_features=lambda n: n > 4096)
+    assert list(large) == ["training.rug_n8192_p0.05_r0.25", "training.rug_n8192_p0.05_r0.5"]
+    for where, got in (({"steps": 7}, "steps=7"), ({"colour": "red"}, "colour='red'")):
+        with pytest.raises(ValueError, match=f"`where` must fit a run of training; got {got}"):
+            stored.read_runs("training", **where)
+    with pytest.raises(ValueError, match=r"`where` must fit one run of .*; got unequal\.blocks, "):
+        stored.read("unequal_blocks")
+    with pytest.raises(ValueError, match=r"`name` must be one of codes\.lines; got 'codes\.known'"):
+        tidy.extract_run(stored.load("codes_lines"), "codes.known")
+
+
+def made(**data):
+    facts = dict.fromkeys(tidy.FACTS, "") | {"settings": json.dumps({"size": len(data)}), "wall_seconds": 1.0}
+    coords = {"p": [0.1, 0.2], "seed": [4, 7], "end": ["first", "last"]}
+    used = {dim for values in data.values() if isinstance(values, tuple) for dim in values[0]}
+    coords = {dim: labels for dim, labels in coords.items() if dim in used}
+    return xr.Dataset(data, coords, {**facts, "device_name": "cpu", "level": 0.25})
+
+
+def test_runs_come_back_as_they_were():
+    """Also where one has other dimensions, sizes, labels, types and variables than another."""
+    rng = np.random.default_rng(0)
+    loss = (("end", "p", "seed"), rng.random((2, 2, 2)))
+    one = made(loss=loss, count=(("p",), np.arange(2, dtype=np.int32)), size=3, word=("seed", ["a", "bcd"]))
+    one = one.assign_coords(kind=("p", ["x", "y"]))
+    two = made(loss=loss, history=(("seed", "block"), rng.random((2, 5)))).isel(end=[1], p=[1], seed=[0])
+    three = made(history=(("seed", "block"), rng.random((2, 3))), count=7).isel(seed=[1])
+    runs = {"one": one, "two": two, "three": three}
+    ds = tidy.combine_runs(runs, ["p", "seed"])
+    assert ds.sizes["model"] == 4 + 1 + 1
+    assert ds["measurement"].values.tolist() == list(runs)
+    assert ds["size"].dims == ("model",)
+    again = tidy.combine_runs({name: tidy.extract_run(ds, name) for name in runs}, ["p", "seed"])
+    xr.testing.assert_identical(ds, again)
+    for name, run in runs.items():
+        xr.testing.assert_identical(tidy.extract_run(ds, name), run.assign_attrs(run=name))
+
+
+def test_runs_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="`runs` must say how each was made; got a without experiment, "):
+        tidy.combine_runs({"a": xr.Dataset({"x": 1.0})}, ["p"])
+    one, two = made(x=(("p", "block"), np.ones((2, 3)))), made(x=(("p", "step"), np.ones((2, 3))))
+    with pytest.raises(ValueError, match="`runs` must have the same dimensions of 'x' beside those of rows"):
+        tidy.combine_runs({"a": one, "b": two}, ["p"])
+    ends, middle = (made(loss=("step", [0.0] * len(at))).assign_coords(step=at) for at in ([1, 3], [2]))
+    with pytest.raises(ValueError, match=r"`runs` must have labels of 'step' that follow one another"):
+        tidy.combine_runs({"a": ends, "b": middle}, ["p"])
+
+
+SMALL = {"n_features": 4, "n_hidden": [4], "runs": 2}
+
+
+@pytest.mark.parametrize("name", ["collisions.fresh", "collisions.new"])
+def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsys, name):
+    """In place of a run of the same name, or beside those that are there."""
+    toy = dataclasses.replace(RUNS["collisions.fresh"], name=name, quick=SMALL, full=SMALL)
+    for module in (laboratory, running):
+        monkeypatch.setattr(module, "experiment", lambda name: toy)
+    monkeypatch.setattr(provenance, "runs", lambda: {**RUNS, name: toy})
+    long = stored.read("collisions_fig3", run="collisions.long")
+    (path,) = running.make([name], out=copy.parent / "made", device="cpu")
+    assert cli.main(["reference", str(path)]) == 0
+    assert f"stored: {name}" in capsys.readouterr().out
+    facts = stored.facts("collisions_fig3")
+    assert list(facts) == list(dict.fromkeys(["collisions.long", "collisions.fresh", name]))
+    assert facts[name]["settings"]["lam"] == 0.003, "a default is told as well"
+    new = stored.read("collisions_fig3", run=name)
+    np.testing.assert_array_equal(new["polysemantic"], toy.function(**SMALL)["polysemantic"])
+    xr.testing.assert_identical(long, stored.read("collisions_fig3", run="collisions.long"))
+    assert provenance.table() in (copy / "README.md").read_text()
+    subprocess.run(["sha256sum", "--check", "--quiet", stored.SUMS], cwd=copy, check=True)
+
+
+def test_other_files_are_not_stored(copy, tmp_path):
+    with pytest.raises(ValueError, match="`path` must be a file that `superposition run` made of a run that"):
+        provenance.add_run(path=copy / "training.nc")
+    ds = xr.load_dataset(copy / "unequal_bracket.nc", engine="scipy")
+    changed = json.loads(ds.attrs["settings"]) | {"n_features": 10}
+    ds.assign_attrs(settings=json.dumps(changed)).to_netcdf(tmp_path / "x.nc", engine="scipy")
+    with pytest.raises(ValueError, match=r"`path` must have the settings of.*n_features 10, not 1000"):
+        provenance.add_run(path=tmp_path / "x.nc")

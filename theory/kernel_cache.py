@@ -1,0 +1,131 @@
+"""Where compiled kernels are kept between processes: a damaged file, a full disk or none stop nothing.
+
+Numba has an index for each function and a file for each signature, and checks neither: a flipped bit ends in
+a crash, an empty index in an EOFError at every call, a full disk in an OSError; two processes that compile
+one function at one time may exchange their files. Here each signature has one file, named by all that it
+depends on, with a digest in front. What does not fit is compiled anew.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import caching
+
+__all__ = ["make_cache"]
+
+_CACHING: Any = caching  # has no type hints
+_FUNCTION_CACHE: Any = caching.FunctionCache
+_DIGEST_SIZE = 16  # bytes
+_VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
+
+
+@cache
+def _warn(problem: str) -> None:
+    """Write a line, once for each problem in a process."""
+    logging.getLogger(__package__).warning("superposition: %s", problem)
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_SIZE).digest()
+
+
+class _Files:
+    """The files of one function's compiled versions, one for each key: its digest, and the pickled code."""
+
+    def __init__(self, folder: str, base: str, source_stamp: tuple[Any, ...]) -> None:
+        self.folder, self.base, self.source_stamp = folder, base, source_stamp
+
+    def _name_stem(self) -> str:
+        return f"{self.base}.{_digest(repr((_VERSIONS, self.source_stamp)).encode()).hex()[:12]}."
+
+    def _path(self, key: tuple[Any, ...]) -> str:
+        name = f"{self._name_stem()}{_digest(repr(key).encode()).hex()[:20]}.kernel"
+        return os.path.join(self.folder, name)
+
+    def load(self, key: tuple[Any, ...]) -> Any:
+        """Return what was saved for a key, or None."""
+        path = self._path(key)
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except FileNotFoundError:
+            return None
+        payload = content[_DIGEST_SIZE:]
+        if content[:_DIGEST_SIZE] != _digest(os.path.basename(path).encode(), payload):
+            _warn(f"damaged compiled code in {self.folder} is ignored, and its kernel compiled anew")
+            return None
+        return pickle.loads(payload)
+
+    def save(self, key: tuple[Any, ...], data: Any) -> None:
+        """Write a file, and remove those of the function that an edit has made useless."""
+        path, payload = self._path(key), _CACHING.dumps(data)
+        descriptor, temporary = tempfile.mkstemp(".tmp", self.base, self.folder)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(_digest(os.path.basename(path).encode(), payload) + payload)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
+        for name in os.listdir(self.folder):
+            is_ours = name.startswith(f"{self.base}.") and name.endswith(".kernel")
+            if is_ours and not name.startswith(self._name_stem()):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.folder, name))
+
+    def flush(self) -> None:
+        """Do nothing: a compiled version that is made again replaces its file."""
+
+
+class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
+    """Numba's cache of a function, with files of our format; what cannot be read or written is compiled."""
+
+    def __init__(self, function: Callable[..., Any], checksum: Callable[[str], str]) -> None:
+        super().__init__(function)
+        path = os.path.abspath(function.__code__.co_filename)
+        stamp = (self._impl.locator.get_source_stamp(), checksum(path) if os.path.isfile(path) else "")
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except OSError as error:
+            _warn(
+                f"compiled code in {self._cache_path} cannot be read ({error.strerror}): kernels are compiled"
+            )
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn(
+                f"compiled code cannot be kept in {self._cache_path} ({error.strerror}): the next process "
+                "will compile it anew. The variable NUMBA_CACHE_DIR names another folder"
+            )
+
+
+def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
+    """Return a cache of a function's compiled versions, of none where Numba finds no folder to write to.
+
+    `checksum` returns that of a file of kernels, with the files that it imports.
+    """
+    try:
+        return _KernelCache(function, checksum)
+    except RuntimeError:
+        if os.path.isfile(function.__code__.co_filename):  # else it was typed at a prompt
+            _warn(
+                "no folder for compiled code can be written, so that each process compiles anew, for some "
+                "seconds to minutes. The variable NUMBA_CACHE_DIR names a folder"
+            )
+        return _CACHING.NullCache()

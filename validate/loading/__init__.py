@@ -1,0 +1,21 @@
+"""Which model is in a module, state dict, folder, file or arrays; whatever can be called is called."""
+
+from .layouts import LAYOUTS, Layout, Weights
+from .models import Loaded, autoencoder_of, load, model_of, state_of
+from .networks import NETWORK_NAMES, NETWORKS, Network
+from .toy import recognise
+
+__all__ = [
+    "LAYOUTS",
+    "NETWORKS",
+    "NETWORK_NAMES",
+    "Layout",
+    "Loaded",
+    "Network",
+    "Weights",
+    "autoencoder_of",
+    "load",
+    "model_of",
+    "recognise",
+    "state_of",
+]

@@ -1,0 +1,210 @@
+"""Arrays by name from what people pass: tensors turned, checkpoints unwrapped, prefixes taken off."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...theory.arguments import FloatArray, shown
+
+__all__ = ["array_of", "named", "numeric", "plain", "settings_beside", "without_strays"]
+
+# Names under which checkpoints of public code hold the weights, the usual ones first.
+_CONTAINERS = (
+    "state_dict", "model_state", "model_state_dict", "params", "model", "net", "network", "weights",
+    "final_model", "best_model", "module", "W",
+)  # fmt: skip
+# Names under which they hold what was asked of them.
+_SETTINGS = ("cfg", "config", "hyper_parameters", "hparams", "args")
+# Mappings in a checkpoint that hold no weights of the model.
+_BESIDE = {
+    *_SETTINGS, "optimizer", "optimizer_state", "optimizer_state_dict", "optimizer_states", "optim",
+    "opt_state", "scheduler", "scheduler_state_dict", "lr_scheduler", "lr_schedulers", "callbacks", "loops",
+    "metadata", "history", "metrics", "logs", "log", "batch_stats",
+}  # fmt: skip
+# Arrays and numbers beside the weights in public code that are no part of what the model computes.
+_STRAYS = {
+    "losses", "loss", "train_loss", "importance", "importances", "feature_importance", "feature_importances",
+    "probability", "probabilities", "feature_probability", "feature_probabilities", "feature_probs",
+    "frequencies", "sparsity", "sparsities", "step", "steps", "epoch", "epochs", "global_step", "iteration",
+    "seed", "lr", "learning_rate", "n_features", "n_hidden", "n_instances", "m_ran",
+    "pytorch-lightning_version", "num_batches_tracked", "version",
+}  # fmt: skip
+# Entries of a range that is turned into an array.
+_LONGEST_RANGE = 10**6
+# Mappings within mappings that are looked through.
+_DEEPEST = 20
+# Endings of the two arrays that PyTorch's weight normalisation keeps in place of a weight, old and new.
+_NORMED = (("_g", "_v"), (".original0", ".original1"))
+
+
+def _why_no_array(value: Any) -> str:
+    """Return why a tensor has no plain array, or nothing if it has one."""
+    if getattr(value, "is_meta", False):
+        return "on the meta device, where it has no values: load the weights first"
+    if getattr(value, "is_nested", False):
+        return "a nested tensor"
+    layout = str(getattr(value, "layout", ""))
+    if layout and not layout.endswith("strided"):
+        return "a sparse tensor: pass it as .to_dense()"
+    if getattr(value, "is_quantized", False):
+        return "a quantised tensor: pass it as .dequantize()"
+    return ""
+
+
+def array_of(value: Any, name: str = "model") -> Any:
+    """Return a tensor, data frame, list or array as an array, of doubles if it was a tensor of floats.
+
+    Raises
+    ------
+    ValueError
+        If it has no values, or is ragged.
+
+    Examples
+    --------
+    >>> array_of([[1, 2], [3]], "W")
+    Traceback (most recent call last):
+    ValueError: `W` must be an array of numbers; got [[1, 2], [3]], whose rows differ in length.
+    """
+    if hasattr(value, "detach"):
+        if why := _why_no_array(value):
+            raise ValueError(f"`{name}` must be an array of numbers; got {why}.")
+        tensor = value.detach().cpu()
+        tensor = tensor.double() if tensor.is_floating_point() else tensor.resolve_conj()
+        return tensor.numpy()
+    if isinstance(value, np.ndarray) or (isinstance(value, range) and len(value) > _LONGEST_RANGE):
+        return value  # masked entries and endless ranges are refused by whoever checks numbers
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be an array of numbers; got {shown(value)}, whose rows differ in length."
+        ) from error
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return tensors and objects with arrays as arrays, in mappings too; what else there is stays.
+
+    So do tensors that have no plain array, to be refused by name where they are needed.
+    """
+    if isinstance(value, Mapping):
+        if depth > _DEEPEST:
+            raise ValueError(f"`model` must have at most {_DEEPEST} mappings within each other; got more.")
+        return {name: plain(entry, depth + 1) for name, entry in value.items()}
+    if hasattr(value, "detach"):
+        return value if _why_no_array(value) else array_of(value)
+    if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if isinstance(value, list | tuple | float) and not isinstance(value, str):
+        try:
+            array = np.asarray(value)
+        except ValueError:  # ragged
+            return value
+        return array if array.dtype.kind in "fiu" and array.size else value
+    return value
+
+
+def _holds_arrays(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (
+        isinstance(value, Mapping) and any(_holds_arrays(entry) for entry in value.values())
+    )
+
+
+def _unwrapped(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return the mapping of the weights in a checkpoint."""
+    for name in _CONTAINERS:
+        if isinstance(entries.get(name), Mapping):
+            return _unwrapped(entries[name])
+    if not any(isinstance(entry, np.ndarray) and entry.ndim for entry in entries.values()):
+        inner = [name for name, entry in entries.items() if _holds_arrays(entry) and name not in _BESIDE]
+        inner = [name for name in inner if isinstance(entries[name], Mapping)]
+        if len(inner) == 1 and any(isinstance(entry, np.ndarray) for entry in entries[inner[0]].values()):
+            return _unwrapped(entries[inner[0]])
+    return entries
+
+
+def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested entries with dots between their names, without what is no weight."""
+    for name, entry in entries.items():
+        if isinstance(entry, Mapping):
+            if name not in _BESIDE:
+                yield from _flat(entry, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", entry
+
+
+def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return names without the parts before a dot that all share, as wrappers of modules write them."""
+    while arrays:
+        first = {name.partition(".")[0] for name in arrays}
+        if len(first) > 1 or not all("." in name for name in arrays):
+            break
+        arrays = {name.partition(".")[2]: array for name, array in arrays.items()}
+    return arrays
+
+
+def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return arrays with the weights g v / |v| that weight normalisation keeps as g and v."""
+    found = dict(arrays)
+    for name in arrays:
+        for end_g, end_v in _NORMED:
+            base = name.removesuffix(end_g)
+            if not name.endswith(end_g) or f"{base}{end_v}" not in arrays:
+                continue
+            g, v = np.asarray(arrays[name]), np.asarray(arrays[f"{base}{end_v}"])
+            if g.ndim != v.ndim or any(
+                k not in (1, length) for k, length in zip(g.shape, v.shape, strict=True)
+            ):
+                continue
+            axes = tuple(k for k in range(v.ndim) if g.shape[k] == 1)
+            size = np.sqrt(np.sum(v.astype(float) ** 2, axis=axes, keepdims=True))
+            weight = base.replace("parametrizations.", "")
+            del found[name], found[f"{base}{end_v}"]
+            found[weight] = g * v / size
+    return found
+
+
+def named(entries: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers.
+
+    Examples
+    --------
+    >>> sorted(named({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
+    ['W', 'b']
+    """
+    inner = _unwrapped(plain(entries))
+    return _weights_of_normed(_without_prefix(dict(_flat(inner))))
+
+
+def without_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arrays without those that public code keeps beside the weights: importance, losses, steps."""
+    return {name: array for name, array in arrays.items() if name.rpartition(".")[2].lower() not in _STRAYS}
+
+
+def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the settings that a checkpoint has beside its weights, those of "cfg" last."""
+    found: dict[str, Any] = {}
+    for name in reversed(_SETTINGS):
+        if isinstance(entries.get(name), Mapping):
+            found |= entries[name]
+        elif name in entries and hasattr(entries[name], "__dict__"):
+            found |= vars(entries[name])
+    for name in _CONTAINERS:
+        if isinstance(entries.get(name), Mapping):
+            found = settings_beside(entries[name]) | found
+    return found
+
+
+def numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
+    """Return arrays as they are after checking that all are of real numbers.
+
+    Raises
+    ------
+    ValueError
+        If one is not: it is named.
+    """
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+            what = _why_no_array(array) or shown(array)
+            raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {what}.")
+    return dict(arrays)

@@ -1,0 +1,160 @@
+"""Names and arrays from files of weights: NumPy, safetensors, PyTorch. Nothing in a file is executed."""
+
+import json
+import warnings
+import zipfile
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, deserialize
+
+from ...theory.arguments import FloatArray, shown
+from ..files import named, read_arrays
+from .arrays import plain
+
+__all__ = ["MOST_BYTES", "read_file", "read_settings"]
+
+# Bytes, more than any toy model; a compressed file may claim more than the memory there is.
+MOST_BYTES = 2**31
+# Bytes; an archive of more is unpacked only if its arrays have shapes of models.
+_LARGE = 2**24
+# Entries along one axis of an array in a large archive.
+_LONGEST_AXIS = 2**14
+# Bytes unpacked for each byte of a file: weights hardly compress, zeros do, a thousand times.
+_MOST_COMPRESSED = 50
+# Bytes of a configuration; SAELens writes some thousand.
+_MOST_SETTINGS = 2**20
+_FILES = "an .npz, .npy or .safetensors file, or a PyTorch file of tensors alone"
+# Kinds of numbers in a safetensors file that NumPy has too.
+_KINDS = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _refusal(path: Path, why: str) -> ValueError:
+    return ValueError(f"`model` must be {_FILES}; got {named(path)} ({why}).")
+
+
+def _safetensors(path: Path) -> dict[str, Any]:
+    """Return the arrays of a safetensors file, those of bfloat16 as float32."""
+    try:
+        entries = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except (SafetensorError, OSError, ValueError) as error:
+        raise _refusal(path, f"no whole file of safetensors: {shown(error)}") from error
+    arrays = {}
+    for name, entry in sorted(entries, key=lambda entry: str(entry[0])):
+        kind, shape, data = entry["dtype"], entry["shape"], bytes(entry["data"])
+        if kind == "BF16":  # the upper half of a float32
+            array = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+        elif kind in _KINDS:
+            array = np.frombuffer(data, _KINDS[kind])
+        else:
+            why = f"{name!r} has the type {kind}, which is not read: save it as float32"
+            raise _refusal(path, why)
+        arrays[name] = array.reshape(shape)
+    return arrays
+
+
+def _torch(path: Path) -> Any:
+    """Return what `torch.save` wrote of tensors and containers; PyTorch refuses what would execute code."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"reading {named(path)} needs PyTorch: pip install torch, or save the arrays as .npz or "
+            ".safetensors"
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
+            return plain(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # a damaged file raises many types
+        why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
+        raise _refusal(path, f"{why}: {type(error).__name__}") from error
+
+
+def _check_heads(path: Path, large: bool) -> None:
+    """Refuse an archive with an array that no model has, or that is not there, by the heads of its arrays."""
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            with archive.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+                shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
+            name = entry.filename
+            if prod(shape) * kind.itemsize > min(entry.file_size, MOST_BYTES) and not kind.hasobject:
+                raise ValueError(f"{name} has the shape {shape}, and {entry.file_size} bytes")
+            if large and (len(shape) > 3 or max(shape, default=0) > _LONGEST_AXIS):
+                raise ValueError(f"{name} has the shape {shape}; at most 3 axes of at most {_LONGEST_AXIS}")
+
+
+def _check_size(path: Path) -> int:
+    """Return the bytes that a file unpacks to, after checking that they are not too many."""
+    try:
+        if not path.is_file():  # a pipe would never end
+            raise OSError("no such file")
+        size = packed = path.stat().st_size
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                size = max(size, sum(entry.file_size for entry in archive.infolist()))
+    except (OSError, ValueError, zipfile.BadZipFile) as error:  # ValueError: a name that no file can have
+        raise _refusal(path, str(error)) from error
+    if size > MOST_BYTES:
+        raise _refusal(path, f"{size / 2**30:.1f} GiB; at most {MOST_BYTES // 2**30}")
+    if size > _LARGE and size > _MOST_COMPRESSED * packed:
+        raise _refusal(path, f"{packed / 2**20:.2g} MiB that unpack to {size / 2**20:.0f}; no weights do")
+    return size
+
+
+def _npy(path: Path, size: int) -> FloatArray:
+    """Return the one array of an .npy file."""
+    try:
+        with open(path, "rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+            shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
+        if prod(shape) * kind.itemsize > size and not kind.hasobject:
+            raise ValueError(f"the shape {shape}, and {size} bytes")
+        return np.asarray(np.load(path, allow_pickle=False))
+    except Exception as error:  # damaged files raise many types
+        raise _refusal(path, shown(str(error))) from error
+
+
+def read_file(path: Path) -> Any:
+    """Return the names and arrays of a file, or the one array of an .npy file.
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged or too large, claims more than it has, or holds a pickle.
+    ImportError
+        If a PyTorch file is to be read without PyTorch.
+    """
+    size, suffix = _check_size(path), path.suffix.lower()
+    if suffix == ".npy":
+        return _npy(path, size)
+    if suffix == ".npz":
+        try:
+            _check_heads(path, size > _LARGE)
+            return read_arrays(path)
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise _refusal(path, shown(str(error.__cause__ or error))) from error
+    return _safetensors(path) if suffix == ".safetensors" else _torch(path)
+
+
+def read_settings(path: Path) -> Mapping[str, Any]:
+    """Return a configuration in JSON: an object, not larger or deeper than such a file can be."""
+    try:
+        if path.stat().st_size > _MOST_SETTINGS:
+            raise ValueError(f"more than {_MOST_SETTINGS // 2**20} MiB")
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError(f"an object is wanted, not a {type(found).__name__}")
+    except (OSError, ValueError, RecursionError) as error:
+        why = "too deep" if isinstance(error, RecursionError) else shown(str(error))
+        raise ValueError(f"`model` must have a readable {path.name}; got {path} ({why}).") from error
+    return found

@@ -1,0 +1,205 @@
+"""Layouts of toy models that are in public use: which array is the decoder, the encoder, the bias.
+
+All stand for ReLU(W_out W_in x + b). Axes are written as letters: i instances, f features, h hidden neurons,
+o one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...theory.arguments import FloatArray
+
+__all__ = ["LAYOUTS", "Layout", "Weights", "as_axes", "sizes_of"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model ReLU(W_out W_in x + b)."""
+
+    W_out: FloatArray
+    """Decoder. Shape (n_features, n_hidden)."""
+    W_in: FloatArray
+    """Encoder. Shape (n_hidden, n_features)."""
+    b: FloatArray
+    """Bias. Shape (n_features,)."""
+    b_saved: bool = True
+    """Whether the bias is known; where a model had one that its file leaves out, `b` is 0."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether the decoder is the transpose of the encoder, to single precision."""
+        return bool(np.allclose(self.W_out, self.W_in.T, rtol=1e-6, atol=1e-7))
+
+
+def as_axes(array: Any, letters: str) -> FloatArray | None:
+    """Return an array with these axes, a vector also from a matrix of one row or column; else None.
+
+    Examples
+    --------
+    >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
+    ((3,), None)
+    """
+    found = np.asarray(array)
+    if found.ndim == len(letters) + 1 and len(letters.replace("i", "")) == 1:
+        single = [axis for axis in (-1, -2) if found.shape[axis] == 1]
+        found = found.squeeze(single[0]) if single else found
+    return found if found.ndim == len(letters) else None
+
+
+def sizes_of(
+    axes: Mapping[str, str], optional: Mapping[str, str], arrays: Mapping[str, Any], known: Mapping[str, int]
+) -> dict[str, int] | None:
+    """Return the size of each axis, a letter, of arrays by name; None if they are others, or sizes disagree.
+
+    Examples
+    --------
+    >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
+    {'f': 3, 'h': 2}
+    """
+    letters, sizes = {**optional, **axes}, dict(known)
+    if not axes.keys() <= arrays.keys() <= letters.keys():
+        return None
+    for name, array in arrays.items():
+        if (found := as_axes(array, letters[name])) is None:
+            return None
+        for axis, size in zip(letters[name], found.shape, strict=True):
+            if sizes.setdefault(axis, size) != size:
+                return None
+    return sizes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names and axes of the arrays of one kind of file."""
+
+    name: str
+    axes: Mapping[str, str]
+    """Axes of the arrays that have to be there."""
+    W_out: str = "W"
+    W_in: str = "W"
+    b: str | None = None
+    """Without one biases are 0."""
+    optional: Mapping[str, str] = field(default_factory=dict)
+    """Axes of what may be there: a bias of the outputs, or one of the hidden neurons, which is folded in."""
+    hidden_bias: str | None = None
+    scale: str | None = None
+    """A number that multiplies the outputs."""
+    b_saved: bool = True
+    """Whether files have the bias, if the model has one."""
+
+    def doubt(self, arrays: Mapping[str, Any]) -> str:
+        """Say why the hidden neurons of these arrays may have a nonlinearity, or nothing.
+
+        Names do not tell: networks with one have layers of the same names, sparse autoencoders above all.
+        """
+        if self.hidden_bias in arrays:
+            return f"its hidden neurons have a bias ({self.hidden_bias!r})"
+        n, m = (np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)] for axis in "fh")
+        return f"it has more hidden neurons ({m}) than features ({n})" if m > n else ""
+
+    def fits(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether the arrays are these, and their shapes agree."""
+        sizes = sizes_of(self.axes, self.optional, arrays, {"o": 1})
+        # One matrix alone could be either way round; those whose files have no bias are of many features.
+        return sizes is not None and (self.b_saved or sizes["f"] > sizes["h"])
+
+    def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
+        """Yield the instances."""
+        known = {**self.optional, **self.axes}
+
+        def stack(name: str, order: str) -> FloatArray:
+            axes = known[name]
+            array = np.asarray(as_axes(arrays[name], axes), float)
+            if "o" in axes:
+                array, axes = array.squeeze(axes.index("o")), axes.replace("o", "")
+            if "i" not in axes:
+                array, axes = array[None], f"i{axes}"
+            return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in f"i{order}"]))
+
+        W_out, W_in = stack(self.W_out, "fh"), stack(self.W_in, "hf")
+        b = stack(str(self.b), "f") if self.b in arrays else np.zeros(W_out.shape[:2])
+        if self.hidden_bias in arrays:
+            b = b + np.einsum("ifh,ih->if", W_out, stack(str(self.hidden_bias), "h"))
+        if self.scale in arrays:  # scale ReLU(y) = ReLU(scale y), as the scale is not negative
+            factor = float(np.asarray(arrays[str(self.scale)]))
+            if not factor >= 0.0:
+                raise ValueError(f"`{self.scale}` must not be negative; got {factor:g}.")
+            W_out, b = factor * W_out, factor * b
+        for one in zip(W_out, W_in, b, strict=True):
+            yield Weights(*one, self.b_saved)
+
+    def arrays(self, model: Weights) -> dict[str, FloatArray]:
+        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one.
+
+        Raises
+        ------
+        ValueError
+            If there is no place for free weights or for biases.
+        """
+        if self.W_out == self.W_in and not np.array_equal(model.W_out, model.W_in.T):
+            raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
+        if self.b is None and np.any(model.b):
+            raise ValueError(f"`layout` must be one with biases for this model; got {self.name!r}.")
+        known, found = {**self.optional, **self.axes}, {}
+        parts = [(self.W_out, model.W_out, "fh"), (self.W_in, model.W_in, "hf"), (self.b, model.b, "f")]
+        for name, array, order in parts:
+            if name is not None:
+                single = tuple(k for k, axis in enumerate(known[name]) if axis in "io")
+                kept = [order.index(axis) for axis in known[name] if axis in order]
+                found[name] = np.array(np.expand_dims(array.transpose(kept), single), order="C")
+        return found
+
+
+def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
+    """Return the layout of two `torch.nn.Linear`, whose weights are (outputs, inputs)."""
+    return Layout(
+        name,
+        {f"{first}.weight": "hf", f"{last}.weight": "fh"},
+        f"{last}.weight",
+        f"{first}.weight",
+        f"{last}.bias",
+        {f"{last}.bias": "f", f"{first}.bias": "h"} | more.pop("optional", {}),
+        f"{first}.bias",
+        **more,
+    )
+
+
+def _tied(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
+    """Return the layout of one matrix that encodes and decodes, and a bias."""
+    return Layout(name, {weight: axes, b: b_axes or ("if" if "i" in axes else "f")}, weight, weight, b)
+
+
+LAYOUTS = (
+    Layout("superposition", {"W_out": "fh", "W_in": "hf", "b": "f"}, "W_out", "W_in", "b"),
+    Layout("superposition, several", {"W_out": "ifh", "W_in": "ihf", "b": "if"}, "W_out", "W_in", "b"),
+    _tied("Anthropic notebook", "W", "ifh", "b_final"),
+    _tied("ARENA", "W", "ihf", "b_final"),
+    _tied("Anthropic notebook, one", "W", "fh", "b_final"),
+    _tied("SAELens", "W", "hf", "b_final"),
+    _tied("adonath jax", "w", "ifh", "b_final"),
+    _linear("goodfire-ai/spd", "linear1", "linear2"),
+    _tied("ApolloResearch/apd", "linear1.weight", "ifh", "b_final"),
+    _linear("KfirD/PersianRug", "initial_layer", "final_layer"),
+    _tied("liuyz0/SuperpositionScaling", "W", "fh", "b"),
+    Layout("liuyz0/SuperpositionScaling, W alone", {"W": "fh"}, b_saved=False),
+    _tied("zfurman56", "W", "hf", "b"),
+    _tied("zroe1", "weights", "ihf", "bias", "ifo"),
+    _tied("darkmatter08", "w1_2t", "hf", "b_1t"),
+    Layout("darkmatter08, untied", {"w1_2t": "hf", "w2_2t": "fh", "b_1t": "f"}, "w2_2t", "w1_2t", "b_1t"),
+    _tied("darkmatter08, several", "w_3t", "ifh", "b_2t", "iof"),
+    _tied("LucasPrietoAl/correlations-feature-geometry", "encoder.weight", "hf", "decoder_bias"),
+    _linear("LucasPrietoAl/correlations-feature-geometry, untied", "encoder", "decoder"),
+    _tied("LucasPrietoAl/correlations-feature-geometry, text", "enc.weight", "hf", "bias"),
+    _linear(
+        "timaeus-research/devinterp",
+        "embedding",
+        "unembedding",
+        optional={"scale_factor": ""},
+        scale="scale_factor",
+    ),
+    Layout("tmychow/accidental-polysemanticity", {"W": "ifh"}),
+    Layout("tmychow/accidental-polysemanticity, untied", {"W_enc": "ifh", "W_dec": "ifh"}, "W_dec", "W_enc"),
+)

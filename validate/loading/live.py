@@ -1,0 +1,194 @@
+"""Models from live modules: what a module answers tells which model its arrays are."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...theory.arguments import shown
+from ...theory.models import Model
+from .arrays import named, plain, without_strays
+from .calling import Answers, answering
+from .differences import difference
+from .parts import Parts
+from .readings import Reading, bases, readings_by_names, search
+from .toy import layout_by_keys
+
+__all__ = ["arrays_of_live", "is_live", "load_live"]
+
+# How deep arrays are looked for in the attributes of objects that are no modules of PyTorch.
+_DEPTH = 3
+_KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and g"
+
+
+def is_live(x: Any) -> bool:
+    """Return whether something can be called and has arrays of its own: a module, of PyTorch or not."""
+    if isinstance(x, type | Model) or not (callable(x) or callable(getattr(x, "forward", None))):
+        return False
+    if callable(getattr(x, "state_dict", None)):
+        return hasattr(x, "modules")
+    return hasattr(x, "__dict__") and not hasattr(x, "__array__") and any(_attributes(x))
+
+
+def _attributes(x: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays in the attributes of an object, and of objects in these."""
+    for name, value in getattr(x, "__dict__", {}).items():
+        if hasattr(value, "detach") or hasattr(value, "__array__"):
+            if getattr(value, "ndim", 0) > 0:
+                yield f"{before}{name}", value
+        elif depth < _DEPTH and hasattr(value, "__dict__") and not callable(getattr(value, "mro", None)):
+            yield from _attributes(value, f"{before}{name}.", depth + 1)
+        elif depth < _DEPTH and isinstance(value, list | tuple) and len(value) < 100:
+            for k, entry in enumerate(value):
+                if hasattr(entry, "__dict__"):
+                    yield from _attributes(entry, f"{before}{name}.{k}.", depth + 1)
+
+
+def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
+    """Return the arrays of a module by name; unless `buffers` is off, with those that it does not save.
+
+    A weight that is computed from others, as by weight normalisation, is there as it is computed.
+    """
+    if not callable(getattr(module, "state_dict", None)):
+        return dict(plain(dict(_attributes(module))))
+    found = dict(module.state_dict())
+    for before, part in module.named_modules():
+        start = f"{before}." if before else ""
+        for name in list(getattr(part, "parametrizations", {})):
+            found = {
+                key: one
+                for key, one in found.items()
+                if not key.startswith(f"{start}parametrizations.{name}.")
+            }
+            found[f"{start}{name}"] = getattr(part, name)
+        if buffers:
+            extra = {f"{start}{name}": one for name, one in part.named_buffers(recurse=False)}
+            extra |= {f"{start}{name}": one for name, one in vars(part).items() if hasattr(one, "detach")}
+            found |= {name: one for name, one in extra.items() if name not in found}
+    return dict(plain(found))
+
+
+def _registered_before_weights(module: Any) -> str:
+    """Return the kind of a nonlinearity that was registered before some weights, or nothing."""
+    seen = ""
+    leaves = [part for part in module.modules() if not list(part.children())]
+    for leaf in leaves:
+        if type(leaf).__module__.endswith(".activation"):
+            seen = type(leaf).__name__
+        elif seen and any(one.ndim > 1 for one in leaf.parameters(recurse=False)):
+            return seen
+    return ""
+
+
+def _check_finite(arrays: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
+        if floats and array.ndim > 1 and not np.isfinite(array).all():
+            raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")
+
+
+def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays that are finite real numbers; a module may have others beside its weights."""
+    return {
+        name: array
+        for name, array in arrays.items()
+        if isinstance(array, np.ndarray) and array.dtype.kind in "fiu" and np.isfinite(array).all()
+    }
+
+
+def load_live(
+    module: Any, layout: str | None, keys: Mapping[str, str] | None, apply_b_dec_to_input: bool | None = None
+) -> tuple[str, list[Model], str]:
+    """Return what a module is by its answers, its models and a note; no models if it cannot be called.
+
+    Raises
+    ------
+    ValueError
+        If it computes something that no `Model` does, or not what `layout`, `keys` or
+        `apply_b_dec_to_input` say; it says what differs.
+    """
+    state = arrays_of_live(module, buffers=False)
+    for name, array in state.items():
+        if getattr(array, "is_meta", False):
+            raise ValueError(
+                f"`model` must have values; {name!r} is on the meta device: load the weights first."
+            )
+    arrays = _numbers(named(state))
+    all_arrays = _numbers(named(arrays_of_live(module)))
+    _check_finite(named(state))
+    error = ""
+    with answering(module) as ways:
+        for answers in ways:
+            for signs in ("both", "positive"):
+                answers.signs, answers.known, answers.asked = signs, {}, {}
+                found = _by_answers(answers, arrays, all_arrays, layout, keys, apply_b_dec_to_input, module)
+                if found is not None:
+                    return found
+                error = answers.error or error
+    if hasattr(module, "modules") and (kind := _registered_before_weights(module)):
+        raise ValueError(
+            "`model` must have no nonlinearity on its hidden neurons; got a module with a "
+            f"{kind} before its last weights, which cannot be called ({error}). If that acts on the "
+            "outputs alone, pass its `state_dict()`."
+        )
+    return "", [], f"it was not called: {error or 'it takes no such inputs'}"
+
+
+def _named_readings(
+    arrays: Mapping[str, Any], layout: str | None, keys: Mapping[str, str] | None, subtracts: bool | None
+) -> list[Reading]:
+    """Return what arrays may be by names, or what the caller says that they are."""
+    if keys is not None:
+        by_keys = layout_by_keys(arrays, keys)
+        alone = {name: arrays[name] for name in by_keys.axes}
+        models = [Model(one.W_in, W_out=one.W_out, b=one.b) for one in by_keys.models(alone)]
+        return [Reading("keys", Parts.of(models))]
+    readings = [*readings_by_names(arrays)] or [*readings_by_names(without_strays(arrays))]
+    if subtracts is not None:
+        other = "does not subtract b_dec" if subtracts else "that subtracts b_dec"
+        readings = [one for one in readings if other not in one.name]
+    return [one for one in readings if layout in (None, one.name)]
+
+
+def _by_answers(
+    answers: Answers,
+    arrays: Mapping[str, Any],
+    all_arrays: Mapping[str, Any],
+    layout: str | None,
+    keys: Mapping[str, str] | None,
+    subtracts: bool | None,
+    module: Any,
+) -> tuple[str, list[Model], str] | None:
+    """Return what a module is, by one way of calling it; None if it does not answer so."""
+    said = layout is not None or keys is not None
+    readings = _named_readings(arrays, layout, keys, subtracts)
+    found = None
+    for reading in readings:
+        if (match := answers.agrees(reading.parts)) is not None:
+            found = reading, match
+            break
+    names, why = list(all_arrays), ""
+    if found is None and answers.takes_inputs:
+        why = difference(readings, answers, names, searched=False, others_only=True)
+    if found is None and not said and not why:
+        found = search(all_arrays, answers)
+    if not answers.takes_inputs:
+        return None
+    if found is None or answers.is_random:
+        tried = readings if said and readings else bases(all_arrays)
+        why = why or difference(tried, answers, names, searched=not said)
+        parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
+        norms = sorted(name for name in parts if "Norm" in name)
+        why += f" (it has a {', '.join(norms)})" if norms else ""
+        arrays_in_words = shown(", ".join(f"{name} {array.shape}" for name, array in all_arrays.items()), 300)
+        rule = f"compute {_KINDS}"
+        raise ValueError(f"`model` must {rule}; got a module that {why}. Its arrays: {arrays_in_words}.")
+    reading, match = found
+    notes = []
+    if match.factor != 1.0:
+        notes.append(f"its outputs times {match.factor:.12g}")
+    if answers.signs != "both":
+        notes.append("called with inputs from 0 to 1 alone, as it takes no others")
+    if answers.differs_in_training():
+        notes.append("as in evaluation mode; in training mode, in which it is, it answers otherwise")
+    return reading.name, reading.parts.models(match.factor), "; ".join(notes)

@@ -1,0 +1,294 @@
+"""Models from whatever people have: modules, state dicts, folders, files, arrays."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os.path import isdir, isfile  # False for names that no file can have, where `Path` raises
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.features import Features
+from ...theory.models import Model
+from ..annotations import as_annotated
+from .arrays import named, numeric, plain, settings_beside, without_strays
+from .autoencoders import is_autoencoder, read_autoencoder
+from .files import read_file, read_settings
+from .layouts import LAYOUTS, Weights
+from .live import arrays_of_live, is_live, load_live
+from .networks import NETWORK_NAMES, recognised
+from .settings import check_others
+from .toy import recognise
+from .tuples import model_of_matrix, model_of_tuple
+
+__all__ = ["Loaded", "autoencoder_of", "features_alone", "load", "model_of", "state_of", "toy_model"]
+
+# Names of files in a folder that SAELens writes.
+_WEIGHTS, _CONFIGURATION = "sae_weights.safetensors", "cfg.json"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What something was taken for, and the models in it."""
+
+    layout: str
+    models: tuple[Model, ...]
+    """One for each instance."""
+    has_bias: bool = True
+    """Whether the bias is known; where a model had one that its file leaves out, it is 0."""
+    note: str = ""
+    """What is to be known of it besides."""
+
+    def __str__(self) -> str:
+        known = "" if self.has_bias else ", without its bias"
+        several = f", {len(self.models)} instances" if len(self.models) > 1 else ""
+        note = f" ({self.note})" if self.note else ""
+        return f"{self.layout}{known}: {self.models[0]}{several}{note}"
+
+    def weights(self) -> list[Weights]:
+        """Return the models as toy models ReLU(W_out W_in x + b), after checking that they are."""
+        toys = map(toy_model, self.models)
+        return [Weights(one.W_out, one.W_in, one.bias, self.has_bias) for one in toys]
+
+
+def state_of(model: Any) -> Mapping[Any, Any]:
+    """Return the names and arrays of a model.
+
+    Parameters
+    ----------
+    model : path, mapping or torch.nn.Module
+        A file (.npz, .npy, .safetensors, or a PyTorch file of a state dict), a state dict of tensors or
+        arrays, or anything with a method ``state_dict``.
+
+    Returns
+    -------
+    mapping of str to ndarray
+        And other entries of a checkpoint, as they are.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, if a file is damaged or too large, or holds a pickle.
+    ImportError
+        If a PyTorch file is to be read without PyTorch.
+    """
+    if isinstance(model, str | os.PathLike):
+        found = read_file(Path(model))
+        if isinstance(found, np.ndarray):
+            return {"W": found}
+    else:
+        found = plain(model.state_dict() if hasattr(model, "state_dict") else model)
+    if not isinstance(found, Mapping):
+        what = (
+            f"{type(model).__name__} of shape {np.shape(found)}"
+            if hasattr(found, "shape")
+            else arguments.shown(found)
+        )
+        rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
+        raise ValueError(f"`model` must be {rule}; got {what}.")
+    return found
+
+
+def _folder(path: Path) -> tuple[Any, Any]:
+    """Return the arrays of a file, or of the weights in a folder of SAELens, and the settings beside them."""
+    file = path / _WEIGHTS if isdir(path) else path
+    if isdir(path) and not isfile(file):
+        raise ValueError(
+            f"`model` must be a file, or a folder with {_WEIGHTS}; got the folder {str(path)!r}."
+        )
+    beside = file.parent / _CONFIGURATION
+    cfg = read_settings(beside) if file.name == _WEIGHTS and isfile(beside) else {}
+    return read_file(file), cfg
+
+
+def _load_state(
+    state: Mapping[Any, Any],
+    cfg: Any,
+    layout: str | None,
+    keys: Mapping[str, str] | None,
+    apply_b_dec_to_input: bool | None,
+) -> Loaded:
+    """Return the models of arrays by name, where there is nothing to call."""
+    if keys is None and layout is None and is_autoencoder(arrays := named(_weights_alone(state))):
+        name, models = read_autoencoder(arrays, cfg, apply_b_dec_to_input)
+        return Loaded(name, tuple(models))
+    check_others(cfg if isinstance(cfg, Mapping) else {})
+    if keys is None and layout not in [one.name for one in LAYOUTS]:
+        if layout is not None:
+            arguments.choice("layout", layout, [*(one.name for one in LAYOUTS), *NETWORK_NAMES])
+        found = recognised(numeric(without_strays(named(_weights_alone(state)))), layout)
+        if found is not None:
+            return Loaded(found[0], tuple(found[1]))
+    name, weights = recognise(_weights_alone(state), layout=layout, keys=keys)
+    models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
+    return Loaded(name, tuple(models), all(one.b_saved for one in weights))
+
+
+def _weights_alone(state: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return the entries of a state dict without the settings that lie beside them."""
+    return {name: entry for name, entry in state.items() if name != "cfg"}
+
+
+def load(
+    x: Any,
+    law: Any = None,
+    *,
+    layout: str | None = None,
+    keys: Mapping[str, str] | None = None,
+    apply_b_dec_to_input: bool | None = None,
+) -> Loaded:
+    """Return the models in anything that holds some, and what it was taken for.
+
+    Whatever can be called is called on random inputs, and refused if it answers otherwise than the models.
+
+    Parameters
+    ----------
+    x, law, layout, keys, apply_b_dec_to_input
+        As `model_of`.
+
+    Raises
+    ------
+    ValueError
+        As `model_of`.
+    """
+    if keys is not None and not isinstance(keys, Mapping):
+        raise ValueError(
+            f"`keys` must map W_in, W_out and b to names of arrays; got {arguments.shown(keys)}."
+        )
+    if isinstance(x, Model):
+        return Loaded("Model", (x,))
+    if isinstance(x, Weights):
+        return Loaded("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
+    if isinstance(x, type):
+        raise ValueError(f"`model` must be an instance of a class; got the class {x.__name__}.")
+    n_features = law.n_features if isinstance(law, Features) else None
+    if isinstance(x, tuple) and all(hasattr(one, "__len__") or np.isscalar(one) for one in x):
+        return Loaded("arrays", (model_of_tuple(x, n_features),))
+    if is_live(x):
+        name, models, note = load_live(x, layout, keys, apply_b_dec_to_input)
+        if models:
+            return Loaded(name, tuple(models), note=note)
+        cfg = getattr(x, "cfg", {})
+        found = _load_state(arrays_of_live(x, buffers=False), cfg, layout, keys, apply_b_dec_to_input)
+        return Loaded(found.layout, found.models, found.has_bias, note)
+    cfg = {}
+    if isinstance(x, str | os.PathLike):
+        x, cfg = _folder(Path(x))
+    elif callable(getattr(x, "state_dict", None)):
+        x, cfg = x.state_dict(), getattr(x, "cfg", {})
+    if isinstance(x, Mapping):
+        state = plain(x)
+        return _load_state(state, settings_beside(state) or cfg, layout, keys, apply_b_dec_to_input)
+    return Loaded("one matrix", (model_of_matrix(x, n_features),))
+
+
+@as_annotated
+def model_of(
+    x: Any, *, instance: int | None = None, law: Any = None, layout: str | None = None,
+    keys: Mapping[str, str] | None = None, apply_b_dec_to_input: bool | None = None,
+) -> Model:  # fmt: skip
+    """Return a model of whatever holds one.
+
+    >>> import numpy as np
+    >>> model_of({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)})
+    Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
+
+    Parameters
+    ----------
+    x : Model, torch.nn.Module, mapping, path, array_like or tuple
+        A module, or another callable with arrays, which is called: its function tells how its arrays are to
+        be read; a state dict of tensors or arrays; a file of one (.npz, .npy, .safetensors, or what
+        `torch.save` wrote of a state dict), or a folder of SAELens; a matrix W of a tied model; (W, b);
+        (W_out, W_in, b); or (M, b) with a symmetric M = W_out W_in. Layouts of public code are recognised by
+        names and shapes: `superposition.validate.loading.LAYOUTS`, and `NETWORKS` of networks with nonlinear
+        hidden neurons. So are one matrix and one vector of any names, not square.
+    instance : int, optional
+        Which one, where there are several.
+    law : Features, optional
+        Its number of features tells which axis of a matrix is that of the features. Without it, it is the
+        longer one.
+    layout : str, optional
+        Name of a layout, where names and shapes leave several.
+    keys : mapping of str to str, optional
+        Names of the arrays for "W_in", "W_out" and "b" of ReLU(W_out W_in x + b); one matrix for a tied one.
+    apply_b_dec_to_input : bool, optional
+        Whether an autoencoder subtracts `b_dec` from its input; by default what its settings say.
+
+    Raises
+    ------
+    ValueError
+        If it is no model that is known, a module computes something else, or there are several without
+        `instance`.
+    """
+    found = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
+    if instance is not None:
+        return found.models[arguments.integer("instance", instance, 0, len(found.models) - 1)]
+    if len(found.models) > 1:
+        raise ValueError(
+            f"`model` must be one; got {found}. Pass one of them: Model.of(model, instance=k), from 0 to "
+            f"{len(found.models) - 1}."
+        )
+    return found.models[0]
+
+
+def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
+    """Return the model of a sparse autoencoder, with the names of SAELens or whatever `model_of` takes.
+
+    Parameters
+    ----------
+    x : mapping, torch.nn.Module or path
+        Arrays or tensors ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``; of a
+        JumpReLU also ``threshold`` or ``log_threshold``; or a module, which is called. Settings are taken
+        from ``x["cfg"]``, ``x.cfg`` or the file ``cfg.json`` next to ``sae_weights.safetensors``.
+    apply_b_dec_to_input : bool, optional
+        Whether `b_dec` is subtracted from the input; by default what the settings say.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ValueError
+        If arrays are missing or have other shapes, settings or entries are of another architecture,
+        activations are normalised, or nothing says whether a `b_dec` that is not 0 is subtracted from the
+        input; if a module answers otherwise.
+
+    Examples
+    --------
+    >>> arrays = {"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]}
+    >>> one = autoencoder_of(arrays, apply_b_dec_to_input=True)
+    >>> one.b_in, one([1.6, 9.0])
+    (array([-0.6]), array([1.5, 0.2]))
+    """
+    if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
+        arrays = named(_weights_alone(plain(x)))
+        return read_autoencoder(arrays, settings_beside(x), apply_b_dec_to_input)[1][0]
+    made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
+    if made.hidden == "identity" or made.output != "identity":
+        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {made}.")
+    return made
+
+
+def toy_model(one: Model) -> Model:
+    """Return a model after checking that it is ReLU(W_out W_in x + b), one output a feature."""
+    if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
+        sparse = one.hidden != "identity" and one.output == "identity" and one.n_outputs == one.n_features
+        hint = ", a network, or a sparse autoencoder, which `sae` takes" if sparse else ""
+        raise ValueError(
+            f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {one}{hint}."
+        )
+    return one
+
+
+def features_alone(target: Any) -> None:
+    """Check that the target of a toy model is its features: other targets are those of hidden ReLUs."""
+    if not isinstance(target, str) or target != "identity":
+        raise ValueError(
+            f"`target` must be 'identity' for a model without hidden ReLUs; got {arguments.shown(target)}."
+        )
+
+
+Model.of = staticmethod(model_of)  # type: ignore[attr-defined]

@@ -1,0 +1,243 @@
+"""Layouts of networks with nonlinear hidden neurons, as public code stores them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...theory.arguments import FloatArray, shown
+from ...theory.models import Model
+from .layouts import as_axes, sizes_of
+
+__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "candidates", "linear_layers", "recognised"]
+
+Arrays = Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The names and axes of the arrays of one kind of network, and what model they make.
+
+    Axes are features f, hidden neurons h, outputs y, an embedding d and instances i.
+    """
+
+    name: str
+    axes: Mapping[str, str]
+    """Axes of the arrays that have to be there."""
+    made: Callable[[dict[str, FloatArray]], Model]
+    """Of the arrays of one instance."""
+    optional: Mapping[str, str] = field(default_factory=dict)
+    named: bool = False
+    """Whether the layout must be named: the arrays might be of another kind of model too."""
+
+    def fits(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether the arrays are these, and their shapes agree."""
+        return sizes_of(self.axes, self.optional, arrays, {}) is not None
+
+    def models(self, arrays: Arrays) -> list[Model]:
+        """Return the instances."""
+        known = {**self.optional, **self.axes}
+        given = {name: np.asarray(as_axes(array, known[name]), float) for name, array in arrays.items()}
+        first = next(iter(self.axes))
+        if not known[first].startswith("i"):
+            return [self.made(given)]
+        return [
+            self.made({name: array[k] if known[name][0] == "i" else array for name, array in given.items()})
+            for k in range(given[first].shape[0])
+        ]
+
+
+def _network(
+    W_in: str,
+    W_out: str,
+    b_in: str = "",
+    b: str = "",
+    thresholds: str = "",
+    output: str = "identity",
+    turned: bool = False,
+) -> Callable[[dict[str, FloatArray]], Model]:
+    """Return what makes a model of arrays with these names; `turned` if their first axis is the input's."""
+
+    def made(arrays: dict[str, FloatArray]) -> Model:
+        into, out = arrays[W_in], arrays[W_out]
+        if turned:
+            into, out = into.T, out.T
+        given = arrays.get(thresholds)
+        kind = "relu" if given is None else "jumprelu"
+        # Below 0 a JumpReLU is a ReLU, since it cuts that off as well.
+        floor = None if given is None else np.maximum(given, 0.0)
+        return Model(into, arrays.get(b_in, 0.0), kind, out, arrays.get(b, 0.0), output, floor)
+
+    return made
+
+
+def _with_path(model: Model, by: FloatArray) -> Model:
+    """Return a model whose inputs also pass by: B x is B ReLU(x) - B ReLU(-x), on neurons of its own."""
+    eye = np.eye(model.n_features)
+    W_in = np.concatenate([model.W_in, eye, 0.0 - eye])
+    b_in = np.concatenate([model.b_in, np.zeros(2 * len(eye))])
+    return Model(W_in, b_in, "relu", np.concatenate([model.W_out, by, -by], axis=1), model.b, "identity")
+
+
+def _residual(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model of a residual MLP."""
+    E, U = arrays["W_E"], arrays["W_U"]
+    into, out = arrays["layers.0.mlp_in.weight"], arrays["layers.0.mlp_out.weight"]
+    b_in, b = arrays.get("layers.0.mlp_in.bias", 0.0), arrays.get("layers.0.mlp_out.bias")
+    model = Model(into @ E.T, b_in, "relu", U.T @ out, 0.0 if b is None else U.T @ b, "identity")
+    return _with_path(model, (E @ U).T)
+
+
+def _skip(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model of two layers whose inputs are added to the outputs."""
+    model = _network("W1", "W2", "b1", "b2")(arrays)
+    return _with_path(model, np.eye(model.n_features))
+
+
+def _embedded(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model whose features are embedded by a fixed matrix, which also reads the outputs."""
+    E = arrays["E"]
+    return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
+
+
+_DEEP = "hidden_layers.0.weight"
+_LINEAR = "goodfire-ai/spd, hidden layers"
+_CIS = "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis"
+_MLP = "layers.0.mlp_in", "layers.0.mlp_out"
+
+NETWORKS = (
+    Network(
+        "superposition, network",
+        {"W_in": "hf", "W_out": "yh", "b_in": "h", "b": "y"},
+        _network("W_in", "W_out", "b_in", "b", "thresholds"),
+        {"thresholds": "h"},
+    ),
+    Network(
+        "Sequential(Linear, ReLU, Linear)",
+        {"0.weight": "hf", "2.weight": "yh"},
+        _network("0.weight", "2.weight", "0.bias", "2.bias"),
+        {"0.bias": "h", "2.bias": "y"},
+    ),
+    Network(
+        "goodfire-ai/spd, ResidMLP",
+        {"W_E": "fd", "W_U": "dy", f"{_MLP[0]}.weight": "hd", f"{_MLP[1]}.weight": "dh"},
+        _residual,
+        {f"{_MLP[0]}.bias": "h", f"{_MLP[1]}.bias": "d"},
+    ),
+    Network(
+        "Stefan-Heimersheim/toy-model-of-computation-in-superposition",
+        {"w_in": "fh", "w_out": "hy"},
+        _network("w_in", "w_out", turned=True),
+    ),
+    Network(
+        f"{_CIS} with linear outputs",
+        {"W1": "ihf", "W2": "iyh"},
+        _network("W1", "W2", "b1", "b2"),
+        {"b1": "ih", "b2": "iy"},
+        named=True,
+    ),
+    Network(
+        f"{_CIS} with ReLU outputs",
+        {"W1": "ihf", "W2": "iyh"},
+        _network("W1", "W2", "b1", "b2", output="relu"),
+        {"b1": "ih", "b2": "iy"},
+        named=True,
+    ),
+    Network(
+        f"{_CIS} with linear outputs and a skip connection",
+        {"W1": "ihf", "W2": "ifh"},
+        _skip,
+        {"b1": "ih", "b2": "if"},
+        named=True,
+    ),
+    Network(
+        "FranciscoHS/cis-toy-models",
+        {"W_in": "hf", "W_out": "yh"},
+        _network("W_in", "W_out"),
+    ),
+    Network(
+        "FranciscoHS/cis-toy-models, embedded",
+        {"E": "df", "W_in": "hd", "W_out": "dh"},
+        _embedded,
+    ),
+    Network(
+        "ARENA, computation",
+        {"W1": "ihf", "W2": "iyh", "b_final": "iy"},
+        _network("W1", "W2", b="b_final", output="relu"),
+    ),
+    Network(
+        "ARENA, neurons",
+        {"W": "ihf", "b_final": "if"},
+        lambda arrays: Model(arrays["W"], hidden="relu", b=arrays["b_final"]),
+        named=True,
+    ),
+    Network(
+        "SAELens, transcoder",
+        {"W_enc": "fh", "b_enc": "h", "W_dec": "hy", "b_dec": "y"},
+        _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", turned=True),
+        {"threshold": "h"},
+        named=True,
+    ),
+)
+
+
+# Names that a layout may have, those of `layouts.LAYOUTS` aside.
+NETWORK_NAMES = (*(one.name for one in NETWORKS), _LINEAR)
+
+
+def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
+    """Return the name and the toy model of hidden layers that are all linear, or None if there are none."""
+    if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
+        return None
+    W_in = np.asarray(arrays["linear1.weight"], float)
+    for k in range(sum(name.startswith("hidden_layers.") for name in arrays)):
+        W_in = np.asarray(arrays[f"hidden_layers.{k}.weight"], float) @ W_in
+    W_out = np.asarray(arrays["linear2.weight"], float)
+    b = np.asarray(arrays.get("linear2.bias", np.zeros(len(W_out))), float)
+    return _LINEAR, [Model(W_in, W_out=W_out, b=b)]
+
+
+def candidates(arrays: Mapping[str, Any], layout: str | None) -> list[tuple[str, list[Model]]]:
+    """Return all that arrays may be, by names and shapes, or what a layout by its name makes of them."""
+    return [
+        (one.name, one.models(arrays)) for one in NETWORKS if layout in (None, one.name) and one.fits(arrays)
+    ]
+
+
+def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
+    """Return the name of the layout of a network and its instances, or None if the arrays are none.
+
+    Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
+    transcoder whose outputs are not as many as its inputs cannot be one.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are of a residual network of several layers.
+    """
+    if layout in (None, _LINEAR) and (linear := linear_layers(arrays)) is not None:
+        return linear
+    if {"W_E", "W_U", f"{_MLP[0]}.weight", "layers.1.mlp_in.weight"} <= arrays.keys():
+        count = sum(name.endswith(".mlp_in.weight") for name in arrays)
+        raise ValueError(f"`model` must have one layer of nonlinear neurons; got a ResidMLP of {count}.")
+    for one in NETWORKS:
+        if layout not in (None, one.name) or not one.fits(arrays):
+            continue
+        sizes = {
+            axis: k
+            for name, axes in one.axes.items()
+            for axis, k in zip(axes, arrays[name].shape, strict=True)
+        }
+        if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
+            continue
+        return one.name, one.models(arrays)
+    got = shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
+    if layout in NETWORK_NAMES:
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {got}.")
+    several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
+    if several:
+        rule = "say which layout, where names and shapes leave several or do not tell what is linear"
+        say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
+        raise ValueError(f"`model` must {rule}: {say}; got {got}.")
+    return None

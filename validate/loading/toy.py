@@ -1,0 +1,249 @@
+"""Toy models ReLU(W_out W_in x + b) from arrays by name: by a known layout, by shapes, or by `keys`."""
+
+from collections.abc import Mapping
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.arguments import shown
+from .arrays import named, numeric, without_strays
+from .layouts import LAYOUTS, Layout, Weights, as_axes
+
+__all__ = ["fitting_layouts", "layout_by_keys", "ready_keys", "recognise", "summary"]
+
+# Files of public code that are not such a model: a name that gives them away, and the reason.
+_OTHERS = {
+    "hidden_layers.0.weight": "it has several layers",
+    "layers.0.weight": "it has several layers",
+    "W1": "its hidden neurons have a nonlinearity (ARENA's model of computation)",
+    "b_enc": "it is a sparse autoencoder, which `sae` takes",
+    "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
+}
+# A file of matrices of several sizes, under numbers, has this layout for each.
+_NUMBERED = "liuyz0/SuperpositionScaling, W alone"
+
+
+def summary(arrays: Mapping[str, Any]) -> str:
+    """Return names and shapes in a line, not too long.
+
+    Examples
+    --------
+    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
+    "'W (5, 2), b (5,)'"
+    """
+    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
+    return shown(words) if words else "no arrays"
+
+
+def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:
+    """Return an array's name without the prefixes that were taken off."""
+    if name in arrays:
+        return str(name)
+    return next((known for known in arrays if str(name).endswith(f".{known}")), None)
+
+
+def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
+    """Return the layout in which the user names the arrays, with the axes that their shapes allow.
+
+    Where a shape allows both, W_in is (n_hidden, n_features) and W_out is (n_features, n_hidden).
+    """
+    meant = {part: _in_arrays(name, arrays) for part, name in keys.items()}
+    unknown = {*meant} - {"W_out", "W_in", "b"} or None in meant.values() or not {"W_in", "W_out"} & {*meant}
+    if unknown:
+        raise ValueError(
+            "`keys` must name arrays that there are: for W_in, for W_out if it is another one, and for b if "
+            f"there is one; got {dict(keys)!r} for {summary(arrays)}."
+        )
+    W_in, W_out = (
+        str(meant.get(part, meant.get(other))) for part, other in (("W_in", "W_out"), ("W_out", "W_in"))
+    )
+    b = meant.get("b")
+    several = "i" if np.ndim(arrays[W_in]) == 3 else ""
+    first = ("hf", "fh") if "W_in" in meant else ("fh", "hf")
+    for encoder in first:
+        for decoder in ("fh", "hf") if W_out != W_in else (encoder,):
+            axes = {W_in: several + encoder, W_out: several + decoder} | ({b: f"{several}f"} if b else {})
+            layout = Layout("keys", axes, W_out, W_in, b)
+            if layout.fits({name: arrays[name] for name in axes}):
+                return layout
+    raise ValueError(f"`keys` must name arrays whose shapes multiply; got {summary(arrays)}.")
+
+
+def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: int) -> str:
+    """Return the name of an array that a layout does not use and that may be a bias of the hidden neurons."""
+    axes = np.ndim(arrays[layout.W_in]) - 1
+    others = {name: np.shape(array) for name, array in arrays.items() if name not in layout.axes}
+    return next(
+        (name for name, shape in others.items() if shape[-1:] == (n_hidden,) and len(shape) == axes), ""
+    )
+
+
+def fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
+    """Return the layouts that arrays have; without a known one, that of one matrix and one vector."""
+    found = [layout for layout in LAYOUTS if layout.fits(arrays)]
+    return found or _matrix_and_vector(arrays)
+
+
+def _matrix_and_vector(arrays: Mapping[str, Any]) -> list[Layout]:
+    """Return the layouts of a tied model of one matrix and one vector, whatever their names."""
+    if len(arrays) != 2:
+        return []
+    for weight, b in permutations(arrays):
+        for axes in ("fh", "hf", "ifh", "ihf"):
+            bias_axes = axes.replace("h", "")
+            if as_axes(arrays[weight], axes) is None or np.ndim(arrays[weight]) != len(axes):
+                continue
+            names = {weight: axes, b: bias_axes}
+            both = [
+                Layout(f"{weight} and {b}", {**names, weight: order}, weight, weight, b)
+                for order in (axes, axes.replace("fh", "hf") if "fh" in axes else axes.replace("hf", "fh"))
+            ]
+            fits = [layout for layout in both if layout.fits(arrays)]
+            if fits:
+                return fits
+    return []
+
+
+def ready_keys(arrays: Mapping[str, Any]) -> str:
+    """Return `keys` to copy, with which arrays of any names may be a toy model, or nothing.
+
+    Examples
+    --------
+    >>> ready_keys({"enc": np.ones((2, 5)), "dec": np.ones((5, 2)), "c": np.ones(5)})
+    "keys={'W_in': 'enc', 'W_out': 'dec', 'b': 'c'}"
+    """
+    sizes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
+    matrices = [name for name, shape in sizes.items() if len(shape) == 2 and 1 not in shape]
+    vectors = {name: shape[0] for name, shape in sizes.items() if len(shape) == 1}
+    pairs = [(first, last) for first in matrices for last in matrices if first != last or len(matrices) == 1]
+    for first, last in pairs:
+        m, n = sizes[first] if first != last else sorted(sizes[first])
+        if m <= n and {*sizes[last]} == {m, n} and (first == last or sizes[last] == (n, m)):
+            keys = {"W_in": first} | ({"W_out": last} if last != first else {})
+            biases = [name for name, length in vectors.items() if length == n]
+            keys |= {"b": biases[0]} if biases else {}
+            return f"keys={keys!r}"
+    return ""
+
+
+def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
+    """Return the one of several layouts that is named, or that all others equal for these arrays."""
+    if layout is not None:
+        chosen = [one for one in fitting if one.name == layout]
+        if not chosen:
+            rule = f"one that the arrays have ({'; '.join(one.name for one in fitting)})"
+            raise ValueError(f"`layout` must be {rule}; got {layout!r} for {summary(arrays)}.")
+        return chosen[0]
+    first = list(fitting[0].models(arrays))
+    for other in fitting[1:]:
+        models = list(other.models(arrays))
+        same = len(models) == len(first) and all(
+            np.allclose(one.W_out @ one.W_in, two.W_out @ two.W_in, rtol=1e-12, atol=0.0)
+            for one, two in zip(first, models, strict=True)
+            if one.W_out.shape == two.W_out.shape
+        )
+        if not same:
+            raise ValueError(_question(fitting, arrays))
+    return fitting[0]
+
+
+def _question(fitting: list[Layout], arrays: Mapping[str, Any]) -> str:
+    """Return what to ask where an array may be turned either way."""
+    weight = fitting[0].W_in
+    shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
+    named_b = {"b": b} if b in arrays else {}
+    names = "; ".join(dict.fromkeys(one.name for one in fitting))
+    return (
+        f"`model` must say which axis of {weight!r} {shape} is that of the features, where names and shapes "
+        f"leave several layouts ({names}): Model.of(model, keys={ {'W_in': weight} | named_b!r}) if it is "
+        f"(n_hidden, n_features), keys={ {'W_out': weight} | named_b!r} if it is (n_features, n_hidden); "
+        f"got {summary(arrays)}."
+    )
+
+
+def _checked(arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the arrays by name, all of real numbers, without those that are no part of a model."""
+    if not isinstance(arrays, Mapping):
+        raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
+    if keys is not None and not isinstance(keys, Mapping):
+        raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
+    found = named(arrays)
+    if layout is not None:
+        arguments.choice("layout", layout, [one.name for one in LAYOUTS])
+    for name, reason in _OTHERS.items():
+        if name in found and keys is None:
+            raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
+    return dict(numeric(without_strays(found)))
+
+
+def recognise(
+    arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
+) -> tuple[str, list[Weights]]:
+    """Return the name of the layout of a state dict and the models in it.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array_like
+        A state dict, or a checkpoint that holds one under a usual name.
+    layout : str, optional
+        Name of one of `LAYOUTS`, where shapes leave several (as many features as hidden neurons).
+    keys : mapping of str to str, optional
+        Names of the arrays for "W_in", "W_out" (one of them for a tied model) and, if there is one, "b". A
+        square one is (n_hidden, n_features) as W_in, and (n_features, n_hidden) as W_out.
+
+    Returns
+    -------
+    str
+        Name of the layout.
+    list of Weights
+        The instances.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have no known layout, or several, or not the one that is named; it lists what was found.
+        If the hidden neurons may have a nonlinearity, as in a sparse autoencoder: they have a bias, or are
+        more than the features. `layout` then says that there is none.
+
+    Examples
+    --------
+    >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
+    >>> name, len(models), models[0].W_in.shape
+    ('Anthropic notebook', 3, (2, 5))
+    """
+    found = _checked(arrays, layout, keys)
+    if keys is not None:
+        own = layout_by_keys(found, keys)
+        models = list(own.models(found))
+        if other := _hidden_bias_left_out(found, own, len(models[0].W_in)):
+            raise ValueError(
+                "`keys` must leave out no bias of the hidden neurons, as these may have a nonlinearity too; "
+                f"got {dict(keys)!r} for arrays with {other!r} {np.shape(found[other])}."
+            )
+        return own.name, models
+    if found and all(name.isdecimal() for name in found) and layout in (None, _NUMBERED):
+        (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
+        if all(one.fits({"W": array}) for array in found.values()):
+            return one.name, [model for array in found.values() for model in one.models({"W": array})]
+    fitting = fitting_layouts(found)
+    if not fitting:
+        ready = ready_keys(found)
+        by_keys = f"Model.of(model, {ready})" if ready else "`keys`"
+        raise ValueError(
+            f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)}); or, if it is "
+            f"ReLU(W_out W_in x + b), {by_keys} must name its arrays; or pass the module, which is called; "
+            f"got {summary(found)}."
+        )
+    chosen = _pick(fitting, found, layout)
+    if layout is None and (why := chosen.doubt(found)):
+        known = chosen.name in [one.name for one in LAYOUTS]
+        keys_of_all = {"W_in": chosen.W_in} | ({"b": chosen.b} if chosen.b else {})
+        say = f"layout={chosen.name!r}" if known else f"keys={keys_of_all!r}"
+        raise ValueError(
+            "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
+            f"autoencoder: {why}. If it has none, say so by Model.of(model, {say}), or pass the module, which"
+            f" is called; got {summary(found)}."
+        )
+    return chosen.name, list(chosen.models(found))

@@ -1,0 +1,116 @@
+"""Models from plain arrays: one matrix, or a tuple of a matrix or two and a bias."""
+
+from typing import Any
+
+import numpy as np
+
+from ...theory import arguments
+from ...theory.arguments import FloatArray
+from ...theory.models import Model
+from .arrays import array_of
+
+__all__ = ["model_of_matrix", "model_of_tuple"]
+
+_FORMS = "(W, b), (W_out, W_in, b), or (M, b) with M square and symmetric"
+_BOTH = "Model(W_in=W, b=b) with W of shape (n_hidden, n_features), or"
+_PRODUCT = "Model(np.eye(n), W_out=M, b=b) for ReLU(M x + b)"
+
+
+def _array(value: Any) -> FloatArray:
+    return arguments.doubles("model", array_of(value))
+
+
+def _encoder(W: FloatArray, n_features: int | None) -> FloatArray:
+    """Return one matrix as (n_hidden, n_features), by the number of features or by its shape."""
+    if W.ndim != 2:
+        raise ValueError(f"`model` must be a matrix of two axes; got shape {W.shape}.")
+    rows, columns = W.shape
+    if n_features is not None:
+        fits = [W if axis else W.T for axis, size in enumerate(W.shape) if size == n_features]
+        if not fits:
+            raise ValueError(f"`model` must have {n_features} features, as its law; got shape {W.shape}.")
+    else:
+        fits = [W if columns > rows else W.T]
+    # A symmetric one may be meant as W or as M = W W', which are the same model only for a projector.
+    if rows == columns and not _is_projector(W):
+        raise ValueError(
+            f"`model` must say which axis is that of the features where both are {rows} long; pass "
+            "Model(W_in=W) with W of shape (n_hidden, n_features), or Model(np.eye(n), W_out=M), or (M, b) "
+            "for ReLU(M x + b)."
+        )
+    return fits[0]
+
+
+def _is_projector(W: FloatArray) -> bool:
+    return np.array_equal(W, W.T) and np.allclose(W @ W, W)
+
+
+def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
+    """Return the tied model of one matrix.
+
+    Raises
+    ------
+    ValueError
+        If it is no matrix, or nothing tells which axis is that of the features.
+
+    Examples
+    --------
+    >>> model_of_matrix([[1.0], [-1.0]])
+    Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
+    """
+    return Model(_encoder(_array(W), n_features))
+
+
+def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Model:
+    """Return the model of (W, b), (M, b) or (W_out, W_in, b).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or fit two models.
+
+    Examples
+    --------
+    >>> model_of_tuple(([[1.0, -1.0], [-1.0, 1.0]], [0.0, 0.0]))
+    Model(2 features -> 2 hidden (identity) -> 2 outputs (relu))
+    """
+    if len(given) not in (2, 3):
+        raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(given)} arrays.")
+    arrays = [_array(one) for one in given]
+    shapes = ", ".join(str(one.shape) for one in arrays)
+    *weights, b = arrays
+    b = b.ravel() if b.ndim == 2 and 1 in b.shape else b
+    if b.ndim > 1:
+        rule = "the bias last: " + ("(W_out, W_in, b)" if len(arrays) == 2 else _FORMS)
+        raise ValueError(f"`model` must have {rule}; got shapes {shapes}.")
+    if len(weights) == 2:
+        return _of_two(weights[0], weights[1], b, shapes)
+    W = weights[0]
+    if W.ndim == 2 and W.shape[0] == W.shape[1]:
+        if not np.allclose(W, W.T, rtol=1e-6, atol=1e-6 * np.abs(W).max(initial=0.0)):
+            raise ValueError(
+                f"`model` must say what a square matrix {W.shape} is that is not symmetric: {_BOTH} "
+                f"{_PRODUCT}; got shapes {shapes}."
+            )
+        return Model(np.eye(len(W)), W_out=W, b=b)
+    if b.size > 1 and W.ndim == 2 and n_features is None and b.size in W.shape:
+        return Model(W if W.shape[1] == b.size else W.T, b=b)
+    return Model(_encoder(W, n_features), b=b)
+
+
+def _of_two(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:
+    """Return the model of a decoder and an encoder, each as it is or, where only that fits, transposed."""
+
+    def fits(out: FloatArray, into: FloatArray) -> bool:
+        return out.ndim == into.ndim == 2 and out.shape[1] == into.shape[0] and b.size in (1, out.shape[0])
+
+    if fits(W_out, W_in) and not (b.size == 1 and len(W_out) == W_in.shape[1] < len(W_in)):
+        return Model(W_in, W_out=W_out, b=b if b.ndim == 0 or b.size > 1 else b[0])
+    turned = [(W_out, W_in.T), (W_out.T, W_in), (W_out.T, W_in.T)]
+    found = [pair for pair in turned if fits(*pair)]
+    if len(found) != 1 or fits(W_in, W_out):
+        rule = (
+            "(W_out, W_in, b) with W_out of shape (n_outputs, n_hidden), W_in of shape (n_hidden, n_features)"
+        )
+        raise ValueError(f"`model` must be {rule}; got shapes {shapes}: swapped, or transposed?")
+    return Model(found[0][1], W_out=found[0][0], b=b)
