@@ -21,6 +21,7 @@ from ...theory.unequal import loss_bound
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from ..results import Status
+from ..threads import single_blas_thread
 from . import core
 from .core import End, Round, distinct, race
 from .objective import Objective, Penalty
@@ -291,6 +292,11 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     return found
 
 
+def _grouped_count(count: int) -> int:
+    """Return how many starts of exclusive groups go with so many random ones: one of each kind at least."""
+    return max(count // 2, 3) if count else 0
+
+
 def _hits(ends: list[End], given: int) -> int:
     """Return how many starts, but for given ones, ended at the least of the ends, the first of them."""
     reached = {k: end.value for end in ends for k in end.starts}
@@ -492,6 +498,7 @@ def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     return parts
 
 
+@single_blas_thread()
 def minimise(
     n_features: int, n_hidden: int, law: Any, *, tied: bool = True, bias: bool | str = True, penalty: Penalty
     = None, classes: int | None = None, largest: float | None = None, starts: int = 20, steps: int = 1000,
@@ -582,7 +589,7 @@ def minimise(
     if aim.raced:  # a budget may end before the last: both kinds come early
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
-    drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+    drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
     begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = arguments.integer("hits", hits, 0, 10**6)
     aim.deadline = deadline_of(seconds)
@@ -598,13 +605,14 @@ def minimise(
             if _hits(ends, len(given)) >= wanted or not search.may_go_on():
                 break
             drawn = random(n, m, count, mean, generator)
-            drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+            drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
             made = 1 + max(k for end in ends for k in end.starts)
             more = [End.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)]
             ends = _merged(ends, search.ends(more, _MORE * count, generator, needed=False))
     return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 
+@single_blas_thread()
 def descend(
     W_out: npt.ArrayLike,
     W_in: npt.ArrayLike,

@@ -215,7 +215,7 @@ def test_without_bias_sharing_saves_a_share_of_order_p():
 
 
 def test_the_sharing_formula_is_of_k_up_to_1():
-    """Beyond, the features change places: k = 2 saves what k = 1/2 does, and not what the formula gives at 2."""
+    """Beyond, the features change places: k = 2 saves what k = 1/2 does, not what the formula gives at 2."""
     saved, p = derive.derive_unbiased().numeric(), 1e-4
     law = Features(2, p, "symmetric")
     alone, shared = (

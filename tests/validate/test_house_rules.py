@@ -179,6 +179,8 @@ READS = {
     "certificates.lean.lean_goal",
     "codes.runs.run_known",
     "codes.symmetry.run_stored",
+    "loading.files.read_file",
+    "loading.files.read_settings",
     "rug.runs.run_reference",
     "sweep.store.open",
     "training.checkpoint.load",

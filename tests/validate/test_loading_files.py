@@ -161,7 +161,10 @@ def test_a_square_matrix_in_a_tuple():
             r"Model.of\(model, keys=\{'W_in': 'enc', 'W_out': 'dec', 'b': 'c'\}\)",
         ),
         ({"W": W, "b": B, "config": {"activation": "gelu"}}, r"got 'gelu' for activation in its cfg"),
-        ({"weight": W, "bias": C}, r"it has more hidden neurons \(5\) .*keys=\{'W_in': 'weight', 'b': 'bias'\}"),
+        (
+            {"weight": W, "bias": C},
+            r"it has more hidden neurons \(5\) .*keys=\{'W_in': 'weight', 'b': 'bias'\}",
+        ),
     ],
 )
 def test_what_is_refused_says_what_to_do(given, message):

@@ -24,7 +24,8 @@ from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
 from .. import atlas
 from ..codes import known_envelope
-from ..loading import Weights, is_live, load, state_of
+from ..loading import Weights, load, state_of
+from ..loading.live import is_live
 from .networks import STILL, sampled_loss, seconds_of
 from .results import REPRESENTED, SAME, Audit, Audited
 

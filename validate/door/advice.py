@@ -12,7 +12,8 @@ from ..audit import Audited, NetworkAudit
 from ..audit import audit as audit_weights
 from ..audit.models import HITS
 from ..audit.networks import audit_networks, seconds_of
-from ..loading import features_alone, load
+from ..loading import load
+from ..loading.models import features_alone
 from .answer import Answer, law_in_words
 from .best import in_words, likely
 from .entry import entry

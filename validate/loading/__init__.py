@@ -1,9 +1,7 @@
 """Which model is in a module, state dict, folder, file or arrays; whatever can be called is called."""
 
-from .arrays import array_of
 from .layouts import LAYOUTS, Layout, Weights
-from .live import is_live
-from .models import Loaded, autoencoder_of, features_alone, load, model_of, state_of, toy_model
+from .models import Loaded, autoencoder_of, load, model_of, state_of
 from .networks import NETWORK_NAMES, NETWORKS, Network
 from .toy import recognise
 
@@ -15,13 +13,9 @@ __all__ = [
     "Loaded",
     "Network",
     "Weights",
-    "array_of",
     "autoencoder_of",
-    "features_alone",
-    "is_live",
     "load",
     "model_of",
     "recognise",
     "state_of",
-    "toy_model",
 ]

@@ -30,6 +30,10 @@ _STRAYS = {
     "seed", "lr", "learning_rate", "n_features", "n_hidden", "n_instances", "m_ran",
     "pytorch-lightning_version", "num_batches_tracked", "version",
 }  # fmt: skip
+# Entries of a range that is turned into an array.
+_LONGEST_RANGE = 10**6
+# Mappings within mappings that are looked through.
+_DEEPEST = 20
 # Endings of the two arrays that PyTorch's weight normalisation keeps in place of a weight, old and new.
 _NORMED = (("_g", "_v"), (".original0", ".original1"))
 
@@ -68,6 +72,8 @@ def array_of(value: Any, name: str = "model") -> Any:
         tensor = value.detach().cpu()
         tensor = tensor.double() if tensor.is_floating_point() else tensor.resolve_conj()
         return tensor.numpy()
+    if isinstance(value, np.ndarray) or (isinstance(value, range) and len(value) > _LONGEST_RANGE):
+        return value  # masked entries and endless ranges are refused by whoever checks numbers
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -76,13 +82,15 @@ def array_of(value: Any, name: str = "model") -> Any:
         ) from error
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """Return tensors and objects with arrays as arrays, in mappings too; what else there is stays.
 
     So do tensors that have no plain array, to be refused by name where they are needed.
     """
     if isinstance(value, Mapping):
-        return {name: plain(entry) for name, entry in value.items()}
+        if depth > _DEEPEST:
+            raise ValueError(f"`model` must have at most {_DEEPEST} mappings within each other; got more.")
+        return {name: plain(entry, depth + 1) for name, entry in value.items()}
     if hasattr(value, "detach"):
         return value if _why_no_array(value) else array_of(value)
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray):

@@ -38,6 +38,8 @@ _KINKS = 48
 _BESIDE = (1e-4, 3.0)
 # Entries of an encoder up to which inputs are found that turn all neurons on.
 _SOLVED = 2**22
+# Steps towards inputs that turn many neurons on.
+_PERCEPTRON = 60
 # Axes along which batches lie, in letters: b inputs, f features, i instances, o one.
 _FORMS = ("bf", "bof", "fb", "f")
 _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
@@ -81,12 +83,24 @@ def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> F
         now = np.sum(start * W[units], axis=1) + b[units]
         at.append(start + ((aim - now) / squares)[:, None] * W[units])
         if W.size <= _SOLVED:  # all units on, as far as that can be
-            for size in (1.0, 10.0):
-                aims = size * rng.uniform(0.2, 1.0, (4, len(W))) - b + threshold
-                at.append(np.asarray(np.linalg.lstsq(W, aims.T, rcond=None)[0].T, np.float64))
+            at += [_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
     found = np.asarray(np.concatenate(at))
     big = np.abs(found).max(axis=1)
     return np.asarray(found[np.isfinite(big) & (big <= 10.0 * largest)])
+
+
+def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator) -> FloatArray:
+    """Return inputs at which as many units W x + b as can be easily had are above 0, by a perceptron."""
+    norms = np.maximum(np.linalg.norm(W, axis=1), 1e-300)
+    x = np.linalg.lstsq(W, (size * rng.uniform(0.2, 1.0, (4, len(W))) - b).T, rcond=None)[0].T
+    best, most = x, np.sum(x @ W.T + b > 0.0, axis=1)
+    for step in range(_PERCEPTRON):
+        off = x @ W.T + b <= 0.0
+        count = np.sum(~off, axis=1)
+        better = count > most
+        best, most = np.where(better[:, None], x, best), np.maximum(count, most)
+        x = x + size / (1.0 + step) * ((off / norms) @ W) / np.maximum(off.sum(axis=1, keepdims=True), 1)
+    return np.asarray(np.concatenate([best, x]))
 
 
 @dataclass
@@ -349,7 +363,7 @@ def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 
 
 @contextmanager
-def answering(module: Any) -> Iterator[list[Answers]]:
+def answering(module: Any) -> Iterator[Iterator[Answers]]:
     """Give the ways in which a module may be called, the most precise first; none leaves a trace in it."""
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:
@@ -358,7 +372,7 @@ def answering(module: Any) -> Iterator[list[Answers]]:
         except Exception:  # whatever an object's own code raises
             itself = module
         with _generators_put_back(None):
-            yield [Answers(itself)]
+            yield iter([Answers(itself if callable(itself) else itself.forward)])
         return
     import torch
 
@@ -368,18 +382,26 @@ def answering(module: Any) -> Iterator[list[Answers]]:
     tensors = [one for one in (*inner.parameters(), *inner.buffers()) if one.is_floating_point()]
     kind = tensors[0].dtype if tensors else torch.float32
     device = tensors[0].device if tensors else "cpu"
+    in_training = any(part.training for part in inner.modules())
+
+    def ways() -> Iterator[Answers]:
+        for double in (True, False):
+            try:
+                twin = copy.deepcopy(inner)
+                again = copy.deepcopy(inner) if in_training else None
+            except Exception:  # whatever a module's own code raises: it is called itself
+                inner.eval()
+                yield _of_torch(inner, torch, kind, device)
+                return
+            now = torch.float64 if double else kind
+            answers = _of_torch((twin.double() if double else twin).eval(), torch, now, device)
+            if again is not None:
+                for part, original in zip(again.modules(), training_of.values(), strict=False):
+                    part.training = original
+                answers.training = _of_torch(again.double() if double else again, torch, now, device)
+            inner.eval()  # a copy whose forward was set by hand calls it
+            yield answers
+
+    training_of = {name: part.training for name, part in inner.named_modules()}
     with _generators_put_back(torch), _put_back(inner, torch):
-        try:
-            double, own = copy.deepcopy(inner).eval().double(), copy.deepcopy(inner).eval()
-            training = copy.deepcopy(inner) if any(part.training for part in inner.modules()) else None
-            again = copy.deepcopy(training)
-        except Exception:  # whatever a module's own code raises: it is called itself
-            inner.eval()
-            yield [_of_torch(inner, torch, kind, device)]
-            return
-        inner.eval()  # a copy whose forward was set by hand calls it
-        found = [_of_torch(double, torch, torch.float64, device), _of_torch(own, torch, kind, device)]
-        if training is not None:
-            found[0].training = _of_torch(training.double(), torch, torch.float64, device)
-            found[1].training = _of_torch(again, torch, kind, device)
-        yield found
+        yield ways()

@@ -1,8 +1,10 @@
 """What a live module computes in place of a model: another activation, a normalised input, the top k."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 from scipy.special import erf, expit
@@ -16,6 +18,8 @@ from .readings import Reading
 __all__ = ["difference"]
 
 Function = Callable[[FloatArray], FloatArray]
+# What the hidden neurons receive of so many inputs; those of one model are always the same.
+_Received = dict[int, Any]
 
 # Models whose variants are tried, and those of them with variants that depend on the whole batch.
 _BASES, _OF_BATCHES = 120, 4
@@ -23,6 +27,12 @@ _BASES, _OF_BATCHES = 120, 4
 _ROWS = 12
 # Top k are tried up to this one.
 _MOST_K = 64
+# Words of variants that are models too.
+_OF_MODELS = ("has a ReLU on", "has no activation", "has ReLUs")
+# Entries of an encoder up to which batches are looked at.
+_SMALL = 2**14
+# Seconds after which no further model is looked at.
+_SECONDS = 5.0
 # What a model's own activations are called.
 _OWN = {"identity": "no activation", "relu": "a ReLU"}
 
@@ -99,11 +109,13 @@ def _normalised(x: FloatArray, how: str) -> tuple[FloatArray, FloatArray, FloatA
 _NORMALISATIONS = ("layer normalisation", "layer normalisation of SAELens", "unit norm", "a norm of √n")
 
 
-def _with(model: Parts, hidden: Function | None, output: Function | None) -> Function:
+def _with(model: Parts, hidden: Function | None, output: Function | None, received: _Received) -> Function:
     """Return a model with other activations; None is the model's own."""
 
     def answer(x: FloatArray) -> FloatArray:
-        z = preactivation(model, x)
+        z = received.setdefault(len(x), None)
+        if z is None:
+            z = received[len(x)] = preactivation(model, x)
         h = hidden(z) if hidden else activated(z, model.hidden, model.thresholds)
         y = times(model.W_out, h) + model.b
         return output(y) if output else activated(y, model.output, model.thresholds)
@@ -111,18 +123,21 @@ def _with(model: Parts, hidden: Function | None, output: Function | None) -> Fun
     return answer
 
 
-def _variants(model: Parts) -> Iterator[tuple[str, Function]]:
+def _variants(model: Parts, received: _Received) -> Iterator[tuple[str, Function]]:
     """Yield a model with other activations, or of a normalised input, with what it then does."""
     plain = _ACTIVATIONS["no activation"]
     for name, f in _ACTIVATIONS.items():
         if name != _OWN.get(model.hidden):
-            yield f"has {name} on its hidden neurons", _with(model, f, None)
+            yield f"has {name} on its hidden neurons", _with(model, f, None, received)
         if name != _OWN.get(model.output):
-            yield f"has {name} on its outputs", _with(model, None, f)
+            yield f"has {name} on its outputs", _with(model, None, f, received)
         if model.output != "identity":
-            yield f"has {name} on its hidden neurons and nothing on its outputs", _with(model, f, plain)
+            yield (
+                f"has {name} on its hidden neurons and nothing on its outputs",
+                _with(model, f, plain, received),
+            )
     for k in range(1, min(model.W_in.shape[1], _MOST_K)):
-        yield f"takes the top {k} of its hidden neurons", _with(model, partial(_largest, k=k), None)
+        yield f"takes the top {k} of its hidden neurons", _with(model, partial(_largest, k=k), None, received)
     for how in _NORMALISATIONS:
 
         def answer(x: FloatArray, how: str = how, undo: bool = False) -> FloatArray:
@@ -132,24 +147,29 @@ def _variants(model: Parts) -> Iterator[tuple[str, Function]]:
         yield f"normalises its input ({how})", answer
         yield f"normalises its input ({how}) and undoes it in its outputs", partial(answer, undo=True)
     both = _ACTIVATIONS["a ReLU"]
-    yield "has ReLUs on its hidden neurons and on its outputs", _with(model, both, both)
+    yield "has ReLUs on its hidden neurons and on its outputs", _with(model, both, both, received)
 
 
-def _of_batches(model: Parts) -> Iterator[tuple[str, Function]]:
+def _of_batches(model: Parts, received: _Received) -> Iterator[tuple[str, Function]]:
     """Yield a model whose neurons depend on the whole batch, with what it then does."""
     for k in range(1, min(model.W_in.shape[0] * model.W_in.shape[1], _MOST_K)):
         f = partial(_largest_of_batch, k=k)
-        yield f"takes the top {k} a row of a whole batch (batch top k)", _with(model, f, None)
+        yield f"takes the top {k} a row of a whole batch (batch top k)", _with(model, f, None, received)
 
 
-def _named_variant(model: Parts, x: FloatArray, found: FloatArray, allowed: FloatArray, batches: bool) -> str:
+def _named_variant(
+    model: Parts, x: FloatArray, found: FloatArray, allowed: FloatArray, batches: bool, others_only: bool
+) -> str:
     """Return what a module does whose answers are those of a variant of a model, or nothing."""
     few = slice(1, None, max(len(x) // _ROWS, 1))
+    received: _Received = {}
     with np.errstate(all="ignore"):
-        for name, f in _of_batches(model) if batches else ():
+        for name, f in _of_batches(model, received) if batches else ():
             if np.all(np.abs(found - f(x)) <= allowed):
                 return name
-        for name, f in _variants(model):
+        for name, f in _variants(model, received):
+            if others_only and any(words in name for words in _OF_MODELS):
+                continue
             if np.all(np.abs(found[few] - f(x[few])) <= allowed[few]) and np.all(
                 np.abs(found - f(x)) <= allowed
             ):
@@ -157,19 +177,29 @@ def _named_variant(model: Parts, x: FloatArray, found: FloatArray, allowed: Floa
     return ""
 
 
-def difference(readings: Iterator[Reading], answers: Answers, names: list[str], searched: bool) -> str:
+def difference(
+    readings: Iterable[Reading],
+    answers: Answers,
+    names: list[str],
+    *,
+    searched: bool,
+    others_only: bool = False,
+) -> str:
     """Return what a module does that none of some models does, as the end of a sentence on it.
 
     It names the activation or normalisation with which one of the models would answer as the module does;
-    else how far off the closest one is. Where all models of its arrays were searched, it is none of ReLUs
-    alone, though it may be so at most inputs.
+    else how far off the closest one is, or, with `others_only`, nothing, and activations that a `Model` may
+    have are passed over. Where all models of its arrays were searched, it is none of ReLUs alone, though it
+    may be so at most inputs.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"
     if any("gate" in name or "r_mag" in name for name in names):
         return "is gated"
-    closest, apart, tried = "", np.inf, 0
+    closest, apart, tried, begin = "", np.inf, 0, perf_counter()
     for reading in islice((one for one in readings if one.parts.hidden != "jumprelu"), _BASES):
+        if perf_counter() - begin > _SECONDS:
+            break
         model = reading.parts
         several, _, n = model.W_in.shape
         for found in answers.first(n, several, "bf" if several == 1 else "bif"):
@@ -182,8 +212,11 @@ def difference(readings: Iterator[Reading], answers: Answers, names: list[str], 
             closest, apart = (reading.name, off) if off < apart else (closest, apart)
             tried += 1
             allowed = 2.0 * allowed_share(model, answers.unit_roundoff) * size
-            if name := _named_variant(model, x, found, allowed, searched and tried <= _OF_BATCHES):
+            batches = searched and tried <= _OF_BATCHES and model.W_in.size <= _SMALL
+            if name := _named_variant(model, x, found, allowed, batches, others_only):
                 return f"{name}, where it was read as {reading.name}"
+    if others_only:
+        return ""
     if not closest:
         return "takes no inputs or gives no outputs that its arrays allow"
     return f"answers otherwise, by up to {100 * apart:.2g} % of what is summed; closest is {closest}"

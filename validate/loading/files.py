@@ -46,7 +46,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
     except (SafetensorError, OSError, ValueError) as error:
         raise _refusal(path, f"no whole file of safetensors: {shown(error)}") from error
     arrays = {}
-    for name, entry in entries:
+    for name, entry in sorted(entries, key=lambda entry: str(entry[0])):
         kind, shape, data = entry["dtype"], entry["shape"], bytes(entry["data"])
         if kind == "BF16":  # the upper half of a float32
             array = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")

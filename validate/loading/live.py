@@ -23,7 +23,7 @@ _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and 
 
 def is_live(x: Any) -> bool:
     """Return whether something can be called and has arrays of its own: a module, of PyTorch or not."""
-    if not (callable(x) or callable(getattr(x, "forward", None))) or isinstance(x, type | Model):
+    if isinstance(x, type | Model) or not (callable(x) or callable(getattr(x, "forward", None))):
         return False
     if callable(getattr(x, "state_dict", None)):
         return hasattr(x, "modules")
@@ -80,6 +80,13 @@ def _registered_before_weights(module: Any) -> str:
     return ""
 
 
+def _check_finite(arrays: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
+        if floats and array.ndim > 1 and not np.isfinite(array).all():
+            raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")
+
+
 def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays that are finite real numbers; a module may have others beside its weights."""
     return {
@@ -108,20 +115,23 @@ def load_live(
             )
     arrays = _numbers(named(state))
     all_arrays = _numbers(named(arrays_of_live(module)))
+    _check_finite(named(state))
+    error = ""
     with answering(module) as ways:
         for answers in ways:
             for signs in ("both", "positive"):
                 answers.signs, answers.known, answers.asked = signs, {}, {}
-                found = _by_answers(answers, arrays, all_arrays, layout, keys, apply_b_dec_to_input)
+                found = _by_answers(answers, arrays, all_arrays, layout, keys, apply_b_dec_to_input, module)
                 if found is not None:
                     return found
+                error = answers.error or error
     if hasattr(module, "modules") and (kind := _registered_before_weights(module)):
         raise ValueError(
             "`model` must have no nonlinearity on its hidden neurons; got a module with a "
-            f"{kind} before its last weights, which cannot be called ({ways[-1].error}). If that acts on the "
+            f"{kind} before its last weights, which cannot be called ({error}). If that acts on the "
             "outputs alone, pass its `state_dict()`."
         )
-    return "", [], f"it was not called: {ways[-1].error or 'it has no such inputs'}"
+    return "", [], f"it was not called: {error or 'it takes no such inputs'}"
 
 
 def _named_readings(
@@ -147,6 +157,7 @@ def _by_answers(
     layout: str | None,
     keys: Mapping[str, str] | None,
     subtracts: bool | None,
+    module: Any,
 ) -> tuple[str, list[Model], str] | None:
     """Return what a module is, by one way of calling it; None if it does not answer so."""
     said = layout is not None or keys is not None
@@ -156,15 +167,22 @@ def _by_answers(
         if (match := answers.agrees(reading.parts)) is not None:
             found = reading, match
             break
-    if found is None and not said:
+    names, why = list(all_arrays), ""
+    if found is None and answers.takes_inputs:
+        why = difference(readings, answers, names, searched=False, others_only=True)
+    if found is None and not said and not why:
         found = search(all_arrays, answers)
     if not answers.takes_inputs:
         return None
     if found is None or answers.is_random:
-        tried = iter(readings) if said and readings else bases(all_arrays)
-        why = difference(tried, answers, list(all_arrays), searched=not said)
-        names = shown(", ".join(f"{name} {array.shape}" for name, array in all_arrays.items()), 300)
-        raise ValueError(f"`model` must compute {_KINDS}; got a module that {why}. Its arrays: {names}.")
+        tried = readings if said and readings else bases(all_arrays)
+        why = why or difference(tried, answers, names, searched=not said)
+        parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
+        norms = sorted(name for name in parts if "Norm" in name)
+        why += f" (it has a {', '.join(norms)})" if norms else ""
+        arrays_in_words = shown(", ".join(f"{name} {array.shape}" for name, array in all_arrays.items()), 300)
+        rule = f"compute {_KINDS}"
+        raise ValueError(f"`model` must {rule}; got a module that {why}. Its arrays: {arrays_in_words}.")
     reading, match = found
     notes = []
     if match.factor != 1.0:

@@ -161,6 +161,8 @@ def load(
         return Loaded("Model", (x,))
     if isinstance(x, Weights):
         return Loaded("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
+    if isinstance(x, type):
+        raise ValueError(f"`model` must be an instance of a class; got the class {x.__name__}.")
     n_features = law.n_features if isinstance(law, Features) else None
     if isinstance(x, tuple) and all(hasattr(one, "__len__") or np.isscalar(one) for one in x):
         return Loaded("arrays", (model_of_tuple(x, n_features),))
@@ -177,7 +179,8 @@ def load(
     elif callable(getattr(x, "state_dict", None)):
         x, cfg = x.state_dict(), getattr(x, "cfg", {})
     if isinstance(x, Mapping):
-        return _load_state(plain(x), settings_beside(x) or cfg, layout, keys, apply_b_dec_to_input)
+        state = plain(x)
+        return _load_state(state, settings_beside(state) or cfg, layout, keys, apply_b_dec_to_input)
     return Loaded("one matrix", (model_of_matrix(x, n_features),))
 
 

@@ -33,7 +33,8 @@ def summary(arrays: Mapping[str, Any]) -> str:
     >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
     "'W (5, 2), b (5,)'"
     """
-    return shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
+    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
+    return shown(words) if words else "no arrays"
 
 
 def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:

@@ -223,11 +223,8 @@ class Unit:
     @cached_property
     def terms(self) -> float:
         """The size that the terms of z have, on the average: what its rounding is in units of."""
-        size, values = np.abs(self.w[self.heard]), self.setting.law.values
-        square = float(values.moment(2)) * self.p
-        return abs(self.b) + self.t + float(size @ self.p) * float(values.moment(2)) ** 0.5 + float(
-            np.sqrt(size**2 @ square)
-        )
+        size, rms = np.abs(self.w[self.heard]), float(self.setting.law.values.moment(2)) ** 0.5
+        return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
 
     @cached_property
     def series(self) -> Series | None:
@@ -457,7 +454,9 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
             either, on, w, loud = either[read], on[:, read], np.ascontiguousarray(w[:, read]), loud[read]
         found, by = _patterns(setting, (w, b, t), on, chances, True, loud)
     else:
-        method, found, by, error, slope_error, changes = _of_many(setting, one, two, either, (w, b, t), slopes)
+        method, found, by, error, slope_error, changes = _of_many(
+            setting, one, two, either, (w, b, t), slopes
+        )
     by_w[:, either] = by
     error += setting.precision * scale
     slope_error += _rounding(setting, one.rms + two.rms, found, by)
@@ -469,8 +468,8 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
 
 
 def _of_many(
-    setting: Setting, one: Unit, two: Unit, either: IntArray, units: tuple[FloatArray, FloatArray, FloatArray],
-    slopes: bool,
+    setting: Setting, one: Unit, two: Unit, either: IntArray,
+    units: tuple[FloatArray, FloatArray, FloatArray], slopes: bool,
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return method, means, derivatives, errors of both, and changes: sums of atoms, or over frequencies."""
     w = units[0]
@@ -772,7 +771,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
         while True:
             if unit.series is not None:
                 s, phi, weight, tilted, steps, _ = unit.series
-                count, flux_of = s.size - 1, np.zeros(s.size)
+                count, flux_of = s.size - 1, np.zeros(s.size, np.complex128)
             else:
                 (s, phi), tapered = unit.frequencies(count), _taper(count)
                 # A step at an atom is to rise without overshooting: then what is off has a bound.
@@ -823,7 +822,7 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
 
 
 def _from_moments(unit: Unit, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray) -> UnitMeans:
-    """Return means of a neuron from E 1(z > t) u u', u = (1, features heard), and the same for derivatives."""
+    """Return means of a neuron from E 1(z > t) u u', u = (1, features heard); `kink` is for derivatives."""
     setting, law, heard = unit.setting, unit.setting.law, unit.heard
     others = _others(law.n, heard)
     target_means = law.p * setting.mean
@@ -836,7 +835,10 @@ def _from_moments(unit: Unit, g0: float, g: FloatArray, on: FloatArray, kink: Fl
     by_targets[heard], by_w[heard] = of_h[1:], of_g[1:]
     own = g[others] * (law.p[others] * setting.cross - law.mean[others] * target_means[others])
     by_w[others] += own * kink[0, 0]
-    error, flat = 2.0**-46 * unit.terms, 2.0**-46 * (abs(start) + float(np.abs(g[heard]) @ law.p[heard]) + 1.0)
+    error, flat = (
+        2.0**-46 * unit.terms,
+        2.0**-46 * (abs(start) + float(np.abs(g[heard]) @ law.p[heard]) + 1.0),
+    )
     return UnitMeans(
         mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, flat, float(on[0, 0]), 2.0**-46,
         "sums of atoms",
