@@ -233,7 +233,7 @@ def test_a_dictionary_of_signs_of_many_features(n):
 
 def test_gradients_of_sums_of_atoms_are_those_of_all_patterns(monkeypatch):
     rng = np.random.default_rng(5)
-    n, phi = 10, rng.choice([-1.0, 1.0], (3, 10))
+    n, phi = 7, rng.choice([-1.0, 1.0], (3, 7))
     for hidden in ("relu", "jumprelu"):
         thresholds = np.array([0.5, 1.0, 0.0, 2.0]) if hidden == "jumprelu" else None
         b_in, V = [0.0, -0.5, -1.0, 0.5], rng.normal(size=(3, 4))

@@ -252,8 +252,8 @@ def c42(quick: bool, ds: xr.Dataset) -> Evidence:
         runs("models at each place", least, origin=ds),
         allowed("Lambda at p = 0.1 less that at 0.01, three ratios", rises, "<", derived(0), origin=ds),
         says(
-            "at 128 features the ratio of neurons decides, not p: it is lowest at ratio 0.12 for every p, "
-            "and from p = 0.01 to 0.1 it rises at each ratio",
+            f"at {SMALLEST} features the number of neurons decides, not p: the ratio is lowest at n_d/n_s = "
+            "0.12 for every p, and at 0.5, where pairs form, it rises from p = 0.01 to 0.1",
             shown("Lambda at p = 0.1 less that at 0.01, ratio 0.5", rises[2], ">", derived(0), origin=ds),
             experiment(
                 "mean Lambda at ratio 0.12 less the least of others, at each p",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Half", "halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
 
 MOST_PATTERNS = 2.0**28  # of all features, for means of a neuron: two lists of 2^14
+MOST_PAIRS = 2.0**26  # of patterns of both halves, for a product of two neurons: a tenth of a second
 MOST_SUMS = 2**13  # of half the features, where equal ones are merged
 # Sums that differ by less than that share of their terms are merged; sums in binary digits are exact.
 MERGE = 2.0**-48
@@ -176,7 +177,7 @@ def pair_product(
 
     `w` (2, n) are the weights of the features that either hears.
     """
-    both = halves(setting, either, max(setting.most, 1.0))
+    both = halves(setting, either, min(max(setting.most, 1.0), MOST_PAIRS))
     if both is None:
         return None
     A, B = both
