@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....theory.arguments import FloatArray, IntArray
-from ....theory.kernels import kernel
+from ....theory.kernels import check_interrupt, kernel
 from ....theory.models import rounding_of_sum
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def _add_products(
     kink1 = t[0] - slack[0] if t[0] == 0.0 else low1
     kink2 = t[1] - slack[1] if t[1] == 0.0 else low2
     for a in range(p_first.size):
+        check_interrupt(a % 256 == 255)
         part, part1, part2 = 0.0, 0.0, 0.0
         for b in range(p_second.size):
             z1, z2, p = first[0, a] + second[0, b], first[1, a] + second[1, b], p_second[b]
