@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: report test test-slow reproduce verdicts pages notebooks lint wheel bench docs clean
 
 report: $(STAMP)
-	$(BIN)/superposition report --out $(OUT)
+	$(BIN)/superposition report --out $(OUT)/report
 
 # Two workers with a thread each: threads that wait for each other on busy cores take several times as long.
 # tests/conftest.py says which tests share a worker.

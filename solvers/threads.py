@@ -9,8 +9,9 @@ in its own thread.
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..theory.interrupts import Stopped, worker
 
-__all__ = ["each", "together"]
+__all__ = ["each", "single_blas_thread", "together"]
 
 T = TypeVar("T")
 # Rows differ in cost: this many pieces for every thread let those share the rest that have finished.
@@ -102,3 +103,42 @@ def together(
     edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
     pieces = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
     return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+
+
+class _BlasLimit:
+    """How many callers want BLAS to have one thread, and what to undo after the last of them."""
+
+    def __init__(self) -> None:
+        self.lock, self.callers = threading.Lock(), 0
+        self.limit: Any = None
+
+
+_blas = _BlasLimit()
+
+
+@lru_cache(1)
+def _blas_controller() -> Any:
+    """Find the BLAS libraries of NumPy and SciPy, in some milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """Let BLAS do its work in one thread, for matrices as small as those of toy models.
+
+    Its threads would wait for each other, and for ours, several times as long as they work; and sums would
+    be rounded as the number of threads has it.
+    """
+    with _blas.lock:
+        if not _blas.callers:
+            _blas.limit = _blas_controller().limit(limits=1)
+        _blas.callers += 1
+    try:
+        yield
+    finally:
+        with _blas.lock:
+            _blas.callers -= 1
+            if not _blas.callers:
+                _blas.limit.restore_original_limits()

@@ -42,10 +42,10 @@ def code(answer):
 
 CALLS = {
     "kernel": lambda: sp.loss(tied(12, 3), sp.Features(12, 0.1, "symmetric")),
-    "binary": lambda: sp.loss(tied(200, 40), sp.Features(200, 0.01, "binary"), tol=1e-4),
+    "binary": lambda: sp.loss(tied(60, 20), sp.Features(60, 0.01, "binary"), tol=1e-4),
     "uniform": lambda: sp.loss(tied(200, 40), sp.Features(200, 0.01)),
     "normal": lambda: sp.loss(tied(40, 10), sp.Features(40, 0.05, "normal")),
-    "network": lambda: sp.loss(network(20, 10), sp.Features(20, 0.05)),
+    "network": lambda: sp.loss(network(8, 4), sp.Features(8, 0.05)),
     "best": lambda: sp.best(sp.Features(6, 0.1), 2, starts=8, rng=0),
     "audit": lambda: sp.audit(dictionary(8, 3), sp.Features(8, 0.1), starts=4, rng=0),
     "sae": lambda: sp.sae(
@@ -55,6 +55,9 @@ CALLS = {
     ),
     "ceiling": lambda: sp.ceiling(sp.Features(64, 0.05), dictionary(64, 32).T, l0=3.0),
     "phases": lambda: sp.phases(),
+    "sweep": lambda: sp.sweep(
+        sp.solvers.rug.optimum, {"p": np.linspace(0.01, 0.5, 40).tolist(), "ratio": [0.1, 0.2, 0.3]}
+    ),
 }
 
 

@@ -171,7 +171,7 @@ CALLS |= {
         "laboratory.Lab.digest": "('rug.curves')",
         "laboratory.Lab.keep": "('x', ['rug.curves'], 1)",
         "laboratory.Lab.kept": "('x', ['rug.curves'])",
-        "experiment.Run.kept": "('a', 'b', len)",
+        "experiment.Run.shipped": "('a', 'b', len)",
         "experiment.Run.given": "('quick', 0)",
         "experiment.Run.settings": "('quick', 0)",
         "experiment.Topic.of": "(xr.Dataset({'loss': ('p', [0.25])}))",

@@ -39,7 +39,7 @@ MEANINGS = {
     Verdict.HOLDS: "True as printed: an identity, a proof, or an experiment within its stated error.",
     Verdict.UP_TO_CONSTANTS: "Printed as an order of magnitude, and true; the ledger adds the constant.",
     Verdict.MISPRINT: (
-        "A slip of symbols: the source itself uses the corrected statement, or needs it in its next step."
+        "A slip of symbols; the source itself uses the corrected statement, or needs it in its next step."
     ),
     Verdict.INCOMPLETE: "True under a condition, or but for a case, that the statement does not name.",
     Verdict.OVERSTATED: "True within a range or in part; what is printed goes beyond that.",

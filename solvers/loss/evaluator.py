@@ -3,7 +3,8 @@ r"""One evaluator of the exact expected loss: the method for a model and a law, 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from math import comb
+from itertools import product
+from math import comb, prod
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from ...theory.features.values.law import needed
 from ...theory.loss.classes import class_weights
 from ...theory.models import Model
 from ...theory.results import frozen, result
-from .methods import classes, folds, lattice, moments, patterns, uniform, wedge
+from .methods import classes, discrete, folds, lattice, moments, patterns, uniform, wedge
 from .methods.outputs import Ask, Law, Outputs, Rows, merged
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
@@ -38,16 +39,35 @@ _LEAST_SIZE = 1e-9
 # Bias to both sides of a kink: it moves no output that is not 0.
 ASIDE = 1e-250
 
-# In the order in which they are tried.
+# Of those that cover an output, the method that takes the least time is tried first; the next one follows
+# where digits are lost. Each says what it takes, by `estimated_seconds`.
 METHODS: dict[str, ModuleType] = {
+    # Few features on, or one: the only one that has that limit.
     "classes": classes,
-    "folds": folds,
-    "patterns": patterns,
+    # Outputs that never bend: two moments.
     "moments": moments,
+    # Few independent uniform features: 2^n at worst, and derivatives at the same cost.
+    "folds": folds,
+    # Few features whose values have one or two sides: 2^n, 5^n, with any dependence.
+    "patterns": patterns,
+    # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
+    "discrete": discrete,
+    # Independent uniform features: levels of weights of all sizes; losses alone.
     "uniform": uniform,
+    # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
     "lattice": lattice,
+    # Values without bounds: the same few nodes for all weights.
     "wedge": wedge,
 }
+# Sums over all states: nothing but rounding is left.
+EXACT = ("classes", "folds", "patterns", "discrete")
+# Features up to which a fold takes the place of a sum over a number of frequencies that is asked for, as
+# descents do: Hessians by differences of more take many seconds.
+MOST_WITHOUT_FREQUENCIES = 14
+# Joint states of groups at most that are conditioned on.
+MOST_STATES = 2**12
+# Seconds for each of them, whatever the number of outputs.
+SECONDS_PER_STATE = 1e-3
 
 
 # What the error of a method is; those of networks join.
@@ -266,9 +286,25 @@ class Evaluator:
 
     # --- The dispatcher ------------------------------------------------------------------------------------
 
-    def tried(self, law: Law, slopes: bool) -> Iterator[str]:
-        """Yield the methods that may serve, in the order in which they are tried."""
+    def tried(self, law: Law, slopes: bool, rows: Rows | None = None, ask: Ask | None = None) -> list[str]:
+        """Return the methods that may serve: those that take the least time first, if outputs are passed."""
+        names = list(self._allowed(law, slopes))
+        if rows is None or ask is None or len(names) < 2:
+            return names
+        names = [name for name in names if METHODS[name].covers(rows, law).any()]
+        seconds = {name: float(METHODS[name].estimated_seconds(rows, law, ask)) for name in names}
+        if "moments" in seconds and seconds.keys() & set(EXACT):
+            seconds["moments"] = np.inf  # sums over all states see outputs that are exactly 0
+        return sorted(names, key=lambda name: seconds[name])
+
+    def _allowed(self, law: Law, slopes: bool) -> Iterator[str]:
+        """Yield the methods that have what is asked for."""
         for name in METHODS:
+            # Whoever limits frequencies wants a sum over them, unless few features make one needless.
+            if name == "folds" and self.frequencies and law.n > MOST_WITHOUT_FREQUENCIES:
+                continue
+            if name == "discrete" and (self.frequencies or (slopes and not discrete.has_slopes(law))):
+                continue
             # In the limit of rare features (classes = 0) patterns have no probabilities.
             few = "classes" not in law.kept or name == "classes" or (name == "patterns" and self.classes != 0)
             no = slopes or (self.budget is not None and self.method == "auto")  # derivatives, nor an end
@@ -303,7 +339,10 @@ class Evaluator:
         ask, found = Ask(slopes, self.tol, self.frequencies, most, self.workers), None
         used: list[str] = []
         dear: dict[str, float] = {}
-        for name in self.tried(law, slopes):
+        names = self.tried(law, slopes, rows, ask)
+        if self._conditions_pay(law, rows, names, ask):
+            return self._conditioned(law, rows, slopes)
+        for name in names:
             method = METHODS[name]
             if found is not None:  # a loss near 0 has no size of its own
                 size = np.maximum(np.abs(found.losses), _LEAST_SIZE * law.square.max())
@@ -333,6 +372,76 @@ class Evaluator:
             self.refuse_uncovered(law, slopes, dear)
         return found, ", ".join(used)
 
+    # --- Groups --------------------------------------------------------------------------------------------
+
+    def _conditions_pay(self, law: Law, rows: Rows, names: list[str], ask: Ask) -> bool:
+        """Return whether each joint state of the groups, by methods for independent features, takes less."""
+        features = law.features
+        if not features.groups or features.exactly is not None or "classes" in law.kept:
+            return False
+        states = float(np.prod([float(np.count_nonzero(chances)) for _, _, chances in features.groups]))
+        if self.budget is not None or self.method != "auto" or states > MOST_STATES or not names:
+            return False
+        direct = float(METHODS[names[0]].estimated_seconds(rows, law, ask))
+        alone = law.given_on(features.p, np.arange(law.n))
+        (name, *_) = self.tried(alone, ask.slopes, rows, ask) or [names[0]]
+        seconds = float(METHODS[name].estimated_seconds(rows, alone, ask)) + SECONDS_PER_STATE / rows.b.size
+        return 2.0 * states * seconds < direct  # both are rough
+
+    def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+        """Return the outputs as means over the joint states of groups, given which all is independent."""
+        count, n = rows.M.shape
+        sums = [np.zeros(count, np.longdouble) for _ in range(4)]
+        by_M, used = np.zeros((count, n), np.longdouble), set()
+        for chance, on in _joint_states(law.features):
+            for which in _rows_by_target(on, rows.features):
+                # A feature that is off counts only as the target of an output.
+                members = np.flatnonzero((on > 0.0) | (np.arange(n) == rows.features[which[0]]))
+                place = np.cumsum(np.isin(np.arange(n), members)) - 1
+                M = np.ascontiguousarray(rows.M[np.ix_(which, members)])
+                part = Rows(M, place[rows.features[which]], rows.b[which], rows.relu)
+                key = ("given", on.tobytes(), members.tobytes())
+                if key not in law.kept:
+                    law.kept[key] = law.given_on(on[members], members)
+                found, names = self._solved(law.kept[key], part, slopes)
+                used.update(names.split(", "))
+                terms = (found.losses, found.errors, found.by_b, found.slope_errors)
+                for total, term in zip(sums, terms, strict=True):
+                    if term.size:
+                        total[which] += chance * term
+                if found.by_M.size:
+                    by_M[np.ix_(which, members)] += chance * found.by_M
+        losses, errors, by_b, slope_errors = (np.asarray(total, np.float64) for total in sums)
+        # Each probability of a joint state is a product of those of the groups.
+        errors += 2.0**-52 * (len(law.features.groups) + 2) * np.abs(losses)
+        return Outputs(losses, errors, np.asarray(by_M, np.float64), by_b, slope_errors), ", ".join(
+            sorted(used)
+        )
+
+
+def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
+    """Yield the joint states of all groups: how likely, and the probability of each feature to be on then."""
+    states = [
+        [
+            (members, pattern, chance)
+            for pattern, chance in zip(patterns, chances, strict=True)
+            if chance > 0.0
+        ]
+        for members, patterns, chances in features.groups
+    ]
+    for state in product(*states):
+        on = np.array(features.p)
+        for members, pattern, _ in state:
+            on[members] = pattern
+        yield prod(float(chance) for _, _, chance in state), on
+
+
+def _rows_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
+    """Return the outputs whose features may be on, and those of each feature that is off."""
+    off = on[targets] == 0.0
+    groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]
+    return [group for group in groups if group.size]
+
 
 _EXACT = Ask(True, 1e-12, None, WORK, 1)
 
@@ -348,11 +457,13 @@ class Descent:
         n = features.n_features
         if classes == n and Descent(features, None, frequencies, tol, end).exact:
             classes = None
-        self._loose = Evaluator(features, workers=None, classes=classes, refuse=False)
+        limited = {"classes": classes, "frequencies": frequencies}
+        self._loose = Evaluator(features, workers=None, refuse=False, **limited)
         self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
-        whole = Rows(np.empty((n, 0)), self._rows, np.zeros(n))
-        tried = self._loose.tried(self._law, True)
-        self.method = next((name for name in tried if METHODS[name].covers(whole, self._law).all()), "")
+        whole = Rows(np.zeros((n, n)), self._rows, np.ones(n))
+        names = self._loose.tried(self._law, True, whole, Ask(True, tol, frequencies, WORK, 1))
+        names = [name for name in names if name != "moments"]
+        self.method = next((name for name in names if METHODS[name].covers(whole, self._law).all()), "")
         if not self.method:
             self._loose.refuse_uncovered(self._law, True, {})
         self.exact: bool = self.method in ("classes", "folds", "patterns")

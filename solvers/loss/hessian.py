@@ -21,6 +21,7 @@ __all__ = ["RowDerivatives", "row_hessian"]
 CHUNK = 512
 FREQUENCIES = 8192
 GONE = 1e-18  # where the transform is smaller, no higher frequency counts
+ROUNDING = 1e-14  # of sums over frequencies, in units of E (|x| + |y|)^2
 STEP = 1e-3  # of the differences, in units of the largest weight
 
 
@@ -34,6 +35,12 @@ class RowDerivatives:
     """Shape (n + 1,)."""
     hessian: FloatArray
     """Symmetric, shape (n + 1, n + 1)."""
+    error_estimate: float
+    """Of the loss, heuristic: some times what half and three quarters of the frequencies change."""
+    gradient_error: float
+    """Of the gradient's entries, in the same way."""
+    hessian_error: float
+    """Of the Hessian's entries; by differences, what their steps and errors of the gradient leave."""
 
 
 def row_hessian(
@@ -79,8 +86,13 @@ def row_hessian(
     stretch = np.append(law.scale / unit, 1.0 / unit)
     found = _derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
     scales = stretch * unit
-    hessian = found.hessian * np.outer(scales, scales)
-    return RowDerivatives(found.loss * unit**2, found.gradient * scales * unit, hessian)
+    hessian, largest = found.hessian * np.outer(scales, scales), float(scales.max())
+    errors = (
+        found.error_estimate * unit**2,
+        found.gradient_error * largest * unit,
+        found.hessian_error * largest**2,
+    )
+    return RowDerivatives(found.loss * unit**2, found.gradient * scales * unit, hessian, *errors)
 
 
 def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
@@ -94,7 +106,11 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     gradients = np.column_stack([found.by_M, found.by_b])
     ends = gradients[1:].reshape(4, at.size, at.size)
     hessian = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
-    return RowDerivatives(float(found.losses[0]), gradients[0], 0.5 * (hessian + hessian.T))
+    coarse, slope_error = (ends[2] - ends[1]) / (2.0 * step), float(found.slope_errors.max())
+    # The weights of the four gradients sum to 18/12 in size.
+    error = float(np.abs(hessian - coarse).max()) + 1.5 * slope_error / step
+    errors = float(found.errors[0]), float(found.slope_errors[0]), error
+    return RowDerivatives(float(found.losses[0]), gradients[0], 0.5 * (hessian + hessian.T), *errors)
 
 
 def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
@@ -102,9 +118,18 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     mean, square = law.values.moment(1), law.values.moment(2)
     heard = np.abs(row) > SILENT
     heard[i] = False
-    loss, (by_b, by_a), by_m, corner, sides, block = _of_heard(
-        row[heard], law.p[heard], float(row[i]), own, b, law.values, frequencies
-    )
+    task = row[heard], law.p[heard], float(row[i]), own, b, law.values
+    whole = _of_heard(*task, frequencies)
+    loss, (by_b, by_a), by_m, corner, sides, block = whole
+    changes = np.zeros(3)
+    for part, times in ((2, 4.0), (4, 2.0)):
+        fewer = _of_heard(*task, frequencies // part)
+        change = [
+            float(np.abs(np.subtract(x, y)).max(initial=0.0)) for x, y in zip(whole, fewer, strict=True)
+        ]
+        changes = np.maximum(changes, times * np.array([change[0], max(change[1:3]), max(change[3:])]))
+    size = own * square + b * b + float(law.p @ row**2)  # that of the terms that rounding is in units of
+    errors = (changes + ROUNDING * size).tolist()
     # A feature of weight 0 is independent of the output's noise: in place of x_j stand its moments.
     other = np.flatnonzero(np.arange(n) != i)
     silent = other[~heard[other]]
@@ -118,7 +143,7 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     gradient[i] = by_a
     hessian[i] = hessian[:, i] = np.append(sides[1], corner[0, 1]) @ spread
     hessian[i, i] = corner[1, 1]
-    return RowDerivatives(loss, gradient, hessian)
+    return RowDerivatives(max(loss, 0.0), gradient, hessian, *errors)
 
 
 def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArray:

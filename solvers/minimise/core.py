@@ -11,7 +11,7 @@ from scipy import linalg, optimize
 from ...theory.arguments import FloatArray
 from ..deadline import Deadline, DeadlineOver
 from ..results import Status
-from ..threads import each
+from ..threads import each, single_blas_thread
 
 __all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
 
@@ -114,6 +114,7 @@ class _Evaluations:
         return End(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
 
 
+@single_blas_thread()
 def descend(
     function: Callable[[FloatArray], Any],
     x: FloatArray,
@@ -161,6 +162,7 @@ def descend(
     return End(variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status)
 
 
+@single_blas_thread()
 def trust(
     function: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
     x: FloatArray,
@@ -218,6 +220,7 @@ def distinct(
     return [end for k, end in enumerate(found[:kept]) if k < 2 or end.value <= found[0].value + near]
 
 
+@single_blas_thread()
 def race(
     field: Sequence[End],
     rounds: Sequence[Round],
@@ -259,6 +262,7 @@ def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: Floa
     return np.asarray(0.5 * (whole + whole.T))
 
 
+@single_blas_thread()
 def newton(
     gradient: Callable[[FloatArray], FloatArray],
     x: FloatArray,

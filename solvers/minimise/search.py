@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...theory.unequal import loss_bound
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from ..results import Status
+from ..threads import single_blas_thread
 from . import core
 from .core import End, Round, distinct, race
 from .objective import Objective, Penalty
@@ -276,7 +277,11 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     0.000232
     """
     n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
-    features = as_features(law, n)
+    return _lower_bound(n, m, as_features(law, n))
+
+
+@lru_cache(64)
+def _lower_bound(n: int, m: int, features: Features) -> float:
     if m >= n:
         return 0.0
     p, weight, found = features.p, features.importance * features.scale**2, 0.0
@@ -289,6 +294,11 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
         found = max(found, loss_bound(features, m))
     return found
+
+
+def _grouped_count(count: int) -> int:
+    """Return how many starts of exclusive groups go with so many random ones: one of each kind at least."""
+    return max(count // 2, 3) if count else 0
 
 
 def _hits(ends: list[End], given: int) -> int:
@@ -492,6 +502,7 @@ def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     return parts
 
 
+@single_blas_thread()
 def minimise(
     n_features: int, n_hidden: int, law: Any, *, tied: bool = True, bias: bool | str = True, penalty: Penalty
     = None, classes: int | None = None, largest: float | None = None, starts: int = 20, steps: int = 1000,
@@ -582,7 +593,7 @@ def minimise(
     if aim.raced:  # a budget may end before the last: both kinds come early
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
-    drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+    drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
     begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = arguments.integer("hits", hits, 0, 10**6)
     aim.deadline = deadline_of(seconds)
@@ -598,13 +609,14 @@ def minimise(
             if _hits(ends, len(given)) >= wanted or not search.may_go_on():
                 break
             drawn = random(n, m, count, mean, generator)
-            drawn += grouped(n, m, aim.features, count // 2, mean, generator)
+            drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
             made = 1 + max(k for end in ends for k in end.starts)
             more = [End.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)]
             ends = _merged(ends, search.ends(more, _MORE * count, generator, needed=False))
     return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 
+@single_blas_thread()
 def descend(
     W_out: npt.ArrayLike,
     W_in: npt.ArrayLike,

@@ -37,12 +37,60 @@ def exclusive_groups(law: Features) -> list[IntArray]:
 
 
 def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
-    """Return k unit vectors in min(k - 1, m) dimensions with the most obtuse angles, turned at random."""
+    """Return k unit vectors in min(k - 1, m) dimensions, as obtuse as can be; the first on the first axis."""
     left, sizes, _ = np.linalg.svd(np.eye(k) - 1.0 / k)
-    points = (left * sizes)[:, : min(k - 1, m)]
-    turn = np.linalg.qr(rng.normal(size=(points.shape[1], points.shape[1])))[0]
-    lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    return np.asarray(points / np.maximum(lengths, 1e-9) @ turn)
+    points = (left * sizes)[:, : k - 1]
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    basis = np.linalg.qr(np.column_stack([points[0], rng.normal(size=(k - 1, k - 2))]))[0]
+    points = (points @ basis)[:, : min(k - 1, m)] * np.sign(points[0] @ basis[:, 0])
+    return np.asarray(points)
+
+
+def _on_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return a simplex for each group, on axes of its own as far as there are any."""
+    axes, at, found = np.concatenate([rng.permutation(m) for _ in range(1 + sum(sizes) // m)]), 0, []
+    for size in sizes:
+        points = _simplex(size, m, rng)
+        block = axes[at : at + points.shape[1]]
+        placed = np.zeros((size, m))
+        np.add.at(placed.T, block, (points @ _turn(points.shape[1], rng)).T)
+        at += points.shape[1]
+        found.append(placed)
+    return found
+
+
+def _in_subspaces(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return a simplex for each group, in a random subspace."""
+    shapes = [_simplex(size, m, rng) for size in sizes]
+    return [points @ _turn(m, rng)[: points.shape[1]] for points in shapes]
+
+
+def _with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return a simplex for each group: its first feature has a direction of its own, all share other axes.
+
+    The directions of the groups are as obtuse as can be.
+    """
+    shared = min(max(sizes) - 2, m - 1)
+    free = m - shared
+    if 1 < len(sizes) <= free + 1:
+        directions = _simplex(len(sizes), free, rng)
+        directions = np.pad(directions, ((0, 0), (0, free - directions.shape[1])))
+    else:
+        directions = rng.normal(size=(len(sizes), free))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    found = []
+    for size, direction in zip(sizes, directions, strict=True):
+        points = _simplex(size, m, rng)[rng.permutation(size)]
+        placed = np.zeros((size, m))
+        placed[:, :free] = points[:, :1] * direction
+        rest = points[:, 1 : 1 + shared]
+        placed[:, free : free + rest.shape[1]] = rest
+        found.append(placed)
+    return found
+
+
+def _turn(m: int, rng: np.random.Generator) -> FloatArray:
+    return np.asarray(np.linalg.qr(rng.normal(size=(m, m)))[0])
 
 
 def grouped(
@@ -51,25 +99,16 @@ def grouped(
     """Return models of laws with exclusive groups, each group a simplex; none for other laws.
 
     Features that are never on together do not disturb each other where their encodings are obtuse. By turns
-    the simplices have axes of their own, as far as there are any, or lie in random subspaces.
+    the simplices share axes, have axes of their own, or lie in random subspaces.
     """
     groups, found = exclusive_groups(law), []
+    arrangements = (_with_shared_axes, _on_axes, _in_subspaces)
     for k in range(count if groups else 0):
         W, b = rng.normal(scale=m**-0.5, size=(n, m)), mean.copy()
-        axes = np.concatenate([rng.permutation(m) for _ in range(1 + sum(map(len, groups)) // m)])
-        at = 0
-        for group in rng.permutation(len(groups)):
-            members = groups[group]
-            points = _simplex(members.size, m, rng)
-            width = points.shape[1]
-            if k % 2 == 0:
-                W[members] = 0.0
-                for column, axis in zip(points.T, axes[at : at + width], strict=True):
-                    W[members, axis] += column
-                at += width
-            else:
-                W[members] = points @ np.linalg.qr(rng.normal(size=(m, width)))[0].T
-            b[members] = 0.0
+        order = [groups[at] for at in rng.permutation(len(groups))]
+        shapes = arrangements[k % 3]([len(one) for one in order], m, rng)
+        for members, points in zip(order, shapes, strict=True):
+            W[members], b[members] = points, 0.0
         W += _STIR * rng.normal(size=(n, m))
         found.append((W + _STIR * rng.normal(size=(n, m)), W.T, b))
     return found

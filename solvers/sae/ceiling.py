@@ -586,7 +586,9 @@ def _regressed(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) ->
     mean_z, mean_x = sums(read) / count, sums(told) / count
     centred = read - mean_z[of]
     square = sums(centred**2)
-    gain = np.maximum(sums(centred * told) / np.where(square > 0.0, square, 1.0), SMALL)
+    moves = square > count * (_ROUNDING * size) ** 2  # not where one value is read, but for rounding
+    gain = np.where(moves, sums(centred * told) / np.where(moves, square, 1.0), 0.0)
+    gain = np.maximum(gain, SMALL)
     bias = np.maximum(mean_x - gain * mean_z, -gain * t)  # the threshold of a JumpReLU is not negative
     known = csr_array((gain[of] * read + bias[of], (rows, of)), shape=z.shape)
     rows, of = np.nonzero(is_above(anew, t, size, x.shape[1]))

@@ -1,7 +1,7 @@
 """Thresholds on atoms of the pre-activation: scores and losses against enumeration that decides in integers.
 
-Weights, biases and thresholds are whole numbers times one factor, which is no binary fraction. Whether a latent is
-on is decided in whole numbers; only its size is rounded, in long doubles.
+Weights, biases and thresholds are whole numbers times one factor, which is no binary fraction. Whether a
+latent is on is decided in whole numbers; only its size is rounded, in long doubles.
 """
 
 import numpy as np
@@ -75,8 +75,8 @@ class Case:
             thresholds = unit * (self.t + BESIDE * self.aside)
         self.V, self.c = rng.normal(size=(d, latents)), rng.normal(size=d)
         self.model = Model(
-            unit * self.encoder, b_in=unit * self.b, hidden="jumprelu" if self.jumps else "relu", W_out=self.V,
-            b=self.c, output="identity", thresholds=thresholds,
+            unit * self.encoder, b_in=unit * self.b, hidden="jumprelu" if self.jumps else "relu",
+            W_out=self.V, b=self.c, output="identity", thresholds=thresholds,
         )  # fmt: skip
 
     def states(self):
@@ -158,7 +158,7 @@ def test_2000_scores_at_atoms_are_those_of_enumeration(part):
         check(Case(rng, kind))
 
 
-# --- The other ways ------------------------------------------------------------------------------------------
+# --- The other ways -----------------------------------------------------------------------------------------
 
 
 def without(monkeypatch, *names):
@@ -233,11 +233,12 @@ def test_a_dictionary_of_signs_of_many_features(n):
 
 def test_gradients_of_sums_of_atoms_are_those_of_all_patterns(monkeypatch):
     rng = np.random.default_rng(5)
-    n, phi = 10, rng.choice([-1.0, 1.0], (3, 10))
+    n, phi = 7, rng.choice([-1.0, 1.0], (3, 7))
     for hidden in ("relu", "jumprelu"):
         thresholds = np.array([0.5, 1.0, 0.0, 2.0]) if hidden == "jumprelu" else None
-        sae = Model(0.5 * phi[:, :4].T, b_in=[0.0, -0.5, -1.0, 0.5], hidden=hidden, W_out=rng.normal(size=(3, 4)),
-                    b=rng.normal(size=3), output="identity", thresholds=thresholds)  # fmt: skip
+        b_in, V = [0.0, -0.5, -1.0, 0.5], rng.normal(size=(3, 4))
+        sae = Model(0.5 * phi[:, :4].T, b_in=b_in, hidden=hidden, W_out=V, b=rng.normal(size=3),
+                    output="identity", thresholds=thresholds)  # fmt: skip
         f = Objective(Features(n, rng.uniform(0.05, 0.5, n), "binary"), phi, l1=0.1)
         listed = f(sae)
         monkeypatch.setattr(layer, "FEW_ATOMS", 2)

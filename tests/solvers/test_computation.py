@@ -214,6 +214,18 @@ def test_without_bias_sharing_saves_a_share_of_order_p():
         assert -best.fun < 3 / 8
 
 
+def test_the_sharing_formula_is_of_k_up_to_1():
+    """Beyond, the features change places: k = 2 saves what k = 1/2 does, not what the formula gives at 2."""
+    saved, p = derive.derive_unbiased().numeric(), 1e-4
+    law = Features(2, p, "symmetric")
+    alone, shared = (
+        network_loss(best_readout(np.array([[1.0, k]]), 0.0, law, bias=False), law).loss for k in (0.0, 2.0)
+    )
+    assert (1 - shared / alone) / p == pytest.approx(saved(0.5), rel=1e-2)
+    assert saved(2.0) > 1.5 * saved(0.5)
+    assert "0 <= k <= 1." in derive.derive_unbiased().assumptions
+
+
 def test_a_fan_beats_the_naive_network_for_sizes():
     """|x| at p = 1e-3, by three and four neurons: near the limit of rare features."""
     for n, p in ((3, 1e-3), (4, 1e-3), (4, 0.03)):

@@ -44,7 +44,7 @@ def test_the_value_of_the_gradient_is_the_loss(name):
 
 
 def test_many_uniform_features_have_a_quicker_sum_without_derivatives():
-    M, b = network(16)
+    M, b = network(20)
     f = evaluator(0.1)
     alone, both = f((M, b)), f((M, b), gradient=True)
     assert (alone.method, both.method) == ("uniform", "lattice")

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import row_hessian, value_and_gradient
+from superposition.solvers.loss import row_loss as exact_row_loss
 from superposition.solvers.rug import exact_loss, row_loss
+from superposition.theory.features import Features
 
 
 @pytest.mark.parametrize(("p", "zeros"), [(0.1, 0), (0.05, 4), (0.6, 0)])
@@ -49,3 +51,32 @@ def test_both_routes_to_the_gradient_agree():
         one = row_hessian(M[i], i, b[i], 0.2, frequencies=16384)
         assert abs(one.loss - exact.per_feature[i]) < 1e-11
         assert np.abs(8 * np.append(by_M[i], by_b[i]) - one.gradient).max() < 1e-12
+
+
+@pytest.mark.parametrize("frequencies", [1, 2, 16, 128, 1024])
+def test_what_few_frequencies_leave_is_stated(frequencies):
+    """One frequency gave a loss of -.0181 without a word; row losses take another route."""
+    rows = ([1.0, -0.2, 0.1, -0.1], -0.1, "uniform"), ([0.8, 0.5, -0.4], 0.05, "symmetric")
+    for row, bias, values in rows:
+        law = Features(len(row), 0.1, values)
+        true, best = exact_row_loss(row, 0, bias, law), row_hessian(row, 0, bias, law, frequencies=2**16)
+        found = row_hessian(row, 0, bias, law, frequencies=frequencies)
+        assert found.loss >= 0.0
+        assert abs(found.loss - true.loss) <= found.error_estimate + true.error_estimate
+        assert np.abs(found.gradient - best.gradient).max() <= found.gradient_error + best.gradient_error
+        assert np.abs(found.hessian - best.hessian).max() <= found.hessian_error + best.hessian_error
+        if frequencies == 1:
+            assert found.error_estimate > found.loss
+    assert row_hessian([1.0, -0.2, 0.1, -0.1], 0, -0.1, 0.1).error_estimate < 1e-7
+
+
+def test_differences_state_their_error():
+    row = np.array([0.8, 0.3, -0.2])
+    closed = row_hessian(row, 0, -0.1, 0.2, frequencies=2**16)
+    one_of_two = Features(
+        3, 0.2, groups=[([1, 2], [[0, 0], [1, 0], [0, 1], [1, 1]], [0.64, 0.16, 0.16, 0.04])]
+    )
+    found = row_hessian(row, 0, -0.1, one_of_two)  # the same law, written as a group
+    assert abs(found.loss - closed.loss) <= found.error_estimate + closed.error_estimate
+    assert np.abs(found.hessian - closed.hessian).max() <= found.hessian_error + closed.hessian_error
+    assert found.hessian_error < 1e-4

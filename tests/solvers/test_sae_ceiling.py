@@ -418,3 +418,36 @@ def test_no_trained_one_step_autoencoder_is_above_the_ceiling(kind):
         above = found.above(l0, *score)
         print(kind, l0, score, above)
         assert above <= 3.0
+
+
+@pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), (6, 2, 1)])
+def test_returned_models_do_what_is_said_of_them_when_they_are_called(n, d, seed):
+    """Rows that read two features alike have ties, which rounding alone would order."""
+    p, phi = 0.12, np.random.default_rng(seed).normal(size=(d, n))
+    found = ceiling(Features(n, p, "binary"), phi, l0=[0.8, 1.0, 1.3, 1.6, 2.0], samples=2000)
+    x = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
+    chances = np.prod(np.where(x > 0.0, p, 1.0 - p), axis=1)
+    for row, models in enumerate(found.models):
+        for at, one in enumerate(models):
+            z = (x @ phi.T) @ one.W_in.T + one.b_in
+            assert np.all(np.abs(z - one.thresholds) > 1e-13 * np.abs(z).max(axis=0))
+            on = z > one.thresholds  # as the forward pass of anyone's code
+            both = chances @ (on * x)
+            f1 = np.mean(2.0 * both / (chances @ on + chances @ x))
+            assert found.f1[row, at] == pytest.approx(f1, rel=0, abs=1e-12)
+            left = x @ phi.T - one(x @ phi.T)
+            assert found.mse[row, at] == pytest.approx(chances @ np.sum(left**2, axis=1), abs=1e-10)
+    assert found.exact[:-1].all()
+    assert found.draws == 0
+
+
+def test_rectified_values_are_exact_by_the_convention_of_samples():
+    """A feature is on where it is not 0, in what is exact as in what is measured."""
+    law = Features(3, 0.3, "rectified-normal(1)")
+    found = ceiling(law, np.eye(3), l0=[0.7])
+    draws = ceiling(law.sample(40_000, rng=1), np.eye(3), l0=[0.7])
+    assert found.exact[0]
+    assert not draws.exact[0]
+    assert found.on == pytest.approx(draws.on, abs=0.02)
+    assert found.f1[:-1] == pytest.approx(draws.f1[:-1], abs=0.03)
+    assert (draws.samples, draws.draws) == (10_000, 40_000)

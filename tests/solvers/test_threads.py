@@ -1,13 +1,16 @@
 """Work shared by threads: one pool, never more threads than cores, nested work in the caller's thread."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from superposition.solvers import threads
+from superposition.theory.interrupts import Stopped, raise_if_interrupted
 
 
 @pytest.fixture
@@ -104,9 +107,70 @@ def test_a_forked_process_has_threads_of_its_own(three):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+@pytest.mark.parametrize("error", [KeyError("first"), KeyboardInterrupt()])
+def test_other_threads_leave_their_work_after_an_error_or_an_interrupt(three, error):
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(_):
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(60)
+            raise error
+        begun.set()
+        try:
+            for _ in range(6000):
+                raise_if_interrupted()
+                time.sleep(0.01)
+        except Stopped:
+            ended.set()
+            raise
+
+    with pytest.raises(type(error)):
+        threads.each(work, 50)
+    assert ended.wait(60)
+    assert threads.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
+
+
 def test_results_are_in_order(three):
     sys.setswitchinterval(1e-5)
     try:
         assert threads.each(lambda at: at * at, 5000) == [at * at for at in range(5000)]
     finally:
         sys.setswitchinterval(5e-3)
+
+
+def blas_threads():
+    return {one["num_threads"] for one in threads._blas_controller().info()}
+
+
+def test_blas_has_one_thread_for_as_long_as_anyone_needs_that():
+    with threads._blas_controller().limit(limits=2):
+        before = blas_threads()
+        with threads.single_blas_thread():
+            assert blas_threads() == {1}
+            worker = threading.Thread(target=threads.single_blas_thread()(lambda: None))
+            worker.start()
+            worker.join()
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+SEARCH = """
+import sys
+from superposition.solvers.minimise import minimise
+from superposition.theory.features import Features
+found = minimise(7, 2, Features(7, 0.2, "binary"), starts=3, rng=0)
+print(found.loss.hex(), *(float(x).hex() for x in found.W_out.ravel()))
+"""
+
+
+@pytest.mark.slow
+def test_a_search_is_the_same_to_the_bit_for_any_number_of_threads():
+    package = Path(threads.__file__).parents[2]
+    results = set()
+    for count in ("1", "2", "4"):
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])}
+        env |= dict.fromkeys(names, count)
+        command = [sys.executable, "-c", SEARCH]
+        results.add(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
+    assert len(results) == 1

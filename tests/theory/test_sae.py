@@ -134,6 +134,60 @@ def test_the_bracket_of_absorption_under_an_l0_penalty():
     assert sae.absorption_bracket("binary") == (0.0, 0.0)
 
 
+NODES, WEIGHTS = (np.polynomial.legendre.leggauss(200) + np.array([[1.0], [0.0]])) / 2
+
+
+def graded(parent, both, cost):
+    """Return the objective of a code of uniform values, by its cost at values of parent and child."""
+    child = np.sum(np.outer(WEIGHTS, WEIGHTS) * cost(NODES[:, None], NODES))
+    return parent * np.sum(WEIGHTS * cost(NODES, 0.0 * NODES)) + both * child
+
+
+def both_on(l0):
+    """Return the cost of the true dictionary with thresholds."""
+    return lambda v, w: np.minimum(v**2, l0) + np.minimum(w**2, l0)
+
+
+def one_on(angles, l0):
+    """Return the cost of the best of no atom and one of these."""
+
+    def cost(v, w):
+        left = [v**2 + w**2 - np.maximum(np.cos(a) * v + np.sin(a) * w, 0.0) ** 2 + l0 for a in angles]
+        return np.minimum(v**2 + w**2, np.min(left, axis=0))
+
+    return cost
+
+
+def test_one_fixed_atom_for_both_is_worse_up_to_the_bracket_and_two_that_take_turns_are_not():
+    low = sae.absorption_bracket("uniform")[0]
+    for l0 in (0.1 * low, 0.5 * low, low):
+        true = graded(0.0, 1.0, both_on(l0))
+        assert min(graded(0.0, 1.0, one_on([a], l0)) for a in np.linspace(-1.6, 3.2, 97)) > true
+    true = graded(0.2, 0.1, both_on(low))
+    turns = graded(0.2, 0.1, one_on(np.radians([2.5, 52.6]), low))
+
+    assert (true, turns) == pytest.approx((0.026918, 0.026347), abs=2e-6)
+
+
+@pytest.mark.parametrize("l0", [0.002, 0.05, 1 / 12, 0.3])
+def test_the_true_dictionary_of_values_down_to_0_is_never_optimal(l0):
+    """Latents that a JumpReLU has: the child's, which adds t times its value for the parent."""
+
+    def turned(t):
+        def cost(v, w):
+            on, rest = w**2 > l0, v - t * np.where(w**2 > l0, w, 0.0)
+            first = v - t * w > np.sqrt(l0)
+            # Where the child's latent is off, the first rebuilds v - t w.
+            off = np.where(first, l0 + (t * w) ** 2, v**2)
+            return np.where(on, l0, w**2) + np.where(on, np.where(first, l0, rest**2), off)
+
+        return graded(0.2, 0.1, cost)
+
+    slope = (turned(1e-3) - turned(0.0)) / 1e-3
+    assert slope == pytest.approx(-0.1 * l0 * (1.0 - l0) / 2.0, rel=0.1)
+    assert turned(1e-3) < turned(0.0)
+
+
 def test_the_code_of_one_atom():
     assert sae.hedging.code_cost(2.0, 1.4, 0.2) == pytest.approx(
         code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2)

@@ -1,6 +1,7 @@
 """Budgets of seconds are kept: random audits and searches end when they say, and say what they rest on."""
 
 import sys
+import threading
 import time
 
 import numpy as np
@@ -12,6 +13,7 @@ from superposition.solvers.deadline import Deadline, DeadlineOver, deadline_of, 
 from superposition.solvers.minimise import core, minimise
 from superposition.solvers.sae import Objective, best_autoencoder
 from superposition.theory.features import Features, exclusive, synchronous
+from superposition.validate.audit import models
 
 
 def random_law(rng):
@@ -43,26 +45,34 @@ def random_call(rng):
 
 
 def soak(count, seed=0):
-    """Yield for each call its words, its seconds, and wall and processor seconds without compiling."""
+    """Yield for each call its words, its seconds, what it takes, and how much processor time after its end.
+
+    Each is made twice, so that nothing is compiled at the second time. A clock that other programs slow down
+    does not change how much work is done after the seconds are over.
+    """
     rng = np.random.default_rng(seed)
     sp.audit(np.array([[1.0, -0.7]]), 0.1)  # imports
     for _ in range(count):
         words, seconds, call = random_call(rng)
-        start = work_seconds(), time.perf_counter(), time.process_time()
         call()
-        work, wall, cpu = (
-            work_seconds() - start[0],
-            time.perf_counter() - start[1],
-            time.process_time() - start[2],
-        )
-        yield words, seconds, work, max(cpu - (wall - work), 0.0)
+        at_end = []
+        timer = threading.Timer(seconds, lambda at_end=at_end: at_end.append(time.process_time()))
+        start = work_seconds()
+        timer.start()
+        call()
+        taken = work_seconds() - start
+        timer.cancel()
+        yield words, seconds, taken, time.process_time() - at_end[0] if at_end else 0.0
+
+
+def is_late(seconds, taken, after):
+    """Say whether a call ended too late, also where other programs take no time from it."""
+    return taken > 1.2 * seconds + 1.0 and after > 0.2 * seconds + 1.0
 
 
 @pytest.mark.slow
 def test_random_calls_end_when_they_say():
-    """By the wall clock, or by that of the processor where other programs take it."""
-    late = [row for row in soak(100) if min(row[2:]) > 1.2 * row[1] + 1.0]
-    assert not late
+    assert not [row for row in soak(100) if is_late(*row[1:])]
 
 
 def test_compiling_does_not_count():
@@ -109,6 +119,16 @@ def test_a_search_of_no_seconds_has_a_model_and_its_loss():
     assert (found.starts, found.planned) == (1, 28)
     assert found.loss + found.error_estimate >= found.bound > 0.0
     assert 0.0 < found.error_estimate < 1e-3 * found.loss
+
+
+def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
+    law, W = Features(12, 0.1), np.random.default_rng(0).normal(size=(12, 3)) / 2
+    exact = sp.audit((W, np.zeros(12)), law, seconds=0)
+    monkeypatch.setattr(models, "loss_by", lambda *_: None)
+    found = sp.audit((W, np.zeros(12)), law, seconds=0)
+    assert found.method == "samples"
+    assert "The loss is sampled, to +- " in found.left_out
+    assert 0.0 < abs(found.loss - exact.loss) < found.loss_error < 0.1 * exact.loss
 
 
 def test_a_search_goes_on_while_few_starts_reach_the_best():
@@ -240,14 +260,11 @@ def test_what_takes_over_a_minute_says_how_long():
 def test_exclusive_groups_have_starts_of_their_own():
     """Beside many minima of .001968; a model of .0019558 is known."""
     law = Features(12, 0.05, groups=[exclusive([3 * k, 3 * k + 1, 3 * k + 2], 0.05) for k in range(4)])
-    assert minimise(12, 4, law, starts=20).loss < 0.001957
+    assert minimise(12, 4, law, starts=2).loss == pytest.approx(0.00195583, abs=1e-8)
 
 
 if __name__ == "__main__":
-    print("wall seconds without compiling, processor seconds without compiling, limit, call")
-    for words, seconds, work, cpu in soak(int(sys.argv[1]), int(sys.argv[2])):
-        limit = 1.2 * seconds + 1.0
-        print(
-            f"{work:7.2f} {cpu:7.2f} {limit:5.1f} {'LATE' if min(work, cpu) > limit else '':4} {words}",
-            flush=True,
-        )
+    print("seconds by the clock, allowed, processor seconds after the end, allowed, call")
+    for words, seconds, taken, after in soak(int(sys.argv[1]), int(sys.argv[2])):
+        allowed = f"{taken:7.2f} {1.2 * seconds + 1.0:4.1f} {after:7.2f} {0.2 * seconds + 1.0:4.1f}"
+        print(f"{allowed} {'LATE' if is_late(seconds, taken, after) else '':4} {words}", flush=True)

@@ -435,7 +435,7 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
         ("--wrong --verdict holds", "`--wrong` chooses verdicts itself"),
         ("--jobs 2", "`--jobs` must stand with `--run`"),
         ("--store", "`--store` must stand with `--run`"),
-        ("--id l15", "C1 to C34"),
+        ("--id l15", "C1 to C44"),
         ("--id l15", "got 'l15' (did you mean L15?)"),
         ("--id C8 --source lecomte2024", "`id` must be of the source 'lecomte2024'; got C8"),
         (

@@ -39,9 +39,9 @@ def test_canary_a_wrong_statement_fails(check):
         ("L1", Verdict.HOLDS),
         ("L2", Verdict.HOLDS),
         ("L14", Verdict.UP_TO_CONSTANTS),
-        ("L15", Verdict.CORRECTED),
-        ("L16", Verdict.CORRECTED),
-        ("L17", Verdict.CORRECTED),
+        ("L15", Verdict.OVERSTATED),
+        ("L16", Verdict.OVERSTATED),
+        ("L17", Verdict.HOLDS),
     ],
 )
 def test_rows_that_need_no_experiment(id, expected):
@@ -67,7 +67,7 @@ def counted(constant, seed, power=0.0, runs=16):
 
 @pytest.mark.parametrize(
     ("constant", "power", "kept"),
-    [(0.25, 0, True), (1 / 3, 0, False), pytest.param(0.25, 0.4, False, marks=pytest.mark.slow)],
+    [(0.25, 0, True), (0.6, 0, False), pytest.param(0.25, 0.4, False, marks=pytest.mark.slow)],
 )
 def test_fig3_keeps_its_print_only_if_constant_and_trend_are_right(constant, power, kept):
     trained = counted(constant, 1, power).expand_dims(step=[7500])

@@ -1,11 +1,12 @@
 """The errata as Markdown: which rows, how they are counted, and that a parser sees what was meant."""
 
 from html import escape
+from pathlib import Path
 
 import pytest
 
 from superposition.validate import claims, cli, page
-from superposition.validate.claims import WRONG, Checked, Claim, Evidence, Finding, Verdict
+from superposition.validate.claims import MEANINGS, WRONG, Checked, Claim, Evidence, Finding, Verdict
 from superposition.validate.claims.ledger import says
 
 markdown_it = pytest.importorskip("markdown_it", reason="the parser comes with rich")
@@ -139,3 +140,11 @@ def test_the_command_has_one_form_at_a_time(capsys, other):
 
 def test_what_the_evidence_does_not_need_is_not_shown():
     assert "1 = 1" not in page.errata([row("X1", "holds")])
+
+
+@pytest.mark.parametrize("name", ["errata.md", "errata.rst"])
+def test_the_pages_define_each_kind_of_fault_as_the_code_does(name):
+    text = " ".join((Path(__file__).parents[2] / ".docs" / name).read_text(encoding="utf-8").split())
+    for kind in WRONG:
+        said = MEANINGS[kind]
+        assert f"- *{kind}*: {said[0].lower()}{said[1:]}" in text

@@ -126,7 +126,8 @@ def test_files_of_somebody_else_stay_as_they_are(key, tmp_path, capsys):
 
 # With files of somebody else in a folder of ours, of which the names are others than those that we write.
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=pytest.mark.slow if key in LONG else ()) for key in FOLDERS - ENDLESS]
+    "key",
+    [pytest.param(key, marks=pytest.mark.slow if key in LONG else ()) for key in sorted(FOLDERS - ENDLESS)],
 )
 def test_files_of_somebody_else_stay_in_a_folder_of_ours(key, tmp_path, capsys):
     if key[0] == "run":

@@ -201,6 +201,34 @@ def test_the_answer():
         sp.sae(sp.Model(np.eye(2)), 0.1)
 
 
+def test_f1_says_how_many_features_have_no_latent():
+    law = Features(4, 0.1, "binary")
+    half = sp.Model(np.eye(4)[:2], hidden="relu", output="identity")
+    lines = str(sp.sae(half, law)).splitlines()
+    assert "F1                     mean 0.5 over 4 features, 2 of them with no latent" in lines
+    assert "F1 of matched latents  mean 1, worst 1 (feature 0)" in lines
+    dead = sp.Model(np.eye(4)[:2], b_in=-2.0, hidden="relu", output="identity")
+    said = str(sp.sae(dead, law))
+    assert "mean 0 over 4 features, 4 of them with no latent" in said
+    assert "matched" not in said
+
+
+def test_probabilities_that_are_uncertain_say_so():
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(4, 32))
+    one = sp.Model(phi[:, :1].T, hidden="relu", W_out=phi[:, :1], output="identity")
+    assert "; each probability off by up to 0.0" in str(sp.sae(one, Features(32, 0.1, "binary"), phi))
+    assert "; each" not in str(sp.sae(one, Features(32, 0.1), phi))
+
+
+def test_a_ceiling_says_how_many_draws_it_took():
+    phi, x = np.eye(3), Features(3, 0.2).sample(3000, 1)
+    said = str(sp.ceiling(x, phi, l0=[0.6], samples=1000))
+    last = said.splitlines()[-1]
+    assert last == "2,000 of 3,000 draws taken, half of them to evaluate; `samples` says how many"
+    assert "draws taken" not in str(sp.ceiling(x, phi, l0=[0.6], samples=1500))
+
+
 def test_the_command(tmp_path, capsys):
     rng = np.random.default_rng(4)
     arrays = {name: one.numpy() for name, one in state(rng).items()}
@@ -230,7 +258,9 @@ def test_the_ceiling(tmp_path, capsys):
     same = ceiling(Features(3, 0.1), phi, [0.2, 0.3], samples=500, rng=4)
     np.testing.assert_array_equal(found.f1, same.f1)
     assert found.certainty.startswith("exact, for one step; pursuit measured on 500 samples")
-    assert str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean"
+    assert (
+        str(found).splitlines()[0] == "3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean"
+    )
     assert max(map(len, str(found).splitlines())) <= 80
     best = found.models[4][0]
     assert sp.sae(best, Features(3, 0.1), phi).f1.diagonal().mean() == pytest.approx(found.f1[4, 0])

@@ -195,7 +195,7 @@ def derive_unbiased() -> Derivation:
 
     It is a share of the naive loss over p, to leading order: p^2 (h . t over both features on) against what
     k = 0 has. The square of h is (1 + k^2) p/6 for all p, so that the loss is least where the products of h
-    with the targets are largest. 0 <= k <= 1.
+    with the targets are largest. It holds for 0 <= k <= 1; for larger k the features change places: 1/k.
 
     >>> derive_unbiased().expression
     k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))
@@ -207,4 +207,4 @@ def derive_unbiased() -> Derivation:
     second = sp.integrate(sp.integrate(sp.expand((k * x - s) * k * x), (s, 0, k * x)), (x, 0, 1))
     product = (both + first + second) / 4 / (1 + k**2)
     share = 12 * product
-    return Derivation(sp.factor(sp.simplify(share - share.subs(k, 0))), (k,), ("p is small.",))
+    return Derivation(sp.factor(sp.simplify(share - share.subs(k, 0))), (k,), ("p is small.", "0 <= k <= 1."))

@@ -98,14 +98,17 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
-    r"""Return the L0 strengths up to which absorption never pays, and beyond which it beats no error.
+    r"""Return the L0 strengths up to which full absorption does not pay, and beyond which it beats no error.
 
     A parent and child of orthonormal directions and values of one law with moments m_1 and m_2, on or off as
     a hierarchy. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with thresholds
-    :math:`\sqrt{\lambda_0}` is better than any code with at most one latent on where both are on. Above the
-    second, :math:`m_2 - m_1^4/m_2`, a latent that reads the child, and adds the best multiple of its value
-    for the parent, beats the dictionary that rebuilds both without error. Neither depends on the
-    probabilities. Binary values have both at 0: absorption then always pays. The page `sae` has the proof.
+    :math:`\sqrt{\lambda_0}` is better than any code in which one fixed latent stands for both: the only one
+    that may be on where both features are. Above the second, :math:`m_2 - m_1^4/m_2`, a latent that reads the
+    child, and adds the best multiple of its value for the parent, beats the dictionary that rebuilds both
+    without error. Both hold for all probabilities. Binary values have both at 0: absorption then always pays.
+
+    Neither is a bound on absorption *in part*, where several latents take turns. That pays at every strength
+    if values go down to 0. The page `sae` has the proofs.
 
     Parameters
     ----------
@@ -116,7 +119,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
 
     Returns
     -------
-    never, always : float
+    whole, beyond : float
 
     Raises
     ------

@@ -343,6 +343,10 @@ def _loss(
             break
         except OutOfTime as out:
             needed[gradient] = out.seconds
+        except ValueError:  # features that depend on each other, too many of them for an exact sum
+            if law.independent:
+                raise
+            return _sampled(model, law, goal, deadline), 0.0, 0.0
     if found is None or (deadline.is_limit() and found.error_estimate > _SMALL * found.loss):
         other = _sampled(model, law, goal, deadline)
         if found is None:

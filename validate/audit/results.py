@@ -152,10 +152,10 @@ class Audited:
     def gap(self) -> str:
         """How the loss stands to the best known."""
         above = self.above(self.loss)
-        best = f"the best known, {self.best_known:.6g} ({self.best_name})"
-        return (
-            f"it is {above} above {best}" if above else f"nothing better is known than {self.best_known:.6g}"
-        )
+        # What is best by a search is said of the search.
+        name = "" if self.best_name.startswith("a search") else f" ({self.best_name})"
+        best = f"the best known, {self.best_known:.6g}{name}"
+        return f"it is {above} above {best}" if above else "nothing better is known"
 
     @property
     def sentence(self) -> str:

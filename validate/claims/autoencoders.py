@@ -12,6 +12,7 @@ import numpy as np
 from ...solvers.sae import Objective, best_autoencoder, measure
 from ...theory import sae as theory
 from ...theory.features import Features, parent_child
+from ...theory.models import Model
 from ...theory.sae.derive import derive_hedging
 from .ledger import Evidence, claim, derived, evidence, numeric, rounding, symbolic
 
@@ -77,6 +78,14 @@ def s2(quick: bool) -> Evidence:
     )
 
 
+def _leaning_pair(part: float, threshold: float) -> Model:
+    """Return latents of parent and child; the child's adds a part of its value for the parent."""
+    return Model(
+        [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],
+        output="identity", thresholds=[threshold, threshold],
+    )  # fmt: skip
+
+
 @claim("S3", ABSORPTION, "abstract")
 def s3(quick: bool) -> Evidence:
     """absorption is caused by optimizing for sparsity whenever the features form a hierarchy"""
@@ -90,13 +99,21 @@ def s3(quick: bool) -> Evidence:
     best = best_autoencoder(objective, 2, decoder_bias=False, starts=8 if quick else 20)
     absorbed = measure(best.sae, law).absorbed(0, 1)
     unpunished = theory.true_pair_loss(0.2, 0.0, 0.05, 0.0)
-    never, always = theory.absorption_bracket("uniform")
+    whole, beyond = theory.absorption_bracket("uniform")
+    graded, threshold, part = Features(2, 0.5, groups=[parent_child(0, [1], 0.3, 1 / 3)]), whole**0.5, 0.01
+    costs = [
+        found.mse + whole * float(found.l0.sum())
+        for t in (0.0, part)
+        for found in [measure(_leaning_pair(t, threshold), graded)]
+    ]
+    slope = -0.1 * whole * (1 - whole) / 2
     return evidence(
         "Binary values, an l1 penalty: the dictionary that absorbs is the best of all autoencoders (page "
         "sae). Without a penalty the true dictionary has no error. Where values vary absorption comes by "
-        f"degrees: for uniform values and an L0 penalty up to {never:.4f} no code with one latent for both "
-        f"features beats the true dictionary; above {always:.4f} one beats every dictionary that "
-        "rebuilds both.",
+        "degrees. With an L0 penalty the true dictionary is then never optimal: the child's latent gains by "
+        "a share of the parent. For uniform values absorption in full, one fixed latent for both features, "
+        f"is worse than the true dictionary up to a strength of {whole:.4f}; above {beyond:.4f} such a "
+        "latent beats every dictionary that rebuilds both.",
         numeric(
             f"least that absorbing saves, at {len(saved)} places of a binary hierarchy",
             min(saved),
@@ -109,4 +126,8 @@ def s3(quick: bool) -> Evidence:
         numeric(
             "absorption of the best autoencoder found, less 1", abs(absorbed - 1.0), "<=",
             rounding(1e-9)),
+        # The next order is a tenth of the first at this part.
+        numeric(
+            f"uniform values, L0 strength {whole:.4f}: slope in the parent's share, over the theorem's",
+            (costs[1] - costs[0]) / part / slope, ">=", derived(0.9)),
     )  # fmt: skip

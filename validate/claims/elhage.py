@@ -312,3 +312,27 @@ def e9(quick: bool) -> Evidence:
         symbolic("cost to the own output at first order", own_slope),
         symbolic("gain at first order, plus c", left_slope + c),
     )
+
+
+@claim("E10", SOURCE, OUTPUT)
+def e10(quick: bool) -> Evidence:
+    """the bias can help when the model does not represent a feature, by taking on the expected value"""
+    p, b, u = sp.symbols("p b u", positive=True)
+    n = sp.Symbol("n", positive=True)
+    second, mean = p * sp.integrate(u**2, (u, 0, 1)), p * sp.integrate(u, (u, 0, 1))
+    loss = second - 2 * b * mean + b**2
+    (best,) = sp.solve(sp.diff(loss, b), b)
+    single = (sp.integrate((u - b) ** 2, (u, 0, 1)) + (n - 1) * b**2) / n  # with exactly one feature on
+    (alone,) = sp.solve(sp.diff(single, b), b)
+    W = np.array([[1.0], [0.0]])
+    losses = [float(exact_loss(W @ W.T, [0.0, c], 0.2).per_feature[1]) for c in (0.0, 0.1)]
+    gap = abs(losses[0] - losses[1] - 0.1**2)
+    return evidence(
+        "The output of a feature that is not represented is ReLU(b), whatever x. Its best value is the "
+        f"mean, and the loss falls from E x^2 to Var x, from {losses[0]:.4f} to {losses[1]:.4f} at p = "
+        "0.2: by (E x)^2, which vanishes beside E x^2 as S -> 1.",
+        symbolic("best bias less E x = p/2", best - mean),
+        symbolic("the same with exactly one of n features on, less 1/(2n)", alone - 1 / (2 * n)),
+        symbolic("loss there less the variance", loss.subs(b, best) - (second - mean**2)),
+        numeric("what the exact loss gains at p = 0.2, less (E x)^2", gap, "<=", rounding(1e-14)),
+    )

@@ -154,19 +154,13 @@ def l24(quick: bool) -> Evidence:
 @claim("L25", SOURCE, "C.2")
 def l25(quick: bool) -> Evidence:
     """E[(W.xi)^2 |xi|^2] = |W|^2 (mu4 + (m-1) sigma^4)"""
-    eta, _, _, m, p2, p4, mu2, mu4 = _symbols()
+    _, _, _, m, p2, p4, mu2, mu4 = _symbols()
     moment = noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2)
     part = _unit(mu2 * noise.derive_next_step_square().expression)
-    right = mu2 * (1 - 4 * eta * (1 - 4 * eta) * mu2 + 4 * eta**2 * (mu4 + (m - 1) * mu2**2))
     return evidence(
-        "The part of the loss with new noise follows; it is constant on the unit sphere, as printed.",
+        "The part of the loss with new noise follows (L41); it is constant on the unit sphere, as printed.",
         symbolic("moment less the printed one", moment),
         symbolic("what the part with new noise knows of |W|_4", part.diff(p4)),
-        says(
-            "the display after it, sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 +- 4 eta^2 (mu4 + (m-1) sigma^4)), "
-            "needs + for +-",
-            symbolic("part with new noise, + for +-, less the derivation", part - right),
-        ),
     )
 
 

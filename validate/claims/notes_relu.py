@@ -55,8 +55,8 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 
 @claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
 def b14(quick: bool, ds: xr.Dataset) -> Evidence:
-    """for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l features
-    on); whether l >= 2 may be ignored is left open
+    """asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l
+    features on); may l >= 2 be ignored?
     """
     dense = float(features.SparseUniform(0.01).tail(1000, 2))
     below = max(
@@ -107,9 +107,10 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
         "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
         "costs the square of that.",
-        numeric("P(l >= 2) at S = 0.99, D = 1000", dense, "<", derived(0.5)),
         says(
-            "the data concentrate where D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2",
+            "the data concentrate where D(1-S) << 1, not at S close to 1 alone: P(l >= 2) <= "
+            f"(D(1-S))^2/2, and it is {dense:.2f} at S = 0.99 and D = 1000",
+            numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
             bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
         ),
         says(
@@ -139,6 +140,7 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
             bound("least L_2 of dependent obtuse blocks", min(costs), ">=", rounding(1 / 3 - 1e-12)),
             bound("largest q'Nq / |q|^2", max(square), "<=", rounding(1 + 1e-12)),
         ),
+        about="answer",
     )
 
 

@@ -92,7 +92,7 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
     return [
         says(
-            "at every p below 1 and every size the least loss is less than both: two features on one neuron "
+            "at every p and every size the least loss is less than both: two features on one neuron "
             "cost less than one kept and one dropped, and an antipodal pair costs less with encodings "
             "slightly longer than 1",
             symbolic("slope of a pair's loss by the square of its encodings, at 1", slope, about="printed"),
@@ -325,7 +325,7 @@ PROBLEMS = {
         "the least loss min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, "
         "or antipodal pairs, and dropping the others",
         "Each certificate is a model in fractions, wired like this, whose exact loss is below the "
-        "conjectured least one. At every p below 1: two features with the encodings (cos e, -sin e) and "
+        "conjectured least one. At every p, 1 included: two features with the encodings (cos e, -sin e) and "
         "suitable biases cost v without the ReLU, as keeping one and dropping the other does; for small e "
         "the ReLU sets a negative output to 0 where 0 is right, and so takes some of it. The documentation "
         "(problem-wiring) has the proof. What the least loss is, is not known.",

@@ -33,7 +33,7 @@ EXAMPLES = """\
 examples:
   superposition best --n-features 5 --n-hidden 2 --p 0.05      what a toy model should reach
   superposition phases --plot phases.png              the diagram of Elhage et al.
-  superposition report --out out                      everything, as one HTML page (minutes)
+  superposition report --out report                   everything, as one HTML page (minutes)
   superposition gallery --out pictures                a picture for each phenomenon
   superposition predict rug --p 0.05 --ratio 0.25     predicted losses of one model
   superposition atlas n5-m2-p0.1-equal-tied --out best.npz     a solved toy model, as a state dict
@@ -42,8 +42,8 @@ examples:
   superposition claims --id C8 --evidence             is this statement of the paper right?
   superposition run                                   all runs, and what each costs here
   superposition run collisions.fig3 --set runs=64 --out runs
-  superposition reference --check                     do stored data still hold?
-  superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store runs/rug.zarr
+  superposition run unequal.bracket --out runs         make a stored run anew
+  superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store rug.zarr
 
 'superposition COMMAND --help' explains a command."""
 

@@ -11,11 +11,11 @@ def add(add_command: Add) -> None:
     option = add_command(
         "report",
         "compare theory and experiment, and write one HTML page with figures, data and the ledger of claims",
-        "superposition report --out out --profile quick",
+        "superposition report --out report --profile quick",
         _report,
     ).add_argument
     only = "one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own"
-    option("--out", metavar="FOLDER", default="out", help="where to write (default: out)")
+    option("--out", metavar="FOLDER", default="out/report", help="where to write (default: out/report)")
     profile = "quick (minutes on two cores, the default) or full (hours)"
     option("--profile", default="quick", choices=("quick", "full"), help=profile)
     option("--only", metavar="PHENOMENON", choices=Listed(lambda: [*_phenomena(), "ledger"]), help=only)

@@ -16,7 +16,7 @@ def add(add_command: Add) -> None:
         "call a run or a solver at each point of a grid, into a store that survives any interruption; "
         "the same command goes on",
         "superposition sweep solvers.relu.pair_basins 'p=[0.05,0.1,0.2]' 'importance=[0.5,1]' rng=0:10 \\\n"
-        "      --store runs/basins.zarr --keep fraction low high",
+        "      --store basins.zarr --keep fraction low high",
         _sweep,
     ).add_argument
     settings = (

@@ -15,11 +15,12 @@ from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
 from ...theory.relu import feature_dimensionality
-from ..audit.models import HITS, usual_starts
+from ..audit.models import HITS, loss_within, usual_starts
 from ..audit.networks import seconds_of
+from ..loading import Weights
 from .answer import Answer, counted, law_in_words
 from .entry import entry
-from .per_feature import feature_losses, feature_names, feature_table, near_equal, unrepresented
+from .per_feature import feature_names, feature_table, near_equal, unrepresented
 
 __all__ = ["best", "geometry", "in_words", "likely"]
 
@@ -28,6 +29,8 @@ _SOURCES = (
     "superposition, page `minimise`: descents on the exact loss from many starts; pages `codes` and "
     "`unequal`: the lower bound",
 )
+# Seconds at most for the losses of features, of the best model and of those that are nearly as good.
+_TABLE_SECONDS = 4.0
 # Features and neurons up to which there is a search.
 _MOST = 64
 # Features, and features that depend on each other, up to which it goes on without a budget.
@@ -200,7 +203,8 @@ def answer_of(
     )
     bound, zero = found.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
     shape, sure = geometry(found.W), certainty_of(found, zero)
-    losses = feature_losses(found.W_out, found.W_in, found.b, law, deadline.seconds_left())
+    limit = Deadline(min(deadline.seconds_left(), _TABLE_SECONDS))
+    losses = loss_within(Weights(found.W_out, found.W_in, found.b), law, limit)
     table = feature_table(found.W_out, found.W_in, losses.per_feature, law, names)
     represented = table["represented"].values
     least = "0: a loss is never negative" if is_nothing(found.loss, zero) else "none is known for this law"
@@ -212,8 +216,7 @@ def answer_of(
     ]
     if n - represented.sum() > 0:
         lines.append(f"not represented    {unrepresented(table)} (less than half of their loss is saved)")
-    if not deadline.is_over() or found.starts > 1:
-        lines += near_equal(found, law, represented, names)
+    lines += near_equal(found, law, represented, names, limit)
     if found.starts < found.planned:
         lines.append(f"the budget ended the search after {found.starts} of {found.planned} starts")
     named = {name: getattr(found, name) for name in type(found).__dataclass_fields__}

@@ -96,8 +96,7 @@ def ceiling(
 
 def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
-    used, half = 2 * found.samples, f"{found.samples:,}"
-    spared = f"{used:,} of {found.draws:,} draws taken, {half} to fix decoders, {half} to evaluate; see `samples`"
+    used = 2 * found.samples
     size = f"{counted(n, 'feature')} in {counted(d, 'dimension')}"
     lines = [
         f"{size}, {found.on:.4g} on; one latent each, F1 is their mean",
@@ -122,5 +121,6 @@ def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
         told = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
         lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {told}")
     if found.draws > used + 1:
-        lines.append(spared)
+        taken = f"{used:,} of {found.draws:,} draws taken"
+        lines.append(f"{taken}, half of them to evaluate; `samples` says how many")
     return lines

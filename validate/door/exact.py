@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.loss import evaluator, exact_loss, value_and_gradient
+from ...solvers.progress import shown
 from ...theory.features import Features, as_features
 from ...theory.models import Model
 from ..loading import model_of
@@ -61,7 +62,11 @@ def loss(
     ValueError
         If the model is of a kind whose loss is not computed, or law and model do not fit.
     """
-    one = model_of(model, law=law)
+    with shown("loss"):
+        return _answer(model_of(model, law=law), law, target, tol, gradient)
+
+
+def _answer(one: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
     features = as_features(law, one.n_features)
     if one.output == "identity" or one.hidden == "relu":
         found, lines, more = _of_network(one, features, target, tol, gradient)

@@ -17,8 +17,6 @@ from ..loading import Weights
 
 __all__ = ["feature_names", "feature_table", "near_equal", "unrepresented"]
 
-# Seconds for the losses of features that a table shows, and for those of a near-equal minimum.
-_SECONDS = 4.0
 # Minima up to this share above the best one are nearly equal; so many are compared.
 _NEAR, _COMPARED = 0.05, 4
 # Features that a line names.
@@ -37,11 +35,6 @@ def feature_names(names: Any, n: int) -> list[Any]:
     if len(found) != n or len(set(map(str, found))) != n:
         raise ValueError(f"`names` must be {n} distinct names; got {arguments.shown(names)}.")
     return [str(one) for one in found]
-
-
-def feature_losses(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features, seconds: float) -> Any:
-    """Return the loss with that of each feature, to three digits at least where they can be had in time."""
-    return loss_within(Weights(W_out, W_in, b), law, Deadline(min(seconds, _SECONDS)))
 
 
 def feature_table(
@@ -88,7 +81,9 @@ def listed(names: Any) -> str:
     return ", ".join(str(one) for one in list(names)[:_NAMED]) + more
 
 
-def near_equal(found: Minimum, law: Features, represented: BoolArray, names: Sequence[Any]) -> list[str]:
+def near_equal(
+    found: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
+) -> list[str]:
     """Return a line for each minimum that is nearly as good and represents other features."""
     if law.alike and not law.groups:  # minima are told apart up to the order of the features
         return []
@@ -96,9 +91,9 @@ def near_equal(found: Minimum, law: Features, represented: BoolArray, names: Seq
     seen = {represented.tobytes()}
     for other in found.minima[1:]:
         above = other.objective / found.objective - 1.0 if found.objective > 0.0 else np.inf
-        if above > _NEAR or len(lines) >= _COMPARED:
+        if above > _NEAR or len(lines) >= _COMPARED or deadline.is_over():
             break
-        losses = feature_losses(other.W_out, other.W_in, other.b, law, 1.0)
+        losses = loss_within(Weights(other.W_out, other.W_in, other.b), law, deadline)
         kept = shares_saved(losses.per_feature, law) >= REPRESENTED
         if kept.tobytes() in seen:
             continue

@@ -118,7 +118,7 @@ def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
     if some.size == n:
         worst = int(best.argmin())
         return [f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})"]
-    of_all = f"mean {best.mean():.4g} over {n} features, {n - some.size} of them without a latent of their own"
+    of_all = f"mean {best.mean():.4g} over {n} features, {n - some.size} of them with no latent"
     if not some.size:
         return [f"F1                     {of_all}"]
     worst = int(some[best[some].argmin()])

@@ -420,6 +420,14 @@ def _free_part(
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
 
 
+@shared
+def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, bends: bool) -> None:
+    """Let sums that differ from thresholds by rounding alone be these."""
+    for unit in range(2 if bends else 1):
+        if abs(at[unit] - t[unit]) <= slack[unit]:
+            at[unit] = t[unit]
+
+
 @kernel
 def by_patterns(
     table: Table,
@@ -443,7 +451,9 @@ def by_patterns(
     A feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms`
     (a, 3): low and high end, or place and probability, and what the second neuron hears of the value, as a
     share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan, only
-    a linear second neuron hears the feature, and `quiet` is XX standard normal: only the lengths of the weights and their angle count.
+    a linear second neuron hears the feature, and `quiet` is what it hears on the average. `spherical` values
+    are standard normal: only the lengths of the weights and their angle count. Sums that differ from a
+    threshold by less than `slack` are at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -459,9 +469,7 @@ def by_patterns(
             k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
-            for unit in range(2 if bends else 1):
-                if abs(at[unit] - t[unit]) <= slack[unit]:
-                    at[unit] = t[unit]  # but for rounding
+            _put_at_thresholds(at, t, slack, bends)
             _steepest_first(free, members, k, w, bends)
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]

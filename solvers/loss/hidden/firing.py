@@ -125,7 +125,7 @@ def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray,
         if pairs:
             joint = _real_products(step * whole * share, share) - both * _real_products(step * phi, phi)
             found = np.r_[found, joint[i, k]]
-        return found
+        return np.asarray(found, np.float64)
 
     now, error = _converged(unit, sums)
     active, given = active + now[0], given + now[1 : count + 1]

@@ -1,9 +1,9 @@
-r"""Means of neurons where the values of features are atoms, by listing the sums of two halves of the features.
+r"""Means of neurons where values are atoms, by listing the sums of two halves of the features.
 
-A pre-activation z = b + w x then has finitely many values. Those of one half of the features, and those of the
-other, are listed: :math:`\sqrt{N}` each where the features have N patterns. A neuron's means follow from sorted
-sums (for each of one half, all above a place of the other), a product of two neurons from all pairs. Where many
-sums coincide, as with weights of 1 and -1, they are merged.
+A pre-activation z = b + w x then has finitely many values. Those of one half of the features, and those of
+the other, are listed: :math:`\sqrt{N}` each where the features have N patterns. A neuron's means follow from
+sorted sums (for each of one half, all above a place of the other), a product of two neurons from all pairs.
+Where many sums coincide, as with weights of 1 and -1, they are merged.
 
 A pre-activation that differs from its threshold by less than rounding (`rounding_of_sum`) is *at* it: off.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Half", "halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
 
 MOST_PATTERNS = 2.0**28  # of all features, for means of a neuron: two lists of 2^14
+MOST_PAIRS = 2.0**26  # of patterns of both halves, for a product of two neurons: a tenth of a second
 MOST_SUMS = 2**13  # of half the features, where equal ones are merged
 # Sums that differ by less than that share of their terms are merged; sums in binary digits are exact.
 MERGE = 2.0**-48
@@ -58,8 +59,7 @@ def halves(setting: "Setting", heard: IntArray, most: float) -> tuple[Half, Half
     if key not in kept:
         middle = heard.size // 2
         kept[key] = tuple(
-            _listed(setting, heard, some)
-            for some in (np.arange(middle), np.arange(middle, heard.size))
+            _listed(setting, heard, some) for some in (np.arange(middle), np.arange(middle, heard.size))
         )
     found: tuple[Half, Half] = kept[key]
     return found
@@ -79,7 +79,7 @@ def _listed(setting: "Setting", heard: IntArray, some: IntArray) -> Half:
 def rounding_of_neuron(setting: "Setting", w: FloatArray, b: float, t: float) -> float:
     """Return what w x + b - t may be off by as it is computed, for x of the atoms."""
     reach = float(np.abs(setting.atoms[:, 0]).max(initial=0.0))
-    return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), np.count_nonzero(w)))
+    return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
 
 def _rounding(*units: "Unit") -> FloatArray:
@@ -87,7 +87,7 @@ def _rounding(*units: "Unit") -> FloatArray:
 
 
 def on_moments(unit: "Unit", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
-    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, features heard); None if there are too many patterns.
+    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, features heard); None for too many patterns.
 
     With `indicators` u has 1 where a feature is not 0. The second matrix takes half of what is at the kink of
     a ReLU, as derivatives do.
@@ -177,7 +177,7 @@ def pair_product(
 
     `w` (2, n) are the weights of the features that either hears.
     """
-    both = halves(setting, either, max(setting.most, 1.0))
+    both = halves(setting, either, min(max(setting.most, 1.0), MOST_PAIRS))
     if both is None:
         return None
     A, B = both
@@ -197,8 +197,8 @@ def pair_product(
 def merged_product(
     setting: "Setting", one: "Unit", two: "Unit", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
-    """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None if these are too large."""
-    # A quarter of the points of both lattices, for half the features; of two weights of 1 or -1 half of these.
+    """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None for large ones."""
+    # A quarter of the points of both lattices, for half the features; with signs alone half of these.
     points = [one.s.size for one in (one.series, two.series) if one is not None]
     if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
         return None
@@ -236,7 +236,7 @@ def _merged(
         z, chances = np.add.outer(step * places, z).ravel(), np.outer(shares, chances).ravel()
         rounded = np.rint(z.real / grid[0]) + 1j * np.rint(z.imag / grid[1])
         _, at, group = np.unique(rounded, return_index=True, return_inverse=True)
-        z, chances = z[at], np.bincount(group.ravel(), chances)
+        z, chances = z[at], np.asarray(np.bincount(group.ravel(), chances), np.float64)
         rare = chances < NEGLIGIBLE
         lost += float(chances[rare].sum())
         z, chances = z[~rare], chances[~rare]

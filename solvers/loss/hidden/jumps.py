@@ -1,10 +1,10 @@
 r"""Frequencies for neurons that jump, or fire, where values of features are atoms.
 
-A sum over frequencies takes the middle of a jump at an atom of the pre-activation z, and blurs it nearby. Where
-all z lie on a lattice, b + k d with whole k, a finite Fourier series is any function there exactly:
+A sum over frequencies takes the middle of a jump at an atom of the pre-activation z, and blurs it nearby.
+Where all z lie on a lattice, b + k d with whole k, a finite Fourier series is any function there exactly:
 `lattice_series`. Otherwise `mass_at_threshold` bounds what the blur may do. With Gaussian weights on its
-frequencies the square wave becomes a function S of z that rises from 0 to 1 through 1/2 at the threshold, as it is
-the wave's mean over a normal variable. So
+frequencies the square wave becomes a function S of z that rises from 0 to 1 through 1/2 at the threshold, as
+it is the wave's mean over a normal variable. So
 
 .. math:: |1(z > t) - S(z)| \le 2\, S(z)\,(1 - S(z)),
 
@@ -88,7 +88,7 @@ def lattice_series(unit: "Unit") -> Series | None:
         return found
 
     # In z - b; the features' transforms are at s times their weights.
-    s = 2.0 * np.pi / (k.size * step) * np.arange(twice.size)
+    s = np.asarray(2.0 * np.pi / (k.size * step) * np.arange(twice.size), np.float64)
     y, values = np.outer(w, s), setting.law.values
     phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
     rounding = 2.0**-50 * (w.size + 4.0 * float(np.abs(multiples).max(axis=1).sum()))

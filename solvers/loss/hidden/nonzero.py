@@ -45,5 +45,5 @@ def _thinned(group: Group, share: float) -> Group:
         patterns = np.concatenate([patterns, left])
         chances = np.concatenate([np.where(on, share * chances, chances), (1.0 - share) * chances[on]])
         patterns, at = np.unique(patterns, axis=0, return_inverse=True)
-        chances = np.bincount(at.ravel(), chances)
+        chances = np.asarray(np.bincount(at.ravel(), chances), np.float64)
     return members, patterns, chances

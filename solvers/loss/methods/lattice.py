@@ -16,10 +16,10 @@ from ....theory.features.values.parts import Parts, transforms
 from ....theory.kernels import inner, kernel, plain
 from .few import known, one_on, pointwise
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
-from .sweep import Others, add_nodes, sweep
-from .transforms import by_transforms
+from .sweep import Others, add_nodes, independent, sweep
+from .transforms import SILENT, by_transforms
 
-__all__ = ["ESTIMATE", "case", "covers", "lattice", "solve", "terms"]
+__all__ = ["ESTIMATE", "case", "covers", "estimated_seconds", "lattice", "solve", "terms"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -241,10 +241,42 @@ def terms(law: Law) -> float:
     return float(BLOCK * law.n)
 
 
+# Seconds for each factor of the transform with its derivatives, and how many times that with groups.
+SECONDS_PER_FACTOR = 2.3e-7
+# Seconds that an output takes besides.
+SECONDS = 5e-4
+GROUPS = 15.0
+# Outputs on which the number of frequencies is estimated.
+ESTIMATED_ON = 4
+
+
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes: the frequencies that the bound asks for, of some outputs.
+
+    Of values with atoms alone the transform does not fall, and all frequencies are summed.
+    """
+    times, most = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS), ask.most / law.n
+    if ask.frequencies is not None:
+        return times * min(float(ask.frequencies), most)
+    if not law.values.pieces:
+        return times * most
+    found = []
+    for k in range(0, rows.b.size, max(rows.b.size // ESTIMATED_ON, 1)):
+        i = int(rows.features[k])
+        heard = np.abs(rows.M[k]) > SILENT * min(float(np.abs(rows.M[k]).max()), 1.0)
+        heard[i] = False
+        if heard.sum() > 1 and not rows.b[k] + np.abs(rows.M[k]).sum() <= 0.0:
+            m, p, a, own = rows.M[k, heard], law.p[heard], float(rows.M[k, i]), float(law.p[i])
+            allowed = float(max(ask.tol * law.aim[i], np.finfo(np.float64).tiny))
+            limits = float(rows.b[k]), own, independent(p), allowed, float(np.floor(most))
+            found.append(float(lattice(law.values.parts, m, a, *limits)[2]))
+    return SECONDS + times * max(found, default=1.0)
+
+
 def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
     """Return the outputs and their derivatives."""
     parts, least = law.values.parts, np.finfo(np.float64).tiny
-    allowed = np.maximum(ask.tol * law.square[rows.features], least)
+    allowed = np.maximum(ask.tol * law.aim[rows.features], least)
     work = ask.most if ask.frequencies is None else float(ask.frequencies) * law.n
 
     def one(

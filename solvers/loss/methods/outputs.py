@@ -1,5 +1,6 @@
 """What methods take and return: outputs of a model, the law of the data, and what is wanted."""
 
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -71,7 +72,7 @@ class Law:
         self.features, self.n, self.values = features, features.n_features, features.values
         self.independent, self.scale = features.independent, features.scale
         self.p = np.array(features.on_probability())
-        self.kept: dict[str, Any] = {}
+        self.kept: dict[Any, Any] = {}
 
     def moment(self, k: int) -> float:
         """E v^k of the value v of a feature that is on."""
@@ -83,6 +84,11 @@ class Law:
         return np.asarray(self.p * self.moment(2))
 
     @cached_property
+    def aim(self) -> FloatArray:
+        """What the tolerance is in units of, E x_i^2: of the whole law, where this one is a part of it."""
+        return self.square
+
+    @cached_property
     def mean(self) -> FloatArray:
         """E x_i."""
         return np.asarray(self.p * self.moment(1))
@@ -91,6 +97,19 @@ class Law:
     def pairs(self) -> FloatArray:
         """E x_i x_j, (n, n)."""
         return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
+
+    def given_on(self, on: FloatArray, members: IntArray) -> "Law":
+        """Return the law of some features given groups: they are independent, on with probability on[j]."""
+        part = copy(self.features)
+        vars(part).pop("_on", None)
+        changed = {"n_features": members.size, "p": on, "groups": ()}
+        for name in ("scale", "importance"):
+            changed[name] = getattr(self.features, name)[members]
+        for name, value in changed.items():
+            object.__setattr__(part, name, value)
+        found = Law(part)
+        found.aim = self.aim[members]
+        return found
 
     def without(self, heard: BoolArray) -> "Law":
         """Return the law of some of the features, which are independent."""

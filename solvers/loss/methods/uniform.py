@@ -33,7 +33,7 @@ from ....theory.special.order import ascending
 from ...threads import together
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
 
-__all__ = ["ESTIMATE", "NEGLIGIBLE", "covers", "rows_uniform", "solve", "terms"]
+__all__ = ["ESTIMATE", "NEGLIGIBLE", "covers", "estimated_seconds", "rows_uniform", "solve", "terms"]
 
 Four = tuple[float, float, float, float]
 Three = tuple[float, float, float]
@@ -491,12 +491,18 @@ def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> t
 
 @kernel
 def rows_uniform(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, p: FloatArray, tol: float
+    M: FloatArray,
+    features: npt.NDArray[np.int64],
+    b: FloatArray,
+    p: FloatArray,
+    tol: float,
+    unit: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the losses of the outputs and their errors.
 
     Row i of `M` and b[i] make the output that wants features[i]. Feature j is on with probability p[j]. The
-    error to aim at is `tol` in units of the loss, or of the loss of the output that is always 0, if larger.
+    error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of the output that is
+    always 0, if that is larger.
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
@@ -508,7 +514,7 @@ def rows_uniform(
         m, chances = row[:count], on[:count]
         few, error = _few_on(m, chances, own, a, b[i])
         # p may be so small that its part underflows; the smallest normal number asks for all there is
-        allowed = max(tol * max(own / 3.0, few), 2.3e-308)
+        allowed = max(tol * max(unit[features[i]], few), 2.3e-308)
         many, miss = _output_loss(m, chances, own, a, b[i], allowed)
         losses[i], errors[i] = few + many, error + miss
     return losses, errors
@@ -529,11 +535,16 @@ def terms(law: Law) -> float:
     return float(BLOCK * law.n)
 
 
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes, measured; the levels fit sums to weights of all sizes."""
+    return 5e-4 + 1e-5 * law.n
+
+
 def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
     """Return the losses; there are no derivatives."""
 
     def part(which: slice) -> tuple[FloatArray, FloatArray]:
-        return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, ask.tol)
+        return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, ask.tol, law.aim)
 
     losses, errors = together(part, rows.b.size, ask.workers)
     return Outputs(losses, errors, np.empty((0, law.n)), np.empty(0), np.empty(0))

@@ -86,7 +86,7 @@ class Values:
     blurred : callable, optional
         blurred(sigma) returns the interval of y that counts, if not 12 sigma around v.
     nonzero_transform : callable, optional
-        The transform of v given that it is not 0, of a law with an atom at 0: compiled once where it is given.
+        The transform of v given that it is not 0, of a family whose laws have an atom at 0: compiled once.
 
     Raises
     ------
@@ -127,8 +127,8 @@ class Values:
         None = None, pieces: Any = (), transform: Callable[..., Three] | None = None, shape: float | None =
         None, pole: float = np.inf, edge: float | None = None, wedge: tuple[float, float] | None = None,
         quantile: Callable[[Any, Any], Any] | None = None, posterior: Callable[[FloatArray, float], Posterior]
-        | None = None, blurred: Callable[[float], tuple[float, float]] | None = None, nonzero_transform: Callable[..., Three] |
-        None = None,
+        | None = None, blurred: Callable[[float], tuple[float, float]] | None = None, nonzero_transform:
+        Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
         vars(self).update({one: given for one, given in locals().items() if one != "self"})
         low, high = self.support

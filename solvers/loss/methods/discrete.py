@@ -1,0 +1,403 @@
+r"""The exact loss of independent features that have finitely many values, from sums over two halves of them.
+
+The interference of an output, nu = sum_j m_j x_j, is the sum of that of two halves of the features. A half of
+k binary features has 2^k sums. For each sum of the first half the sums of the second that turn the output on
+are a tail of the sorted list, and the mean of (x - y)^2 over a tail follows from its mass and its first two
+moments. So n features cost 2^(n/2) n in place of 2^n.
+
+A half with too many sums has neighbours merged into their mean. A merged sum keeps its variance V, so that a
+pair of sums far from the kink at y = 0 is still exact. A pair whose pre-activation may be on both sides of
+the kink is off by V + |x| sqrt(V) at most, by Jensen's inequality and Cauchy's: these are summed.
+"""
+
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory.arguments import FloatArray, IntArray
+from ...threads import each
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
+
+__all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
+
+ESTIMATE = "proved: bounds of rounding, and of what merged sums change near the kink"
+
+UNIT = 2.0**-53  # rounding
+# Sums of a half up to which nothing is merged.
+MOST_SUMS = 2**17
+# Sums that are left where neighbours are merged: the first try, and the last.
+FIRST_SUMS = 2**11
+MOST_MERGED = 2**15
+# States of a group at most.
+MOST_STATES = 2**12
+# Sums of a half up to which there are derivatives: each has a row of values.
+MOST_WITH_SLOPES = 2**16
+# Seconds for each sum of both halves, measured.
+SECONDS_PER_SUM = 5e-7
+
+# Cumulative sums are taken in the longest floating-point numbers there are.
+Long = npt.NDArray[np.longdouble]
+
+
+class Unit(NamedTuple):
+    """A group, or another feature: the states that its members may be in, and how often they are."""
+
+    members: IntArray
+    values: FloatArray
+    """(states, members)."""
+    chances: FloatArray
+
+
+class Sums(NamedTuple):
+    """Law of the sum of some features times their weights, in ascending order."""
+
+    place: FloatArray
+    mass: FloatArray
+    variance: FloatArray
+    """Of what was merged; empty if nothing was."""
+    values: FloatArray
+    """(sums, features): the features' values, empty unless asked for."""
+    radius: float = 0.0
+    """By how much merging moved a sum at most, with the variance that is known."""
+    moved: float = 0.0
+    """By how much sums that are equal but for rounding were moved."""
+    dropped: float = 0.0
+    """Mass that was left out."""
+
+
+class Tail(NamedTuple):
+    """Mass and moments of sums from each place to the end."""
+
+    mass: Long
+    first: Long
+    second: Long
+    size: Long
+    """First moment of the absolute value."""
+
+
+def units_of(law: Law) -> list[Unit]:
+    """Return the groups and the other features, with all their values."""
+    atoms = law.values.atoms
+    found = []
+    for members, patterns, weights in law.features.blocks:
+        states, chances = [], []
+        for pattern, weight in zip(patterns, weights, strict=True):
+            choices = [atoms if on else ((0.0, 1.0),) for on in pattern]
+            for state in product(*choices) if weight > 0.0 else ():
+                states.append([x for x, _ in state])
+                chances.append(float(weight) * prod(chance for _, chance in state))
+        found.append(Unit(members, np.array(states, float), np.array(chances)))
+    return found
+
+
+def _merged(sums: Sums, most: int, equal: float) -> Sums:
+    """Merge equal sums, and neighbours if more than `most` are left."""
+    place, mass, variance, values, radius, moved, dropped = sums
+    new, width = np.append(True, np.diff(place) > equal), 0.0
+    if int(new.sum()) > most:
+        width = (place[-1] - place[0]) / most
+        new = np.append(True, np.diff(np.floor((place - place[0]) / width)) > 0.0)
+    if new.all():
+        return sums
+    start, group = np.flatnonzero(new), np.cumsum(new) - 1
+    total = np.add.reduceat(mass, start)
+    share = mass / total[group]
+    mean = place[start] + np.add.reduceat(share * (place - place[start][group]), start)
+    if width > 0.0:
+        spread = (place - mean[group]) ** 2 + (variance if variance.size else 0.0)
+        variance, radius = np.add.reduceat(share * spread, start), radius + width
+    else:
+        moved += float(np.abs(place - mean[group]).max())
+        variance = np.add.reduceat(share * variance, start) if variance.size else variance
+    if values.size:
+        values = np.add.reduceat(share[:, None] * values, start)
+    return Sums(mean, total, variance, values, radius, moved, dropped)
+
+
+def _trimmed(sums: Sums, least: float) -> Sums:
+    """Leave out sums of both ends whose mass is at most `least` in all."""
+    if sums.mass.size < 64:
+        return sums
+    low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))
+    high = sums.mass.size - int(np.searchsorted(np.cumsum(sums.mass[::-1]), 0.5 * least))
+    part = slice(low, high)
+    dropped = sums.dropped + float(sums.mass[:low].sum() + sums.mass[high:].sum())
+    variance = sums.variance[part] if sums.variance.size else sums.variance
+    return sums._replace(place=sums.place[part], mass=sums.mass[part], variance=variance, dropped=dropped)
+
+
+def _sums(row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool) -> Sums:
+    """Return the law of the sum of a row's weights times the values of the features of units.
+
+    `limit` has the number of sums from which neighbours are merged, the distance of sums that count as equal,
+    and the mass that may be left out at each step.
+    """
+    most, equal, least = limit
+    rows = np.empty((1, 0)) if values else np.empty(0)
+    sums = Sums(np.zeros(1), np.ones(1), np.empty(0), rows)
+    for unit in units:
+        step, states = unit.values @ row[unit.members], unit.chances.size
+        place = np.add.outer(step, sums.place).ravel()
+        order = np.argsort(place, kind="stable")
+        variance, rows = sums.variance, sums.values
+        if variance.size:
+            variance = np.tile(variance, states)[order]
+        if values:
+            rows = np.hstack([np.tile(rows, (states, 1)), np.repeat(unit.values, sums.mass.size, axis=0)])[
+                order
+            ]
+        mass = np.multiply.outer(unit.chances, sums.mass).ravel()[order]
+        sums = sums._replace(place=place[order], mass=mass, variance=variance, values=rows)
+        sums = _merged(sums if values else _trimmed(sums, least), most, equal)
+    return sums
+
+
+def _tail(sums: Sums) -> Tail:
+    def tail(x: FloatArray) -> Long:
+        return np.append(np.cumsum(x[::-1], dtype=np.longdouble)[::-1], np.longdouble(0.0))
+
+    place, mass = sums.place, sums.mass
+    second = place**2 if sums.variance.size == 0 else place**2 + sums.variance
+    return Tail(tail(mass), tail(mass * place), tail(mass * second), tail(mass * np.abs(place)))
+
+
+class Part(NamedTuple):
+    """Loss of an output given the value of its feature, with its rounding error and what merging changes."""
+
+    loss: float
+    rounding: float
+    merging: float
+
+
+def _loss(one: Sums, other: Sums, tail: Tail, t: float, x: float) -> Part:
+    """Return E (x - ReLU(t + nu))^2, nu being the sum of both halves, up to dropped mass."""
+    y = t + one.place
+    edge = np.searchsorted(other.place, -y, side="right")
+    mass, first, second, size = (part[edge] for part in tail)
+    left = x - y
+    variance = 0.0 if one.variance.size == 0 else one.variance
+    below = np.append(np.longdouble(0.0), np.cumsum(other.mass, dtype=np.longdouble))
+    off = below[edge]  # not one less the mass above, which would cancel
+    on = (left * left + variance) * mass - 2.0 * left * first + second
+    sizes = (np.abs(x) + np.abs(y)) ** 2 * mass + 2.0 * (np.abs(x) + np.abs(y)) * size + second
+    loss = np.sum(one.mass * (on + x * x * off))
+    additions = 2.0 * (one.mass.size + other.mass.size)
+    relative = additions * float(np.finfo(np.longdouble).eps) + 12.0 * UNIT
+    rounding = relative * float(np.sum(one.mass * (sizes + x * x * off)))
+    return Part(float(loss), rounding, _merging(one, other, y, x))
+
+
+def _merging(one: Sums, other: Sums, y: FloatArray, x: float) -> float:
+    """Bound what merging changes, in pairs of sums that may be on both sides of the kink."""
+    reach = one.radius + other.radius
+    if reach == 0.0:
+        return 0.0
+
+    def between(weights: FloatArray) -> FloatArray:
+        total = np.append(0.0, np.cumsum(weights))
+        first, last = (np.searchsorted(other.place, -y + side, side=name) for side, name in edges)
+        return np.asarray(np.maximum(total[last] - total[first], 0.0))
+
+    edges = ((-reach, "left"), (reach, "right"))
+    mass, bound = between(other.mass), np.zeros(y.size)
+    for variance, times in ((one.variance, mass), (other.variance, None)):
+        if variance.size:
+            change = variance + abs(x) * np.sqrt(variance)
+            bound += change * times if times is not None else between(other.mass * change)
+    return float(np.sum(one.mass * bound)) * (1.0 + 1e-6) + 1e-300
+
+
+def _slopes(
+    one: Sums, other: Sums, tail: Tail, t: float, x: float, tie: float
+) -> tuple[float, FloatArray, float]:
+    """Return derivatives of `_loss` by t and by the weights of the first half, and sizes of their terms.
+
+    Where the output is 0 the derivative is the mean of those to both sides.
+    """
+    y = t + one.place
+    push, size = np.zeros(y.size), np.zeros(y.size)
+    for side, name in ((-tie, "left"), (tie, "right")):
+        edge = np.searchsorted(other.place, -y + side, side=name)
+        push -= np.asarray((x - y) * tail.mass[edge] - tail.first[edge], np.float64)
+        size += np.asarray((np.abs(x) + np.abs(y)) * tail.mass[edge] + tail.size[edge], np.float64)
+    push *= one.mass
+    return float(push.sum()), push @ one.values, float(one.mass @ size)
+
+
+class State(NamedTuple):
+    """A state of the unit that an output's feature is in: its values, that feature's, and how likely."""
+
+    values: FloatArray
+    x: float
+    chance: float
+
+
+class Task(NamedTuple):
+    """An output: its weights and bias, the states of its feature's unit, the other units in two halves."""
+
+    row: FloatArray
+    b: float
+    own: Unit
+    states: list[State]
+    halves: tuple[list[Unit], list[Unit]]
+    reach: float
+    """The largest pre-activation there may be, and the largest value."""
+
+
+def _task(row: FloatArray, i: int, b: float, units: list[Unit], largest: float) -> Task:
+    (own,) = (unit for unit in units if i in unit.members)
+    at = int(np.flatnonzero(own.members == i)[0])
+    states = [
+        State(values, float(values[at]), float(chance))
+        for values, chance in zip(own.values, own.chances, strict=True)
+    ]
+    others = [unit for unit in units if unit is not own and row[unit.members].any()]
+    others.sort(key=lambda unit: float(np.abs(row[unit.members]).max()))
+    reach = abs(b) + largest * float(np.abs(row).sum() + 1.0)
+    return Task(row, b, own, states, (others[::2], others[1::2]), reach)
+
+
+def _solved(task: Task, allowed: float, slopes: bool) -> tuple[Part, tuple[Sums, Sums], tuple[Tail, Tail]]:
+    """Return the loss of an output, and the sums of both halves, merged as little as `allowed` wants."""
+    row, b, own, states, halves, reach = task
+    equal = 4.0 * UNIT * reach
+    least = 0.0 if slopes else 0.01 * allowed / (row.size * reach**2)
+    most = MOST_SUMS if slopes or _sums_of(halves[0]) <= MOST_SUMS else FIRST_SUMS
+    while True:
+        one, other = (_sums(row, half, (most, equal, least), slopes) for half in halves)
+        tails, parts = (_tail(one), _tail(other)), np.zeros(3)
+        for values, x, chance in states:
+            t = b + float(row[own.members] @ values)
+            parts += chance * np.array(_loss(one, other, tails[1], t, x))
+        loss, rounding, merging = parts.tolist()
+        if merging <= 0.5 * allowed or most >= MOST_MERGED:
+            break
+        # Merging changes the loss by the square of the distance of sums.
+        wanted = np.log2(most * np.sqrt(merging / (0.25 * allowed)))
+        most = int(min(2 ** np.ceil(min(wanted, 60.0)), MOST_MERGED))
+    merging += (one.dropped + other.dropped) * reach**2
+    return Part(loss, rounding, merging), (one, other), tails
+
+
+def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
+    """Bound what rounding of probabilities and of pre-activations changes in the loss.
+
+    A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
+    weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most
+    2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units.
+    """
+    row, b, loss = task.row, task.b, part.loss + part.rounding
+    p, weights = law.p, np.abs(row)
+    absolute = sum(abs(x) * chance for x, chance in law.values.atoms)
+    mean, some = absolute * float(p @ weights), min(float(p.sum()), 1.0)
+    # E S^2 is at most that of features that are on together, by Cauchy's inequality.
+    if law.independent:
+        square = mean * mean + law.moment(2) * float(p @ weights**2)
+    else:
+        square = law.moment(2) * float(np.sqrt(p) @ weights) ** 2
+    size = some * b * b + 2.0 * abs(b) * mean + square
+    change = (row.size + 5.0) * UNIT * np.sqrt(size) + moved * np.sqrt(some)
+    at_none = 4.0 * UNIT * max(b, 0.0) ** 2
+    masses = 2.0 * (row.size + 1.0) * UNIT * loss
+    return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
+
+
+def _derivatives(
+    task: Task, sums: tuple[Sums, Sums], tails: tuple[Tail, Tail]
+) -> tuple[FloatArray, float, float]:
+    """Return the derivatives of an output's loss by its row and by b, and their error."""
+    row, b, own, states, halves, reach = task
+    by_row, by_b, size, tie = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach
+    for values, x, chance in states:
+        t = b + float(row[own.members] @ values)
+        for first, side in ((0, 1), (1, 0)):
+            by_t, by, terms_size = _slopes(sums[first], sums[side], tails[side], t, x, tie)
+            members = np.concatenate([np.empty(0, np.int64), *(unit.members for unit in halves[first])])
+            by_row[members] += chance * by
+            size += chance * terms_size
+            if first == 0:
+                by_b += chance * by_t
+                by_row[own.members] += chance * by_t * values
+    largest = max(1.0, *(float(np.abs(unit.values).max()) for unit in (own, *halves[0], *halves[1])))
+    relative = (4.0 * row.size + 32.0) * UNIT + 2.0 * UNIT * np.sqrt(float(sums[0].mass.size))
+    return by_row, by_b, relative * size * largest
+
+
+# --- The method --------------------------------------------------------------------------------------------
+
+
+def _sums_of(units: list[Unit]) -> float:
+    return float(np.exp(min(sum(np.log(unit.chances.size) for unit in units), 600.0)))
+
+
+def _most_sums(law: Law) -> float:
+    """Return the number of sums of half of the units, at most."""
+    if "units" not in law.kept:
+        law.kept["units"] = units_of(law)
+    sizes = sorted(unit.chances.size for unit in law.kept["units"])
+    return float(np.exp(min(float(np.log(sizes[::-2]).sum()), 600.0)))
+
+
+def _states(law: Law) -> float:
+    """Return the largest number of states of a group, infinite for values with a density."""
+    values = law.values
+    if not values.atoms or values.density is not None or values.pieces:
+        return np.inf
+    groups = [
+        np.sum(float(len(values.atoms)) ** patterns.sum(axis=1)) for _, patterns, _ in law.features.groups
+    ]
+    return float(max(groups, default=1.0))
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all with a ReLU, of features with finitely many values."""
+    free = law.features.exactly is None and "classes" not in law.kept
+    return np.full(rows.b.size, rows.relu and free and _states(law) <= MOST_STATES)
+
+
+def has_slopes(law: Law) -> bool:
+    """Return whether there are derivatives: nothing need be merged."""
+    return _states(law) <= MOST_STATES and _most_sums(law) <= MOST_WITH_SLOPES
+
+
+def terms(law: Law) -> float:
+    """Return the number of sums of both halves."""
+    return 2.0 * min(_most_sums(law), float(MOST_SUMS))
+
+
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes."""
+    exact = _most_sums(law)
+    if exact <= MOST_SUMS:
+        return 1e-3 + SECONDS_PER_SUM * 2.0 * exact
+    return SECONDS_PER_SUM * float(MOST_MERGED) * law.n
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the outputs and, if nothing is merged, their derivatives."""
+    M, features, b, _ = rows
+    count, n = M.shape
+    losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
+    slope_errors = np.zeros(count)
+    allowed = np.maximum(ask.tol * law.aim[features], np.finfo(np.float64).tiny)
+    _most_sums(law)
+    largest = max(abs(x) for x, _ in law.values.atoms)
+
+    def one(k: int) -> None:
+        task = _task(M[k], int(features[k]), float(b[k]), law.kept["units"], largest)
+        part, sums, tails = _solved(task, float(allowed[k]), ask.slopes)
+        losses[k] = part.loss
+        errors[k] = part.rounding + part.merging
+        errors[k] += _input_rounding(task, law, part, sums[0].moved + sums[1].moved)
+        if ask.slopes:
+            by_M[k], by_b[k], slope_errors[k] = _derivatives(task, sums, tails)
+            silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
+            for unit in (task.own, *task.halves[0], *task.halves[1]):
+                silent[unit.members] = False
+            by_M[k, silent] = law.mean[silent] * by_b[k]
+
+    each(one, count, ask.workers)
+    return Outputs(losses, errors, by_M, by_b, slope_errors)
