@@ -99,11 +99,11 @@ def test_stated_errors_hold_in_two_thousand_cases():
 @pytest.mark.parametrize("method", ["patterns", "moments", "discrete"])
 def test_an_output_that_is_off_but_for_rounding_says_so(method):
     law = Features(3, [0.9, 0.9, 0.9], "binary")
-    M = np.array([[0.1, 0.2, 0.3], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    b = np.array([-0.6, 0.0, 0.0])  # 0.1 + 0.2 + 0.3 is 0.6000000000000001
+    M = np.array([[1e3, 1e3 * 2.0**-54, 1e3 * 2.0**-54], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    b = np.array([-1e3, 0.0, 0.0])  # the sum of the weights rounds to 1000
     found, true = evaluator(law, method=method)((M, b), rows=[0]), enumerated(M, b, law, [0])
     assert np.abs(found.per_feature - true) <= found.per_feature_error
-    assert found.per_feature_error < 1e-13
+    assert found.per_feature_error < (1e-11 if method == "moments" else 1e-7)
 
 
 def network(n, seed=0):

@@ -342,6 +342,30 @@ def test_forms_of_inputs_and_outputs():
         sp.Model.of(NumPys())
 
 
+@pytest.mark.parametrize("how", ["input", "all", "half"])
+def test_modules_that_cast_are_compared_as_exactly_as_they_compute(how):
+    """As SAELens does: inputs are cast to what the module was made with, whatever its weights are."""
+
+    class Casting(nn.Module):
+        def __init__(self, slope):
+            super().__init__()
+            self.W, self.b, self.slope = nn.Parameter(torch.randn(2, 5)), nn.Parameter(torch.randn(5)), slope
+
+        def forward(self, x):
+            kind = torch.bfloat16 if how == "half" else torch.float32
+            W, b = (self.W, self.b) if how == "input" else (self.W.to(kind), self.b.to(kind))
+            return F.leaky_relu(x.to(kind) @ W.T @ W + b, self.slope)
+
+    torch.manual_seed(1)
+    module = Casting(0.0)
+    (found,) = load(module).models
+    np.testing.assert_array_equal(found.W_in, module.W.detach().double())
+    np.testing.assert_array_equal(found.b, module.b.detach().double())
+    slope = 0.5 if how == "half" else 1e-3
+    with pytest.raises(ValueError, match="`model` must compute"):
+        load(Casting(slope))
+
+
 def test_a_module_whose_weights_are_computed():
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(5, 2, bias=False))
     module = nn.Sequential(layer, nn.Linear(2, 5), nn.ReLU())

@@ -241,8 +241,9 @@ def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> Flo
 
 def _unit_roundoffs(value: Any) -> list[float]:
     """Return the unit roundoff of the numbers in an answer, which may be cast within a module."""
-    if isinstance(value, tuple | list):
-        return [unit for entry in value for unit in _unit_roundoffs(entry)]
+    entries = list(value.values()) if isinstance(value, Mapping) else value
+    if isinstance(entries, tuple | list):
+        return [unit for entry in entries for unit in _unit_roundoffs(entry)]
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return [_ROUNDOFFS[kind]] if kind in _ROUNDOFFS else []
 
