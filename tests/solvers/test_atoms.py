@@ -169,13 +169,16 @@ def without(monkeypatch, *names):
                 monkeypatch.setattr(module, name, lambda *_: None)
 
 
-@pytest.mark.parametrize("seed", range(20))
+FEW = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 40))]
+
+
+@pytest.mark.parametrize("seed", FEW)
 def test_sums_over_frequencies_state_what_a_threshold_on_an_atom_does_to_them(seed, monkeypatch):
     without(monkeypatch, "on_moments", "pair_product", "merged_product", "lattice_series")
     check(Case(np.random.default_rng([3, seed]), "binary", 13 + seed % 3))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", FEW)
 def test_series_on_a_lattice_and_merged_sums_are_exact(seed, monkeypatch):
     without(monkeypatch, "on_moments", "pair_product")
     case = Case(np.random.default_rng([4, seed]), "binary", 13 + seed % 3)
