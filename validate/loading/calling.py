@@ -83,7 +83,7 @@ def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> F
     elif model.output != "identity":
         at.append(_at_kinks_of_outputs(model, rng))
     for W, b, threshold in layers:
-        units = rng.permutation(len(W))[:_KINKS]
+        units = np.resize(rng.permutation(len(W)), _KINKS)
         squares = np.sum(W[units] ** 2, axis=1)
         units, squares = units[squares > 0.0], squares[squares > 0.0]
         if not units.size:
