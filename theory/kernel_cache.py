@@ -13,7 +13,6 @@ import os
 import pickle
 import tempfile
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import llvmlite
@@ -29,10 +28,14 @@ _DIGEST_SIZE = 16  # bytes
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
 
 
-@cache
-def _warn(problem: str) -> None:
-    """Write a line, once for each problem in a process."""
-    logging.getLogger(__package__).warning("superposition: %s", problem)
+_WARNED: set[str] = set()  # what was said already
+
+
+def _warn(problem: str, *details: object) -> None:
+    """Write a line, one for each kind of problem in a process."""
+    if problem not in _WARNED:
+        _WARNED.add(problem)
+        logging.getLogger(__package__).warning(f"superposition: {problem}", *details)
 
 
 def _digest(*parts: bytes) -> bytes:
@@ -62,7 +65,7 @@ class _Files:
             return None
         payload = content[_DIGEST_SIZE:]
         if content[:_DIGEST_SIZE] != _digest(os.path.basename(path).encode(), payload):
-            _warn(f"damaged compiled code in {self.folder} is ignored, and its kernel compiled anew")
+            _warn("damaged compiled code in %s is ignored, and its kernel compiled anew", self.folder)
             return None
         return pickle.loads(payload)
 
@@ -110,8 +113,10 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
             super().save_overload(sig, data)
         except OSError as error:
             _warn(
-                f"compiled code cannot be kept in {self._cache_path} ({error.strerror}): the next process "
-                "will compile it anew. The variable NUMBA_CACHE_DIR names another folder"
+                "compiled code cannot be kept in %s (%s): the next process will compile it anew. The "
+                "variable NUMBA_CACHE_DIR names another folder",
+                self._cache_path,
+                error.strerror,
             )
 
 

@@ -43,7 +43,8 @@ def select(patterns: Collection[str]) -> list[Run]:
     known = runs()
     found: dict[str, Run] = {}
     for pattern in patterns:
-        fits = {n: r for n, r in known.items() if any(fnmatch.fnmatchcase(x, pattern) for x in (n, r.file))}
+        names = ((run, (name, run.file if run.stored else name)) for name, run in known.items())
+        fits = {run.name: run for run, own in names if any(fnmatch.fnmatchcase(x, pattern) for x in own)}
         found |= fits or {pattern: experiment(pattern)}  # which says what is near
     return list((found if patterns else known).values())
 

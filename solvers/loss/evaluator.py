@@ -386,7 +386,7 @@ class Evaluator:
         alone = law.given_on(features.p, np.arange(law.n))
         (name, *_) = self.tried(alone, ask.slopes, rows, ask) or [names[0]]
         seconds = float(METHODS[name].estimated_seconds(rows, alone, ask)) + SECONDS_PER_STATE / rows.b.size
-        return states * seconds < direct
+        return 2.0 * states * seconds < direct  # both are rough
 
     def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
         """Return the outputs as means over the joint states of groups, given which all is independent."""

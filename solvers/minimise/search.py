@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -277,7 +277,11 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     0.000232
     """
     n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
-    features = as_features(law, n)
+    return _lower_bound(n, m, as_features(law, n))
+
+
+@lru_cache(64)
+def _lower_bound(n: int, m: int, features: Features) -> float:
     if m >= n:
         return 0.0
     p, weight, found = features.p, features.importance * features.scale**2, 0.0

@@ -505,7 +505,7 @@ def test_sums_over_frequencies_agree_with_exact_integrals(values, monkeypatch):
     assert exact.method == "boxes"
     for few in ("FEW", "FEW_TARGETS"):
         monkeypatch.setattr(layer, few, {True: 0, False: 0})
-    monkeypatch.setattr(layer, "FEW_ATOMS", 0)
+    monkeypatch.setattr(layer, "FEW_NORMAL", 0)
     for tol in (1e-3, 1e-5):
         found = evaluator(law, tol=tol)(network, gradient=True, target=target)
         assert found.method == "lattice of pairs"

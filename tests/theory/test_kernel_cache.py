@@ -27,7 +27,7 @@ def double(x):
 def folder(tmp_path, monkeypatch):
     """Return the folder that compiled code is kept in."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    kernel_cache._warn.cache_clear()
+    kernel_cache._WARNED.clear()
     return tmp_path
 
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_compiled_anew(folder, caplog):
 
 
 def test_no_folder_is_a_line(caplog, monkeypatch):
-    kernel_cache._warn.cache_clear()
+    kernel_cache._WARNED.clear()
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     assert call() == call() == (3.0, 0)
     assert ufunc(double)(1.5) == 3.0
@@ -135,8 +135,9 @@ def test_files_of_earlier_versions_are_removed(folder, monkeypatch):
 
 
 PROGRAM = """
-import superposition as sp
-print(sp.loss(([[1.0, 0.2], [0.2, 1.0]], [0.0, -0.1]), sp.Features(2, 0.1)).loss)
+from superposition.theory.rug import off_loss
+from superposition.theory.special import normal
+print(off_loss(1.0, -0.1, 0.2), normal.ramp_moments(0.3, 4))
 """
 
 

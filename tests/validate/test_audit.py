@@ -18,8 +18,8 @@ from superposition.theory import unequal
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.validate import audit
 from superposition.validate.audit import models, page
+from superposition.validate.audit.advice import advice
 from superposition.validate.cli import main
-from superposition.validate.door.advice import advice
 
 F, H = 5, 2
 rng = np.random.default_rng(0)

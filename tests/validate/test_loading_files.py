@@ -172,6 +172,20 @@ def test_what_is_refused_says_what_to_do(given, message):
         sp.Model.of(given)
 
 
+def test_settings_beside_a_toy_model_are_read_or_harmless():
+    harmless = {
+        "act_fn": "relu",
+        "lr": 1e-3,
+        "activations_path": "x.pt",
+        "aggregate": "mean",
+        "normalize": False,
+    }
+    np.testing.assert_allclose(sp.Model.of({"W": W, "b_final": B, "config": harmless})(X), TIED(X))
+    for key, value in (("nonlinearity", "gelu"), ("act_fn", "tanh"), ("top_k", 3), ("normalise_input", True)):
+        with pytest.raises(ValueError, match=rf"settings say something else; got .* for {key} in its cfg"):
+            sp.Model.of({"W": W, "b_final": B, "config": harmless | {key: value}})
+
+
 def test_the_ready_keys_are_right():
     named = {"W_in": "enc", "W_out": "dec", "b": "c"}
     np.testing.assert_allclose(sp.Model.of({"enc": W, "dec": W_OUT, "c": B}, keys=named)(X), FREE(X))

@@ -168,6 +168,32 @@ def test_a_module_is_read_right_or_refused_with_what_differs(layout, name):
         load(module)
 
 
+# Differences that few inputs show.
+SUBTLE = {
+    "a small leak": plain(hidden=lambda z: F.leaky_relu(z, 1e-4)),
+    "a small leak of outputs": plain(output=lambda z: F.leaky_relu(z, 1e-4)),
+    "a threshold": plain(hidden=lambda z: z * (z > 0.01)),
+    "a threshold of outputs": plain(output=lambda z: z * (z > 0.01)),
+    "a high clamp": plain(output=lambda z: z.clamp(0, 500)),
+    "all but one": plain(hidden=lambda z: top(z.shape[-1] - 1)(z)),
+    "large inputs normalised": plain(before=lambda x: x / (x.norm(dim=-1, keepdim=True) / 10).clamp(min=1)),
+    "one input rectified": plain(before=lambda x: torch.cat([x[..., :1].relu(), x[..., 1:]], dim=-1)),
+    "inputs turned": plain(before=lambda x: x.flip(-1)),
+    "a soft kink": plain(output=lambda z: F.softplus(z, beta=200)),
+    "the batch's mean": plain(before=lambda x: x - x.mean(0, keepdim=True)),
+    "rounded": plain(hidden=lambda z: (z * 1000).round() / 1000),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", SUBTLE)
+def test_differences_that_few_inputs_show_are_refused(layout, name):
+    for seed in range(3):
+        with pytest.raises(ValueError, match="`model` must compute"):
+            load(Module(layout, SUBTLE[name], seed))
+
+
 def test_the_smallest_top_k_module_is_refused():
     """Its `b_dec` is 0; read as a ReLU autoencoder its loss was 51 times too high."""
     module = Module("autoencoder", plain(hidden=top(1)))
@@ -340,6 +366,30 @@ def test_forms_of_inputs_and_outputs():
     NumPys.__call__ = lambda self, x: np.tanh(x @ self.dense.kernel @ self.dense.kernel.T)
     with pytest.raises(ValueError, match=r"`model` must compute .*; got a module that "):
         sp.Model.of(NumPys())
+
+
+@pytest.mark.parametrize("how", ["input", "all", "half"])
+def test_modules_that_cast_are_compared_as_exactly_as_they_compute(how):
+    """As SAELens does: inputs are cast to what the module was made with, whatever its weights are."""
+
+    class Casting(nn.Module):
+        def __init__(self, slope):
+            super().__init__()
+            self.W, self.b, self.slope = nn.Parameter(torch.randn(2, 5)), nn.Parameter(torch.randn(5)), slope
+
+        def forward(self, x):
+            kind = torch.bfloat16 if how == "half" else torch.float32
+            W, b = (self.W, self.b) if how == "input" else (self.W.to(kind), self.b.to(kind))
+            return F.leaky_relu(x.to(kind) @ W.T @ W + b, self.slope)
+
+    torch.manual_seed(1)
+    module = Casting(0.0)
+    (found,) = load(module).models
+    np.testing.assert_array_equal(found.W_in, module.W.detach().double())
+    np.testing.assert_array_equal(found.b, module.b.detach().double())
+    slope = 0.5 if how == "half" else 1e-3
+    with pytest.raises(ValueError, match="`model` must compute"):
+        load(Casting(slope))
 
 
 def test_a_module_whose_weights_are_computed():

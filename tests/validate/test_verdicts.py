@@ -81,7 +81,8 @@ def test_a_row_is_judged_as_it_is_stored(row, lab):
     """After an edit of a check or its data: superposition claims --run --store --id ID."""
     if not all(map(lab.available, row.needs)):
         pytest.skip("needs PyTorch")
-    new, old = claims.as_record(claims.judge(row, lab)), judged.recall([row.id])[row.id]
+    new, old = claims.as_record(claims.judge(row, lab)), judged.recall([row.id]).get(row.id)
+    assert old is not None, "is not stored"
     for record in (new, old):
         del record["judged"], record["seconds"]
     assert differences(new, old) == []

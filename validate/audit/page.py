@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from .. import page
 from ..drawing import svg
 from ..experiment import Figure, span
+from .advice import advice
 from .results import COLUMNS, Audit, Audited
 
 # Losses in a picture, the model's own first.
@@ -103,8 +104,6 @@ def _law(one: Audited) -> str:
 def _model(one: Audited) -> str:
     slope = one.gradient_norm
     search = f"{one.evidence}; {one.seconds:.1f} s"
-    from ..door.advice import advice  # which needs this package
-
     saved = f"{one.represented}: at least half of their loss is saved"
     reset = "no output is dead" if np.isnan(one.reset_loss) else f"{one.reset_loss:.6g}"
     numbers = [

@@ -66,7 +66,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     from .. import files
     from ..audit import COLUMNS, audit
-    from ..door.advice import advice
+    from ..audit.advice import advice
     from ..door.answer import law_in_words
     from ..loading import load
     from ..tasks import Clock, Task
@@ -116,7 +116,7 @@ def _audit(options: argparse.Namespace) -> None:
 
 def _object(one: Any) -> dict[str, Any]:
     """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
-    from ..door.advice import advice
+    from ..audit.advice import advice
 
     names = ("per_feature", "share_saved", "dimensionality", "b", "dead")
     each = {name: [number(x) for x in getattr(one, name).tolist()] for name in names}

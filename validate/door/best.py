@@ -15,6 +15,7 @@ from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
 from ...theory.relu import feature_dimensionality
+from ..audit.advice import likely
 from ..audit.models import HITS, loss_within, usual_starts
 from ..audit.networks import seconds_of
 from ..loading import Weights
@@ -22,7 +23,7 @@ from .answer import Answer, counted, law_in_words
 from .entry import entry
 from .per_feature import feature_names, feature_table, near_equal, unrepresented
 
-__all__ = ["best", "geometry", "in_words", "likely"]
+__all__ = ["best", "geometry", "in_words"]
 
 _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition: model and loss",
@@ -68,20 +69,6 @@ def in_words(shape: str) -> str:
     if len(dropped) > 3:  # as many as are read at a glance
         shape = ", ".join([*(one for one in parts if one not in dropped), f"{len(dropped)} dropped"])
     return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", told, shape)
-
-
-def likely(unseen: float, starts: int) -> str:
-    """Return what few hits mean for the search for a better model.
-
-    >>> likely(0.63, 27)
-    'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'
-    >>> likely(1.0, 2)
-    'a better one is likely'
-    """
-    if starts < HITS:
-        return "a better one is likely"
-    share = f"some {100.0 * unseen:.0f} % of further starts would end at a minimum not seen yet"
-    return f"a better one is likely: {share}"
 
 
 def is_nothing(loss: float, zero: float) -> bool:

@@ -38,6 +38,10 @@ _KINKS = 48
 _BESIDE = (1e-4, 3.0)
 # Entries of an encoder up to which inputs are found that turn all neurons on.
 _SOLVED = 2**22
+# Newton steps towards the kinks of outputs; few suffice, as outputs are linear between kinks of neurons.
+_NEWTON = 4
+# Inputs of a small batch.
+_SMALL_BATCH = 8
 # Steps towards inputs that turn many neurons on.
 _PERCEPTRON = 60
 # Axes along which batches lie, in letters: b inputs, f features, i instances, o one.
@@ -56,9 +60,16 @@ def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) 
         rng.normal(size=shape) * (rng.random(shape) < 0.2),
         rng.uniform(size=shape) * (rng.random(shape) < 0.2),
     ]
-    sizes = np.exp(rng.uniform(np.log(_SIZES[0]), np.log(largest), (2 * _MIXTURES, 1)))
-    kinds += [sizes * rng.normal(size=(2 * _MIXTURES, n))]
+    sizes = np.geomspace(_SIZES[0], largest, 2 * _MIXTURES)[:, None]
+    mixtures = sizes * rng.normal(size=(2 * _MIXTURES, n))
+    kinds += [mixtures, -mixtures, largest * rng.normal(size=shape)]
     return np.concatenate(kinds)
+
+
+def _distances(count: int, rng: np.random.Generator) -> FloatArray:
+    """Return distances from kinks, to both sides and of all sizes."""
+    logs = rng.uniform(float(np.log(_BESIDE[0])), float(np.log(_BESIDE[1])), count)
+    return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))
 
 
 def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> FloatArray:
@@ -69,6 +80,8 @@ def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> F
     if model.hidden == "identity" and model.W_out.size + model.W_in.size <= _SOLVED:
         M = model.W_out @ model.W_in
         layers = [(M, model.W_out @ model.b_in + model.b, 0.0)]
+    elif model.output != "identity":
+        at.append(_at_kinks_of_outputs(model, rng))
     for W, b, threshold in layers:
         units = rng.permutation(len(W))[:_KINKS]
         squares = np.sum(W[units] ** 2, axis=1)
@@ -77,9 +90,7 @@ def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> F
             continue
         start = rng.normal(size=(units.size, n)) * np.exp(rng.uniform(-3.0, 1.0, (units.size, 1)))
         scale = np.sqrt(squares) + np.abs(b[units])
-        aim = np.broadcast_to(threshold, len(W))[units] + scale * rng.choice(
-            [-1.0, 1.0], units.size
-        ) * np.exp(rng.uniform(np.log(1e-4), np.log(3.0), units.size))
+        aim = np.broadcast_to(threshold, len(W))[units] + scale * _distances(units.size, rng)
         now = np.sum(start * W[units], axis=1) + b[units]
         at.append(start + ((aim - now) / squares)[:, None] * W[units])
         if W.size <= _SOLVED:  # all units on, as far as that can be
@@ -87,6 +98,23 @@ def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> F
     found = np.asarray(np.concatenate(at))
     big = np.abs(found).max(axis=1)
     return np.asarray(found[np.isfinite(big) & (big <= 10.0 * largest)])
+
+
+def _at_kinks_of_outputs(model: Parts, rng: np.random.Generator) -> FloatArray:
+    """Return inputs that take outputs behind hidden ReLUs to both sides of their kinks, by Newton."""
+    units = rng.integers(0, len(model.W_out), _KINKS)
+    x = rng.normal(size=(_KINKS, model.W_in.shape[1]))
+    threshold = model.thresholds if model.output == "jumprelu" else np.zeros(len(model.W_out))
+    beside = _distances(_KINKS, rng)
+    for _ in range(_NEWTON):
+        z = x @ model.W_in.T + model.b_in
+        on = z > (model.thresholds if model.hidden == "jumprelu" else 0.0)
+        y = np.sum(model.W_out[units] * z * on, axis=1) + model.b[units]
+        slope = (model.W_out[units] * on) @ model.W_in
+        square = np.maximum(np.sum(slope**2, axis=1), 1e-12)
+        aim = threshold[units] + beside * (np.sqrt(square) + np.abs(model.b[units]))
+        x = x + ((aim - y) / square)[:, None] * slope
+    return x
 
 
 def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator) -> FloatArray:
@@ -219,9 +247,13 @@ class Answers:
             x = np.repeat(x[:, :1], x.shape[1], axis=1)
         if not len(x):
             return True
-        found = self.of(x, form)
-        again = _match(model, x, found[k], self.unit_roundoff, match.factor) if k < len(found) else None
-        return again is not None
+        # Those at which most neurons are on again, as a batch of their own: answers are not to depend on it.
+        most = np.argsort(np.sum(preactivation(model, x) > 0.0, axis=(1, 2)))[-_SMALL_BATCH:]
+        for batch in (x, x[most]):
+            found = self.of(batch, form)
+            if k >= len(found) or not _match(model, batch, found[k], self.unit_roundoff, match.factor):
+                return False
+        return True
 
 
 def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
@@ -241,8 +273,9 @@ def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> Flo
 
 def _unit_roundoffs(value: Any) -> list[float]:
     """Return the unit roundoff of the numbers in an answer, which may be cast within a module."""
-    if isinstance(value, tuple | list):
-        return [unit for entry in value for unit in _unit_roundoffs(entry)]
+    entries = list(value.values()) if isinstance(value, Mapping) else value
+    if isinstance(entries, tuple | list):
+        return [unit for entry in entries for unit in _unit_roundoffs(entry)]
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return [_ROUNDOFFS[kind]] if kind in _ROUNDOFFS else []
 

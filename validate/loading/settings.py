@@ -4,6 +4,7 @@ By SAELens from 1.0 to 6.18 (all fields of its configurations, by its history): 
 says by `activation_fn` or `activation_fn_str`, one of today says by its `architecture`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +53,11 @@ HARMLESS = frozenset((
     "use_sparse_activations", "verbose", "wandb_entity", "wandb_id", "wandb_log_frequency",
     "wandb_project", "weight_normalize_eps",
 ))  # fmt: skip
-# Parts of names of settings that change what a model computes, in whatever code.
-_SUSPECT = ("activation", "act_fn", "nonlin", "normali", "top_k", "topk", "architecture", "sae_type", "gate")
+# Names of settings that change what a model computes, in whatever code.
+_SUSPECT = re.compile(
+    r"(.*_)?(act|activation|nonlin\w*|normali[sz]e\w*|top_?k|gated|architecture|sae_type)"
+    r"(_fn|_func|_function|_str|_type|_name|_layer)?"
+)
 # Values that say of such a setting that it is off, or the ReLU that is read.
 _USUAL = (None, False, 0, "", "none", "relu", "ReLU", "standard", "vanilla", "false")
 
@@ -142,6 +146,6 @@ def read_sae_settings(cfg: Any) -> Settings:
 def check_others(cfg: Mapping[str, Any]) -> None:
     """Refuse settings beside the weights of a toy model that name another activation, or a normalisation."""
     for key, value in cfg.items():
-        suspect = any(part in str(key).lower() for part in _SUSPECT)
+        suspect = _SUSPECT.fullmatch(str(key).lower()) is not None
         if suspect and not (isinstance(value, str | int | float | None) and value in _USUAL):
             raise _refusal("be ReLU(W_out W_in x + b), and its settings say something else", str(key), value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....theory.arguments import FloatArray, IntArray
-from ....theory.kernels import kernel
+from ....theory.kernels import check_interrupt, kernel
 from ....theory.models import rounding_of_sum
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Half", "halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
 
 MOST_PATTERNS = 2.0**28  # of all features, for means of a neuron: two lists of 2^14
+MOST_PAIRS = 2.0**26  # of patterns of both halves, for a product of two neurons: a tenth of a second
 MOST_SUMS = 2**13  # of half the features, where equal ones are merged
 # Sums that differ by less than that share of their terms are merged; sums in binary digits are exact.
 MERGE = 2.0**-48
@@ -150,6 +151,7 @@ def _add_products(
     kink1 = t[0] - slack[0] if t[0] == 0.0 else low1
     kink2 = t[1] - slack[1] if t[1] == 0.0 else low2
     for a in range(p_first.size):
+        check_interrupt(a % 256 == 255)
         part, part1, part2 = 0.0, 0.0, 0.0
         for b in range(p_second.size):
             z1, z2, p = first[0, a] + second[0, b], first[1, a] + second[1, b], p_second[b]
@@ -176,7 +178,7 @@ def pair_product(
 
     `w` (2, n) are the weights of the features that either hears.
     """
-    both = halves(setting, either, max(setting.most, 1.0))
+    both = halves(setting, either, min(max(setting.most, 1.0), MOST_PAIRS))
     if both is None:
         return None
     A, B = both

@@ -11,7 +11,7 @@ the kink is off by V + |x| sqrt(V) at most, by Jensen's inequality and Cauchy's:
 """
 
 from itertools import product
-from math import prod
+from math import comb, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ....theory.arguments import FloatArray, IntArray
 from ...threads import each
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .patterns import blocks
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
 
@@ -49,6 +50,8 @@ class Unit(NamedTuple):
     values: FloatArray
     """(states, members)."""
     chances: FloatArray
+    on: IntArray
+    """How many of the members are on."""
 
 
 class Sums(NamedTuple):
@@ -82,14 +85,15 @@ def units_of(law: Law) -> list[Unit]:
     """Return the groups and the other features, with all their values."""
     atoms = law.values.atoms
     found = []
-    for members, patterns, weights in law.features.blocks:
-        states, chances = [], []
+    for members, patterns, weights in blocks(law.features):
+        states, chances, counts = [], [], []
         for pattern, weight in zip(patterns, weights, strict=True):
             choices = [atoms if on else ((0.0, 1.0),) for on in pattern]
             for state in product(*choices) if weight > 0.0 else ():
                 states.append([x for x, _ in state])
                 chances.append(float(weight) * prod(chance for _, chance in state))
-        found.append(Unit(members, np.array(states, float), np.array(chances)))
+                counts.append(int(pattern.sum()))
+        found.append(Unit(members, np.array(states, float), np.array(chances), np.array(counts, np.int64)))
     return found
 
 
@@ -129,30 +133,63 @@ def _trimmed(sums: Sums, least: float) -> Sums:
     return sums._replace(place=sums.place[part], mass=sums.mass[part], variance=variance, dropped=dropped)
 
 
-def _sums(row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool) -> Sums:
+def _empty(values: bool) -> Sums:
+    return Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
+
+
+def _added(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
+    """Return sums with one more unit: of each piece, with the states of the unit that go with it."""
+    parts = []
+    for sums, states in pieces:
+        step, count = unit.values[states] @ row[unit.members], sums.place.size
+        variance = sums.variance if sums.variance.size else np.zeros(count)
+        rows = sums.values
+        if rows.ndim == 2:
+            new = np.repeat(unit.values[states], count, axis=0)
+            rows = np.hstack([np.tile(rows, (states.size, 1)), new])
+        parts.append(
+            (
+                np.add.outer(step, sums.place).ravel(),
+                np.multiply.outer(unit.chances[states], sums.mass).ravel(),
+                np.tile(variance, states.size),
+                rows,
+            )
+        )
+    place, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(place, kind="stable")
+    worst = [max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "moved")]
+    dropped = sum(sums.dropped for sums, _ in pieces)
+    variance = variance[order] if any(sums.variance.size for sums, _ in pieces) else np.empty(0)
+    rows = rows[order] if rows.ndim == 2 else rows
+    return Sums(place[order], mass[order], variance, rows, *worst, dropped)
+
+
+def _sums(
+    row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool, total: int | None
+) -> list[Sums | None]:
     """Return the law of the sum of a row's weights times the values of the features of units.
 
     `limit` has the number of sums from which neighbours are merged, the distance of sums that count as equal,
-    and the mass that may be left out at each step.
+    and the mass that may be left out at each step. If `total` is given, entry c of the list has the sums with
+    c features on, up to `total`; else there is one entry.
     """
     most, equal, least = limit
-    rows = np.empty((1, 0)) if values else np.empty(0)
-    sums = Sums(np.zeros(1), np.ones(1), np.empty(0), rows)
+    by_count: list[Sums | None] = [_empty(values)] + [None] * (total or 0)
     for unit in units:
-        step, states = unit.values @ row[unit.members], unit.chances.size
-        place = np.add.outer(step, sums.place).ravel()
-        order = np.argsort(place, kind="stable")
-        variance, rows = sums.variance, sums.values
-        if variance.size:
-            variance = np.tile(variance, states)[order]
-        if values:
-            rows = np.hstack([np.tile(rows, (states, 1)), np.repeat(unit.values, sums.mass.size, axis=0)])[
-                order
+        on = np.zeros(unit.chances.size, np.int64) if total is None else unit.on
+        after: list[Sums | None] = []
+        for count in range(len(by_count)):
+            pieces = [
+                (before, np.flatnonzero(on == count - less))
+                for less, before in enumerate(by_count)
+                if before is not None and np.any(on == count - less)
             ]
-        mass = np.multiply.outer(unit.chances, sums.mass).ravel()[order]
-        sums = sums._replace(place=place[order], mass=mass, variance=variance, values=rows)
-        sums = _merged(sums if values else _trimmed(sums, least), most, equal)
-    return sums
+            sums = _added(pieces, row, unit) if pieces else None
+            if sums is not None:
+                sums = _merged(sums if values else _trimmed(sums, least), most, equal)
+            after.append(sums)
+        by_count = after
+    return by_count
 
 
 def _tail(sums: Sums) -> Tail:
@@ -233,6 +270,7 @@ class State(NamedTuple):
     values: FloatArray
     x: float
     chance: float
+    on: int
 
 
 class Task(NamedTuple):
@@ -245,41 +283,74 @@ class Task(NamedTuple):
     halves: tuple[list[Unit], list[Unit]]
     reach: float
     """The largest pre-activation there may be, and the largest value."""
+    total: int | None
+    """How many features are on, if that is given."""
 
 
-def _task(row: FloatArray, i: int, b: float, units: list[Unit], largest: float) -> Task:
+def _task(row: FloatArray, i: int, b: float, law: Law) -> Task:
+    units, total = law.kept["units"], law.features.exactly
+    largest = max(abs(x) for x, _ in law.values.atoms)
     (own,) = (unit for unit in units if i in unit.members)
     at = int(np.flatnonzero(own.members == i)[0])
     states = [
-        State(values, float(values[at]), float(chance))
-        for values, chance in zip(own.values, own.chances, strict=True)
+        State(values, float(values[at]), float(chance), int(on))
+        for values, chance, on in zip(own.values, own.chances, own.on, strict=True)
     ]
-    others = [unit for unit in units if unit is not own and row[unit.members].any()]
+    # What has no weight counts only where the number of features that are on is given.
+    others = [unit for unit in units if unit is not own and (total is not None or row[unit.members].any())]
     others.sort(key=lambda unit: float(np.abs(row[unit.members]).max()))
     reach = abs(b) + largest * float(np.abs(row).sum() + 1.0)
-    return Task(row, b, own, states, (others[::2], others[1::2]), reach)
+    return Task(row, b, own, states, (others[::2], others[1::2]), reach, total)
 
 
-def _solved(task: Task, allowed: float, slopes: bool) -> tuple[Part, tuple[Sums, Sums], tuple[Tail, Tail]]:
+class Pair(NamedTuple):
+    """Sums of both halves that go with a state of the output's feature, and tails of each."""
+
+    state: State
+    sums: tuple[Sums, Sums]
+    tails: tuple[Tail, Tail]
+
+
+def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
+    """Return the sums that go with each state: all, or those with as many on as are left."""
+    tails = [[None if sums is None else _tail(sums) for sums in half] for half in halves]
+    found = []
+    for state in task.states:
+        left = 0 if task.total is None else task.total - state.on
+        for count in range(left + 1):
+            one, other = halves[0][count], halves[1][left - count]
+            first, second = tails[0][count], tails[1][left - count]
+            if one is not None and other is not None and first is not None and second is not None:
+                found.append(Pair(state, (one, other), (first, second)))
+    return found
+
+
+def _solved(task: Task, allowed: float, slopes: bool) -> tuple[Part, list[Pair]]:
     """Return the loss of an output, and the sums of both halves, merged as little as `allowed` wants."""
-    row, b, own, states, halves, reach = task
+    row, b, own, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
-    least = 0.0 if slopes else 0.01 * allowed / (row.size * reach**2)
+    least = 0.0 if slopes or total is not None else 0.01 * allowed / (row.size * reach**2)
     most = MOST_SUMS if slopes or _sums_of(halves[0]) <= MOST_SUMS else FIRST_SUMS
     while True:
-        one, other = (_sums(row, half, (most, equal, least), slopes) for half in halves)
-        tails, parts = (_tail(one), _tail(other)), np.zeros(3)
-        for values, x, chance in states:
+        pairs = _pairs(task, [_sums(row, half, (most, equal, least), slopes, total) for half in halves])
+        parts, mass, dropped = np.zeros(3), np.longdouble(0.0), 0.0
+        for (values, x, chance, _), (one, other), tails in pairs:
             t = b + float(row[own.members] @ values)
             parts += chance * np.array(_loss(one, other, tails[1], t, x))
+            mass += chance * tails[0].mass[0] * tails[1].mass[0]
+            dropped = max(dropped, one.dropped + other.dropped)
+        if total is not None:
+            parts /= float(mass)
         loss, rounding, merging = parts.tolist()
         if merging <= 0.5 * allowed or most >= MOST_MERGED:
             break
         # Merging changes the loss by the square of the distance of sums.
         wanted = np.log2(most * np.sqrt(merging / (0.25 * allowed)))
         most = int(min(2 ** np.ceil(min(wanted, 60.0)), MOST_MERGED))
-    merging += (one.dropped + other.dropped) * reach**2
-    return Part(loss, rounding, merging), (one, other), tails
+    if total is not None:
+        share = 1.0 / float(mass)
+        pairs = [pair._replace(state=pair.state._replace(chance=pair.state.chance * share)) for pair in pairs]
+    return Part(loss, rounding, merging + dropped * reach**2), pairs
 
 
 def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
@@ -287,7 +358,7 @@ def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
 
     A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
     weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most
-    2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units.
+    2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it is divided by.
     """
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
@@ -301,28 +372,26 @@ def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
     size = some * b * b + 2.0 * abs(b) * mean + square
     change = (row.size + 5.0) * UNIT * np.sqrt(size) + moved * np.sqrt(some)
     at_none = 4.0 * UNIT * max(b, 0.0) ** 2
-    masses = 2.0 * (row.size + 1.0) * UNIT * loss
+    masses = 4.0 * (row.size + 1.0) * UNIT * loss
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-def _derivatives(
-    task: Task, sums: tuple[Sums, Sums], tails: tuple[Tail, Tail]
-) -> tuple[FloatArray, float, float]:
+def _derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
     """Return the derivatives of an output's loss by its row and by b, and their error."""
-    row, b, own, states, halves, reach = task
-    by_row, by_b, size, tie = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach
-    for values, x, chance in states:
+    row, b, own, _, halves, reach, _ = task
+    by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
+    for (values, x, chance, _), sums, tails in pairs:
         t = b + float(row[own.members] @ values)
         for first, side in ((0, 1), (1, 0)):
             by_t, by, terms_size = _slopes(sums[first], sums[side], tails[side], t, x, tie)
             members = np.concatenate([np.empty(0, np.int64), *(unit.members for unit in halves[first])])
             by_row[members] += chance * by
-            size += chance * terms_size
+            size, longest = size + chance * terms_size, max(longest, sums[first].mass.size)
             if first == 0:
                 by_b += chance * by_t
                 by_row[own.members] += chance * by_t * values
     largest = max(1.0, *(float(np.abs(unit.values).max()) for unit in (own, *halves[0], *halves[1])))
-    relative = (4.0 * row.size + 32.0) * UNIT + 2.0 * UNIT * np.sqrt(float(sums[0].mass.size))
+    relative = (4.0 * row.size + 32.0) * UNIT + 2.0 * UNIT * np.sqrt(float(longest))
     return by_row, by_b, relative * size * largest
 
 
@@ -338,7 +407,12 @@ def _most_sums(law: Law) -> float:
     if "units" not in law.kept:
         law.kept["units"] = units_of(law)
     sizes = sorted(unit.chances.size for unit in law.kept["units"])
-    return float(np.exp(min(float(np.log(sizes[::-2]).sum()), 600.0)))
+    every = float(np.exp(min(float(np.log(sizes[::-2]).sum()), 600.0)))
+    total, half = law.features.exactly, (law.n + 1) // 2
+    if total is None or total >= half or law.features.groups:
+        return every
+    choices = float(len(law.values.atoms))
+    return min(every, sum(float(comb(half, k)) * min(choices**k, 1e100) for k in range(total + 1)))
 
 
 def _states(law: Law) -> float:
@@ -354,8 +428,7 @@ def _states(law: Law) -> float:
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of features with finitely many values."""
-    free = law.features.exactly is None and "classes" not in law.kept
-    return np.full(rows.b.size, rows.relu and free and _states(law) <= MOST_STATES)
+    return np.full(rows.b.size, rows.relu and "classes" not in law.kept and _states(law) <= MOST_STATES)
 
 
 def has_slopes(law: Law) -> bool:
@@ -383,17 +456,16 @@ def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
     allowed = np.maximum(ask.tol * law.aim[features], np.finfo(np.float64).tiny)
-    _most_sums(law)
-    largest = max(abs(x) for x, _ in law.values.atoms)
+    _most_sums(law)  # makes the units
 
     def one(k: int) -> None:
-        task = _task(M[k], int(features[k]), float(b[k]), law.kept["units"], largest)
-        part, sums, tails = _solved(task, float(allowed[k]), ask.slopes)
+        task = _task(M[k], int(features[k]), float(b[k]), law)
+        part, pairs = _solved(task, float(allowed[k]), ask.slopes)
         losses[k] = part.loss
-        errors[k] = part.rounding + part.merging
-        errors[k] += _input_rounding(task, law, part, sums[0].moved + sums[1].moved)
+        moved = max((sums[0].moved + sums[1].moved for _, sums, _ in pairs), default=0.0)
+        errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
         if ask.slopes:
-            by_M[k], by_b[k], slope_errors[k] = _derivatives(task, sums, tails)
+            by_M[k], by_b[k], slope_errors[k] = _derivatives(task, pairs)
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
             for unit in (task.own, *task.halves[0], *task.halves[1]):
                 silent[unit.members] = False

@@ -243,6 +243,8 @@ def terms(law: Law) -> float:
 
 # Seconds for each factor of the transform with its derivatives, and how many times that with groups.
 SECONDS_PER_FACTOR = 2.3e-7
+# Seconds that an output takes besides.
+SECONDS = 5e-4
 GROUPS = 15.0
 # Outputs on which the number of frequencies is estimated.
 ESTIMATED_ON = 4
@@ -268,7 +270,7 @@ def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
             allowed = float(max(ask.tol * law.aim[i], np.finfo(np.float64).tiny))
             limits = float(rows.b[k]), own, independent(p), allowed, float(np.floor(most))
             found.append(float(lattice(law.values.parts, m, a, *limits)[2]))
-    return times * max(found, default=1.0)
+    return SECONDS + times * max(found, default=1.0)
 
 
 def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:

@@ -1,0 +1,49 @@
+"""Table of the time of an exact loss over the number of features, for each law, with a group and without.
+
+``python tests/benchmarks/loss_times.py [tol]`` prints it, and the steps from n to n + 1 by more than 4 times.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+from superposition.solvers.loss import exact_loss
+from superposition.theory.features import Features, exclusive
+
+LAWS = ("uniform", "binary", "half-normal", "exponential", "symmetric", "normal")
+SIZES = range(2, 25)
+P = 0.05
+REPEATS = 3
+
+
+def seconds(n: int, values: str, grouped: bool, tol: float) -> float:
+    """Return the least time of some losses of a random tied model with n/4 neurons."""
+    W = np.random.default_rng(n).normal(size=(n, max(n // 4, 1))) / np.sqrt(max(n // 4, 1))
+    groups = [exclusive(np.arange(min(n, 3)), P)] if grouped else ()
+    law, times = Features(n, P, values, groups=groups), []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        exact_loss(W @ W.T, np.linspace(-0.2, 0.05, n), law, tol=tol)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def main(tol: float) -> None:
+    columns = [(values, grouped) for values in LAWS for grouped in (False, True)]
+    for values, grouped in columns:  # kernels are compiled, or loaded
+        for n in (2, 6, 9, 14, 18):
+            seconds(n, values, grouped, tol)
+    print("| n | " + " | ".join(values + grouped * ", a group" for values, grouped in columns) + " |")
+    print("|---|" + "---|" * len(columns))
+    before, steps = {}, []
+    for n in SIZES:
+        row = {column: seconds(n, *column, tol) for column in columns}
+        print(f"| {n} | " + " | ".join(f"{1e3 * row[column]:.1f}" for column in columns) + " |", flush=True)
+        steps += [(n, *column, row[column] / before[column]) for column in before]
+        before = row
+    print("milliseconds; steps by more than 4 times:", [step for step in steps if step[-1] > 4.0])
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 1e-12)
