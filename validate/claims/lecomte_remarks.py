@@ -83,7 +83,7 @@ def l39(quick: bool) -> Evidence:
 
 
 def _other_slope(W: FloatArray, hidden: FloatArray) -> float:
-    """Return the largest derivative of the error of outputs 2 and 3 in their decoder's rows, by differences."""
+    """Return the largest derivative of the error of outputs 2 and 3 in their decoder's rows."""
     step, slopes = 1e-6, []
     for place in np.ndindex(W[1:].shape):
         ends = []
