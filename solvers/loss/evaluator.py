@@ -460,8 +460,9 @@ class Descent:
         n = features.n_features
         if classes == n and Descent(features, None, frequencies, tol, end).exact:
             classes = None
-        limited = {"classes": classes, "frequencies": frequencies}
-        self._loose = Evaluator(features, workers=None, refuse=False, **limited)
+        self._loose = Evaluator(
+            features, workers=None, refuse=False, classes=classes, frequencies=frequencies
+        )
         self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
         whole = Rows(np.zeros((n, n)), self._rows, np.ones(n))
         names = self._loose.tried(self._law, True, whole, Ask(True, tol, frequencies, WORK, 1))
