@@ -688,8 +688,8 @@ def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> Floa
     """Return the same of matching pursuit, which stops where no inner product is above a threshold."""
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
     _, least, new, _ = _path(phi, known, steps)
-    flat = np.where(new, least, -1.0).ravel()
-    size = float(np.abs(flat).max())
+    size = float(least.max()) or 1.0
+    flat = np.where(new, least, -size).ravel()
     atoms, least, new, squares = _path(phi, fresh, steps)
     found = []
     for one in asked:
@@ -718,14 +718,16 @@ def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, Fl
     for first in range(0, count, many):
         some = slice(first, min(first + many, count))
         a = np.asarray(x[some] @ phi.T)
-        inner = np.asarray(a, kind) @ atoms
+        unit = _unit(float(np.abs(a).max(initial=0.0)))
+        inner = np.asarray(a / unit, kind) @ atoms
         seen, rows = np.zeros(inner.shape, bool), np.arange(len(a))
         left[some, 0] = np.sum(a**2, axis=1)
         for k in range(steps):
             taken[some, k] = best = np.argmax(inner, axis=1)
             size[some, k] = step = np.maximum(inner[rows, best], 0.0)
+            size[some, k] *= unit
             new[some, k] = ~seen[rows, best]
             seen[rows, best] = True
             inner -= step[:, None] * gram[best]
-            left[some, k + 1] = np.maximum(left[some, k] - step**2, 0.0)
+            left[some, k + 1] = np.maximum(left[some, k] - size[some, k] ** 2, 0.0)
     return taken, np.minimum.accumulate(size, axis=1), new, left
