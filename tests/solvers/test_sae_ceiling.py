@@ -194,9 +194,7 @@ def test_pursuit_by_its_definition():
             r = r - inner[best] * phi[:, best] / np.linalg.norm(phi[:, best])
 
 
-@pytest.mark.parametrize(
-    ("by", "scale"), [(2.0**160, 1.0), (2.0**-160, 1.0), (1.0, 2.0**-160)]
-)
+@pytest.mark.parametrize(("by", "scale"), [(2.0**160, 1.0), (2.0**-160, 1.0), (1.0, 2.0**-160)])
 def test_the_unit_of_dictionary_and_features_changes_nothing(by, scale):
     # Powers of two: all floating-point operations are the same but for exponents.
     phi = np.array([[1.0, 0.5, 0.0], [0.0, 0.8, 0.6]])
