@@ -1,5 +1,8 @@
 """Folded means against the sum over patterns, which shares no formula with them."""
 
+from fractions import Fraction
+from math import factorial
+
 import numpy as np
 import pytest
 
@@ -52,6 +55,34 @@ def test_symmetric_values_are_folded_up_to_13_features_and_with_derivatives_up_t
         if method == "folds":
             other = evaluator(Features(n, 0.1, "symmetric"), tol=1e-9, method="lattice")((M, -0.5), rows=[0])
             assert abs(found.loss - other.loss) <= found.error_estimate + other.error_estimate
+
+
+def vertex_sum(y, weights, chances, order, edge):
+    """Return E F_k(y + sum of w x) as a sum over all corners of all cubes, in fractions."""
+    if not weights:
+        return max(y, Fraction(0)) ** order / factorial(order)
+    (w, *others), (p, *rest) = weights, chances
+    step = p / w / (1 - edge)
+    places = [(y, order, 1 - p), (y + w, order + 1, step), (y + edge * w, order + 1, -step)]
+    return sum(share * vertex_sum(z, others, rest, k, edge) for z, k, share in places if share)
+
+
+@pytest.mark.parametrize(("values", "edge"), [("uniform", 0), ("symmetric", -1)])
+@pytest.mark.parametrize("bias", [-3, -1, 0, 2])
+def test_losses_are_the_sums_over_corners_in_fractions(values, edge, bias):
+    """E x F_1 is integrated by parts over the value x of the target, feature 0."""
+    rng = np.random.default_rng(bias + 3)
+    row, chances = rng.integers(1, 16, 6) * rng.choice([-1, 1], 6) / 8, rng.integers(1, 8, 6) / 8
+    law = Features(6, chances, values)
+    found = evaluator(law, method="folds")((np.tile(row, (6, 1)), bias), rows=[0])
+    w, *others = (Fraction(float(entry)) for entry in row)
+    p, *rest = (Fraction(float(chance)) for chance in chances)
+    two, three = (lambda z, k=k: vertex_sum(bias + z, others, rest, k, edge) for k in (2, 3))
+    ends = two(w) - edge * two(edge * w) - (three(w) - three(edge * w)) / w
+    square = (1 - p) * two(Fraction(0)) + p / w / (1 - edge) * (three(w) - three(edge * w))
+    true = p / 3 + 2 * square - 2 * p / w / (1 - edge) * ends
+    assert abs(Fraction(found.loss) - true) <= found.error_estimate
+    assert found.loss == pytest.approx(float(true), rel=1e-13)
 
 
 def test_derivatives_of_symmetric_values_are_differences_of_losses():
