@@ -3,11 +3,12 @@
 import numpy as np
 import xarray as xr
 
+from ...solvers.decoders import optimum as best_decoder
 from ...solvers.rug import RugMatrix, optimum, row_statistics
 from ...theory import rug
 from ..codes.symmetry import by_cell
 from ..statistics import Family, mean
-from .cowsik_scaling import best_decoder, posterior_loss
+from .cowsik_scaling import posterior_loss
 from .ledger import (
     ROUGHLY,
     Evidence,
@@ -166,7 +167,7 @@ def c39(quick: bool) -> Evidence:
         ),
         says(
             f"but to know which are on would remove all of it but {most.min():.0%} to {most.max():.0%} for "
-            "p = 1e-4 to 0.1 at ratio 1/4, and as p -> 0 all but a share of about 2/log(1/p)",
+            f"p = {p[4]:g} to {p[0]:g} at ratio {ratio:g}, and as p -> 0 all but a share of about 2/log(1/p)",
             numeric("largest of these shares", float(most.max()), "<", derived(0.5)),
             numeric(
                 "share at p = 1e-16 times log(1/p)/2, less 1",
@@ -174,8 +175,8 @@ def c39(quick: bool) -> Evidence:
             ),
         ),
         says(
-            "a threshold on the pre-activation, as in TRec, gains nothing at p = 0.1, as printed, and nearly "
-            "all of this as p -> 0",
+            f"a threshold on the pre-activation, as in TRec, gains nothing at p = {p[0]:g}, as printed, and "
+            "nearly all of this as p -> 0",
             numeric("factor that it gains at p = 0.1, less 1", abs(float(gain[0]) - 1), "<=", after(0.01)),
             numeric("part of this at p = 1e-16, less 1", abs(gain[-1] * share[-1] - 1), "<=", after(0.01)),
         ),
@@ -278,8 +279,9 @@ def c42(quick: bool, ds: xr.Dataset) -> Evidence:
             ),
         ),
         says(
-            "between them the number of neurons decides: at p = 0.01 to 0.1 this ratio is lowest at n_d/n_s "
-            "= 0.12, and at 0.5, where pairs form, it rises with p, to 1",
+            f"between them the number of neurons decides: at p = {P[0]:g} to {P[-1]:g} this ratio is lowest "
+            f"at n_d/n_s = {ratios[0]:.2g}, and at {ratios[-1]:g}, where pairs form, it rises with p, to "
+            f"{float(means.sel(ratio=ratios[-1]).max()):.2f}",
             shown("Lambda at p = 0.1 less that at 0.01, ratio 0.5", rises[2], ">", derived(0), origin=ds),
             experiment(
                 "mean Lambda at ratio 0.12 less the least of others, at each p",
