@@ -7,7 +7,7 @@ import numpy as np
 
 from ...theory.arguments import FloatArray, shown
 
-__all__ = ["array_of", "named", "numeric", "plain", "settings_beside", "without_strays"]
+__all__ = ["array_of", "named", "numeric", "plain", "settings_beside", "summary", "without_strays"]
 
 # Names under which checkpoints of public code hold the weights, the usual ones first.
 _CONTAINERS = (
@@ -179,6 +179,18 @@ def named(entries: Mapping[Any, Any]) -> dict[str, Any]:
 def without_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return arrays without those that public code keeps beside the weights: importance, losses, steps."""
     return {name: array for name, array in arrays.items() if name.rpartition(".")[2].lower() not in _STRAYS}
+
+
+def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
+    """Return names and shapes in a line, cut to `width` characters.
+
+    Examples
+    --------
+    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
+    "'W (5, 2), b (5,)'"
+    """
+    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
+    return shown(words, width) if words else "no arrays"
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:

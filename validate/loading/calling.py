@@ -20,7 +20,7 @@ import numpy as np
 from ...theory.arguments import FloatArray, shown
 from .parts import Parts, magnitude, outputs, preactivation
 
-__all__ = ["Answers", "Match", "allowed_share", "answering"]
+__all__ = ["Answers", "allowed_share", "answering"]
 
 # Relative difference that is allowed of what is summed to an output, in double precision.
 TOLERANCE = 1e-6
@@ -42,6 +42,8 @@ _SOLVED = 2**22
 _NEWTON = 4
 # Inputs of a small batch.
 _SMALL_BATCH = 8
+# Containers within each other in which outputs are looked for.
+_DEEPEST = 4
 # Steps towards inputs that turn many neurons on.
 _PERCEPTRON = 60
 # Axes along which batches lie, in letters: b inputs, f features, i instances, o one.
@@ -132,14 +134,6 @@ def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator
 
 
 @dataclass
-class Match:
-    """A model whose answers are a module's."""
-
-    factor: float
-    """What the model's outputs are to be multiplied by."""
-
-
-@dataclass
 class Answers:
     """A module that is called, with what it answered so far."""
 
@@ -154,24 +148,24 @@ class Answers:
     """Of the inputs that it takes: "both" or "positive"."""
     training: "Answers | None" = None
     """The module in the mode in which it came, if that is not evaluation."""
-    known: dict[tuple[str, int, int], list[FloatArray]] = field(default_factory=dict)
-    asked: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
+    outputs_by_form: dict[tuple[str, int, int], list[FloatArray]] = field(default_factory=dict, init=False)
+    inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
     def inputs(self, n: int, n_instances: int) -> FloatArray:
         """Return the inputs (count, instances, n) that it is asked first."""
         key = n, n_instances
-        if key not in self.asked:
+        if key not in self.inputs_by_size:
             rng = np.random.default_rng(0)
             x = random_inputs(n, rng, self.largest_input)
             if self.signs == "positive":
                 x = np.minimum(np.abs(x), 1.0)
-            self.asked[key] = np.stack([np.roll(x, k, axis=0) for k in range(n_instances)], axis=1)
-        return self.asked[key]
+            self.inputs_by_size[key] = np.stack([np.roll(x, k, axis=0) for k in range(n_instances)], axis=1)
+        return self.inputs_by_size[key]
 
-    def of(self, x: FloatArray, form: str) -> list[FloatArray]:
+    def outputs(self, x: FloatArray, form: str) -> list[FloatArray]:
         """Return all arrays that the module answers to inputs (count, instances, n) laid out in a form."""
         if form == "f":
-            each = [self._called(one) for one in x[:, 0]]
+            each = [self._arrays(one) for one in x[:, 0]]
             if not all(each) or len({len(one) for one in each}) > 1:
                 return []
             found = []
@@ -184,59 +178,64 @@ class Answers:
             laid = x[:, 0]
         return [
             turned
-            for array in self._called(laid)
+            for array in self._arrays(laid)
             if (turned := _with_instances(array, form, x.shape[:2])) is not None
         ]
 
-    def _called(self, x: FloatArray) -> list[FloatArray]:
+    def _arrays(self, x: FloatArray) -> list[FloatArray]:
         try:
-            answer = self.call(x)
-            self.unit_roundoff = max([self.unit_roundoff, *_unit_roundoffs(answer)])
-            return list(_arrays_in(answer))
+            arrays = list(_arrays_in(self.call(x)))
         except Exception as error:  # another signature, or other shapes: whatever code of the user's raises
             self.error = f"{type(error).__name__}: {shown(str(error), 120)}"
             return []
+        for array in arrays:  # which may be cast within a module
+            kind = str(array.dtype).rpartition(".")[2]
+            self.unit_roundoff = max(self.unit_roundoff, _ROUNDOFFS.get(kind, 0.0))
+        return [np.asarray(array.double() if hasattr(array, "detach") else array, float) for array in arrays]
 
     @property
     def takes_inputs(self) -> bool:
         """Whether it answered to anything so far."""
-        return any(self.known.values())
+        return any(self.outputs_by_form.values())
 
     def differs_in_training(self) -> bool:
         """Return whether the module answers otherwise in the mode in which it came."""
         if self.training is None:
             return False
-        for key, found in self.known.items():
+        for key, found in self.outputs_by_form.items():
             if found:
-                return not _same(found, self.training.first(key[1], key[2], key[0]))
+                return not _same(found, self.training.first_outputs(key[1], key[2], key[0]))
         return False
 
-    def first(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
+    def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
         """Return what it answers to the first inputs, and note whether that is random."""
         key = form, n, n_instances
-        if key not in self.known:
+        if key not in self.outputs_by_form:
             x = self.inputs(n, n_instances)
-            found = self.of(x, form)
+            found = self.outputs(x, form)
             if found and not self.is_random:
-                again = self.of(x[: len(x) if form != "f" else 8], form)
+                again = self.outputs(x[: len(x) if form != "f" else 8], form)
                 self.is_random = not _same(found, again)
-            self.known[key] = found
-        return self.known[key]
+            self.outputs_by_form[key] = found
+        return self.outputs_by_form[key]
 
-    def agrees(self, model: Parts, rows: int | None = None) -> Match | None:
-        """Return how a model's outputs are those of the module, or None; at so many inputs only, or all."""
+    def factor(self, model: Parts, rows: int | None = None) -> float | None:
+        """Return the factor of a model's outputs that makes them the module's, or None if there is none.
+
+        At the first `rows` inputs alone, if that is given.
+        """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
             x = self.inputs(n, n_instances)
-            for k, found in enumerate(self.first(n, n_instances, form)):
+            for k, found in enumerate(self.first_outputs(n, n_instances, form)):
                 if form == "bf" and n_instances > 1:
                     x = np.repeat(x[:, :1], n_instances, axis=1)
-                match = _match(model, x[:rows], found[:rows], self.unit_roundoff)
-                if match is not None and (rows is not None or self._agrees_at_kinks(model, form, k, match)):
-                    return match
+                factor = _factor(model, x[:rows], found[:rows], self.unit_roundoff)
+                if factor is not None and (rows is not None or self._agrees_at_kinks(model, form, k, factor)):
+                    return factor
         return None
 
-    def _agrees_at_kinks(self, model: Parts, form: str, k: int, match: Match) -> bool:
+    def _agrees_at_kinks(self, model: Parts, form: str, k: int, factor: float) -> bool:
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(one, rng, self.largest_input) for one in model.instances()]
         count = min(map(len, each))
@@ -250,8 +249,8 @@ class Answers:
         # Those at which most neurons are on again, as a batch of their own: answers are not to depend on it.
         most = np.argsort(np.sum(preactivation(model, x) > 0.0, axis=(1, 2)))[-_SMALL_BATCH:]
         for batch in (x, x[most]):
-            found = self.of(batch, form)
-            if k >= len(found) or not _match(model, batch, found[k], self.unit_roundoff, match.factor):
+            found = self.outputs(batch, form)
+            if k >= len(found) or not _factor(model, batch, found[k], self.unit_roundoff, factor):
                 return False
         return True
 
@@ -271,35 +270,17 @@ def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> Flo
     return None
 
 
-def _unit_roundoffs(value: Any) -> list[float]:
-    """Return the unit roundoff of the numbers in an answer, which may be cast within a module."""
-    entries = list(value.values()) if isinstance(value, Mapping) else value
-    if isinstance(entries, tuple | list):
-        return [unit for entry in entries for unit in _unit_roundoffs(entry)]
-    kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    return [_ROUNDOFFS[kind]] if kind in _ROUNDOFFS else []
-
-
-def _arrays_in(value: Any, depth: int = 0) -> Iterator[FloatArray]:
-    """Yield the arrays of floats in what a module returns: an array, or containers of them."""
-    if depth > 3:
-        return
+def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the arrays or tensors of floats in what a module returns: an array, or containers of them."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
         if value.is_floating_point():
-            yield value.double().numpy()
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _arrays_in(entry, depth + 1)
-    elif isinstance(value, tuple | list):
-        for entry in value:
-            yield from _arrays_in(entry, depth + 1)
+            yield value.detach().cpu()
     elif hasattr(value, "__array__"):
-        array = np.asarray(value)
-        if array.dtype.kind == "f":
-            yield array.astype(float)
-    elif hasattr(value, "__dict__"):
-        for entry in vars(value).values():
+        if np.asarray(value).dtype.kind == "f":
+            yield np.asarray(value)
+    elif depth < _DEEPEST and (isinstance(value, Mapping | tuple | list) or hasattr(value, "__dict__")):
+        entries = value if isinstance(value, Mapping | tuple | list) else vars(value)
+        for entry in entries.values() if isinstance(entries, Mapping) else entries:
             yield from _arrays_in(entry, depth + 1)
 
 
@@ -315,10 +296,10 @@ def allowed_share(model: Parts, unit_roundoff: float) -> float:
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
 
-def _match(
+def _factor(
     model: Parts, x: FloatArray, found: FloatArray, unit_roundoff: float, factor: float | None = None
-) -> Match | None:
-    """Return whether a model's outputs, times a factor, are those found, to rounding; None if not.
+) -> float | None:
+    """Return the factor, or the given one, of a model's outputs that makes them those found; None if none.
 
     A sum of k products is off by at most (k + 2) u of the sum of their sizes, u the unit roundoff; neurons
     pass that on, as no activation is steeper than 1. Inputs at which a JumpReLU is as close to its threshold
@@ -340,13 +321,13 @@ def _match(
         return None
     off = np.abs(found - wanted) <= allowed * size
     if factor in (None, 1.0) and off.all():
-        return Match(1.0)
+        return 1.0
     if factor is None:
         square = float(np.sum(wanted**2))
         factor = float(f"{np.sum(wanted * found) / square:.12g}") if square > 0.0 else 0.0
     if not factor > 0.0 or not np.all(np.abs(found - factor * wanted) <= allowed * factor * size):
         return None
-    return Match(factor)
+    return factor
 
 
 @contextmanager

@@ -1,13 +1,13 @@
 """Models from live modules: what a module answers tells which model its arrays are."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import shown
 from ...theory.models import Model
-from .arrays import named, plain, without_strays
+from .arrays import named, plain, summary, without_strays
 from .calling import Answers, answering
 from .differences import difference
 from .parts import Parts
@@ -120,7 +120,7 @@ def load_live(
     with answering(module) as ways:
         for answers in ways:
             for signs in ("both", "positive"):
-                answers.signs, answers.known, answers.asked = signs, {}, {}
+                answers = replace(answers, signs=signs)
                 found = _by_answers(answers, arrays, all_arrays, layout, keys, apply_b_dec_to_input, module)
                 if found is not None:
                     return found
@@ -160,35 +160,27 @@ def _by_answers(
     module: Any,
 ) -> tuple[str, list[Model], str] | None:
     """Return what a module is, by one way of calling it; None if it does not answer so."""
-    said = layout is not None or keys is not None
+    is_named = layout is not None or keys is not None
     readings = _named_readings(arrays, layout, keys, subtracts)
-    found = None
-    for reading in readings:
-        if (match := answers.agrees(reading.parts)) is not None:
-            found = reading, match
-            break
-    names, why = list(all_arrays), ""
-    if found is None and answers.takes_inputs:
-        why = difference(readings, answers, names, searched=False, others_only=True)
-    if found is None and not said and not why:
+    factors = ((reading, answers.factor(reading.parts)) for reading in readings)
+    found = next(((reading, factor) for reading, factor in factors if factor is not None), None)
+    if found is None and not is_named:
         found = search(all_arrays, answers)
     if not answers.takes_inputs:
         return None
     if found is None or answers.is_random:
-        tried = readings if said and readings else bases(all_arrays)
-        why = why or difference(tried, answers, names, searched=not said)
+        what = difference(readings if is_named and readings else bases(all_arrays), answers, all_arrays)
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
         norms = sorted(name for name in parts if "Norm" in name)
-        why += f" (it has a {', '.join(norms)})" if norms else ""
-        arrays_in_words = shown(", ".join(f"{name} {array.shape}" for name, array in all_arrays.items()), 300)
-        rule = f"compute {_KINDS}"
-        raise ValueError(f"`model` must {rule}; got a module that {why}. Its arrays: {arrays_in_words}.")
-    reading, match = found
-    notes = []
-    if match.factor != 1.0:
-        notes.append(f"its outputs times {match.factor:.12g}")
-    if answers.signs != "both":
-        notes.append("called with inputs from 0 to 1 alone, as it takes no others")
-    if answers.differs_in_training():
-        notes.append("as in evaluation mode; in training mode, in which it is, it answers otherwise")
-    return reading.name, reading.parts.models(match.factor), "; ".join(notes)
+        what += f" (it has a {', '.join(norms)})" if norms else ""
+        got = f"a module that {what}. Its arrays: {summary(all_arrays, 300)}"
+        raise ValueError(f"`model` must compute {_KINDS}; got {got}.")
+    reading, factor = found
+    notes = {
+        f"its outputs times {factor:.12g}": factor != 1.0,
+        "called with inputs from 0 to 1 alone, as it takes no others": answers.signs != "both",
+        "as in evaluation mode; in training mode, in which it is, it answers otherwise":
+            answers.differs_in_training(),
+    }  # fmt: skip
+    note = "; ".join(text for text, applies in notes.items() if applies)
+    return reading.name, reading.parts.models(factor), note

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, shown
+from ...theory.arguments import FloatArray
 from ...theory.models import Model
+from .arrays import summary
 from .layouts import as_axes, sizes_of
 
 __all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "candidates", "linear_layers", "recognised"]
@@ -232,12 +233,11 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
         if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
             continue
         return one.name, one.models(arrays)
-    got = shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
     if layout in NETWORK_NAMES:
-        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {got}.")
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {summary(arrays)}.")
     several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
-        raise ValueError(f"`model` must {rule}: {say}; got {got}.")
+        raise ValueError(f"`model` must {rule}: {say}; got {summary(arrays)}.")
     return None

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...theory import arguments
 from ...theory.arguments import shown
-from .arrays import named, numeric, without_strays
+from .arrays import named, numeric, summary, without_strays
 from .layouts import LAYOUTS, Layout, Weights, as_axes
 
-__all__ = ["fitting_layouts", "layout_by_keys", "ready_keys", "recognise", "summary"]
+__all__ = ["layout_by_keys", "recognise"]
 
 # Files of public code that are not such a model: a name that gives them away, and the reason.
 _OTHERS = {
@@ -23,18 +23,6 @@ _OTHERS = {
 }
 # A file of matrices of several sizes, under numbers, has this layout for each.
 _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
-
-
-def summary(arrays: Mapping[str, Any]) -> str:
-    """Return names and shapes in a line, not too long.
-
-    Examples
-    --------
-    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
-    "'W (5, 2), b (5,)'"
-    """
-    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
-    return shown(words) if words else "no arrays"
 
 
 def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:
