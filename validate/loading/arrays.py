@@ -129,7 +129,7 @@ def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, A
         if isinstance(entry, Mapping):
             if name not in _BESIDE:
                 yield from _flat(entry, f"{before}{name}.")
-        else:
+        elif name != "cfg":
             yield f"{before}{name}", entry
 
 
@@ -177,8 +177,16 @@ def named(entries: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def without_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays without those that public code keeps beside the weights: importance, losses, steps."""
-    return {name: array for name, array in arrays.items() if name.rpartition(".")[2].lower() not in _STRAYS}
+    """Return arrays without those that public code keeps beside the weights: importance, losses, steps.
+
+    So does an autoencoder of ARENA's keep the toy model that it reads, as "model".
+    """
+    return {
+        name: array
+        for name, array in arrays.items()
+        if name.rpartition(".")[2].lower() not in _STRAYS
+        and not ("W_enc" in arrays and name.startswith("model."))
+    }
 
 
 def summary(arrays: Mapping[str, Any], width: int = 80) -> str:

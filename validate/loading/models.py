@@ -14,12 +14,12 @@ from ...theory.features import Features
 from ...theory.models import Model
 from ..annotations import as_annotated
 from .arrays import named, numeric, plain, settings_beside, without_strays
-from .autoencoders import is_autoencoder, read_autoencoder
+from .autoencoders import NAME, is_autoencoder, of_saelens
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
 from .live import arrays_of_live, is_live, load_live
 from .networks import NETWORK_NAMES, recognised
-from .settings import check_others
+from .settings import as_mapping, check_others, read_sae_settings
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
 
@@ -111,24 +111,19 @@ def _load_state(
     apply_b_dec_to_input: bool | None,
 ) -> Loaded:
     """Return the models of arrays by name, where there is nothing to call."""
-    if keys is None and layout is None and is_autoencoder(arrays := named(_weights_alone(state))):
-        name, models = read_autoencoder(arrays, cfg, apply_b_dec_to_input)
-        return Loaded(name, tuple(models))
-    check_others(cfg if isinstance(cfg, Mapping) else {})
-    if keys is None and layout not in [one.name for one in LAYOUTS]:
-        if layout is not None:
-            arguments.choice("layout", layout, [*(one.name for one in LAYOUTS), *NETWORK_NAMES])
-        found = recognised(numeric(without_strays(named(_weights_alone(state)))), layout)
+    if keys is None and layout is None and is_autoencoder(arrays := named(state)):
+        return Loaded(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
+    check_others(as_mapping(cfg))
+    layouts = [one.name for one in LAYOUTS]
+    if layout is not None:
+        arguments.choice("layout", layout, [*layouts, *NETWORK_NAMES])
+    if keys is None and layout not in layouts:
+        found = recognised(numeric(without_strays(named(state))), layout)
         if found is not None:
             return Loaded(found[0], tuple(found[1]))
-    name, weights = recognise(_weights_alone(state), layout=layout, keys=keys)
+    name, weights = recognise(state, layout=layout, keys=keys)
     models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
     return Loaded(name, tuple(models), all(one.b_saved for one in weights))
-
-
-def _weights_alone(state: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the entries of a state dict without the settings that lie beside them."""
-    return {name: entry for name, entry in state.items() if name != "cfg"}
 
 
 def load(
@@ -264,8 +259,7 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     (array([-0.6]), array([1.5, 0.2]))
     """
     if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
-        arrays = named(_weights_alone(plain(x)))
-        return read_autoencoder(arrays, settings_beside(x), apply_b_dec_to_input)[1][0]
+        return of_saelens(named(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input)
     made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
     if made.hidden == "identity" or made.output != "identity":
         raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {made}.")

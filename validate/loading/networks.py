@@ -102,6 +102,16 @@ def _embedded(arrays: dict[str, FloatArray]) -> Model:
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
 
 
+def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
+    """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder when used."""
+    W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
+    W_dec = arrays.get("_W_dec", W_enc.T)
+    W_dec = W_dec / (np.linalg.norm(W_dec, axis=1, keepdims=True) + _EPS)
+    return Model(W_enc.T, arrays["b_enc"] - b_dec @ W_enc, "relu", W_dec.T, b_dec, "identity")
+
+
+# Added to the norms by which ARENA divides; their default.
+_EPS = 1e-8
 _DEEP = "hidden_layers.0.weight"
 _LINEAR = "goodfire-ai/spd, hidden layers"
 _CIS = "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis"
@@ -174,6 +184,12 @@ NETWORKS = (
         named=True,
     ),
     Network(
+        "ARENA, sparse autoencoder",
+        {"W_enc": "ifh", "b_enc": "ih", "b_dec": "if"},
+        _arena_autoencoder,
+        {"_W_dec": "ihf"},
+    ),
+    Network(
         "SAELens, transcoder",
         {"W_enc": "fh", "b_enc": "h", "W_dec": "hy", "b_dec": "y"},
         _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", turned=True),
@@ -199,11 +215,11 @@ def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
     return _LINEAR, [Model(W_in, W_out=W_out, b=b)]
 
 
-def candidates(arrays: Mapping[str, Any], layout: str | None) -> list[tuple[str, list[Model]]]:
-    """Return all that arrays may be, by names and shapes, or what a layout by its name makes of them."""
-    return [
-        (one.name, one.models(arrays)) for one in NETWORKS if layout in (None, one.name) and one.fits(arrays)
-    ]
+def candidates(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]:
+    """Return all networks that arrays may be by names and shapes."""
+    linear = linear_layers(arrays)
+    found = [(network.name, network.models(arrays)) for network in NETWORKS if network.fits(arrays)]
+    return found if linear is None else [*found, linear]
 
 
 def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
@@ -225,17 +241,13 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
     for one in NETWORKS:
         if layout not in (None, one.name) or not one.fits(arrays):
             continue
-        sizes = {
-            axis: k
-            for name, axes in one.axes.items()
-            for axis, k in zip(axes, arrays[name].shape, strict=True)
-        }
+        sizes = sizes_of(one.axes, one.optional, arrays, {}) or {}
         if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
             continue
         return one.name, one.models(arrays)
     if layout in NETWORK_NAMES:
         raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {summary(arrays)}.")
-    several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
+    several = [name for name, _ in candidates(arrays) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"

@@ -12,7 +12,7 @@ from ...theory.models import Model
 from .autoencoders import autoencoder_readings
 from .calling import Answers
 from .layouts import LAYOUTS, as_axes
-from .networks import candidates, linear_layers
+from .networks import candidates
 from .parts import Parts
 
 __all__ = ["Reading", "bases", "readings_by_names", "search"]
@@ -38,12 +38,8 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
             except ValueError:  # not finite, or a negative scale
                 continue
             yield Reading(layout.name, Parts.of(models))
-    for name, networks in candidates(arrays, None):
-        yield Reading(name, Parts.of(networks))
-    if (linear := linear_layers(arrays)) is not None:
-        yield Reading(linear[0], Parts.of(linear[1]))
-    for name, autoencoders in autoencoder_readings(arrays):
-        yield Reading(name, Parts.of(autoencoders))
+    for name, models in (*candidates(arrays), *autoencoder_readings(arrays)):
+        yield Reading(name, Parts.of(models))
 
 
 def _zeros_and_vectors(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
