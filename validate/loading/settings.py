@@ -53,6 +53,11 @@ HARMLESS = frozenset((
     "use_sparse_activations", "verbose", "wandb_entity", "wandb_id", "wandb_log_frequency",
     "wandb_project", "weight_normalize_eps",
 ))  # fmt: skip
+# Keys that change it, which an object may have by its class.
+_OF_CLASSES = (
+    "architecture", "activation_fn", "activation_fn_str", "apply_b_dec_to_input", "normalize_activations",
+    "finetuning_scaling_factor", "k", "sae_type", "top_k", "rescale_acts_by_decoder_norm", "tied_weights",
+)  # fmt: skip
 # Names of settings that change what a model computes, in whatever code.
 _SUSPECT = re.compile(
     r"(.*_)?(act|activation|nonlin\w*|normali[sz]e\w*|top_?k|gated|architecture|sae_type)"
@@ -90,10 +95,7 @@ def as_mapping(cfg: Any) -> dict[str, Any]:
     """Return a configuration, a mapping or an object of SAELens, as a mapping."""
     if isinstance(cfg, Mapping):
         return dict(cfg)
-    names = {*HARMLESS, "architecture", "activation_fn", "activation_fn_str", "activation_fn_kwargs",
-             "apply_b_dec_to_input", "normalize_activations", "finetuning_scaling_factor", "k", "sae_type",
-             "top_k", "rescale_acts_by_decoder_norm", "tied_weights"}  # fmt: skip
-    found = {name: getattr(cfg, name) for name in names if hasattr(cfg, name)}
+    found = {name: getattr(cfg, name) for name in _OF_CLASSES if hasattr(cfg, name)}
     if not isinstance(cfg, type):
         found |= {name: value for name, value in getattr(cfg, "__dict__", {}).items() if name[:1] != "_"}
     if callable(found.get("architecture")):
