@@ -80,8 +80,13 @@ def _registered_before_weights(module: Any) -> str:
     return ""
 
 
-def _check_finite(arrays: Mapping[str, Any]) -> None:
+def _check_values(arrays: Mapping[str, Any]) -> None:
+    """Refuse arrays without values, and matrices that are not finite."""
     for name, array in arrays.items():
+        if getattr(array, "is_meta", False):
+            raise ValueError(
+                f"`model` must have values; {name!r} is on the meta device: load the weights first."
+            )
         floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
         if floats and array.ndim > 1 and not np.isfinite(array).all():
             raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")
@@ -107,15 +112,9 @@ def load_live(
         If it computes something that no `Model` does, or not what `layout`, `keys` or
         `apply_b_dec_to_input` say; it says what differs.
     """
-    state = arrays_of_live(module, buffers=False)
-    for name, array in state.items():
-        if getattr(array, "is_meta", False):
-            raise ValueError(
-                f"`model` must have values; {name!r} is on the meta device: load the weights first."
-            )
-    arrays = _numbers(named(state))
-    all_arrays = _numbers(named(arrays_of_live(module)))
-    _check_finite(named(state))
+    state = named(arrays_of_live(module, buffers=False))
+    _check_values(state)
+    arrays, all_arrays = _numbers(state), _numbers(named(arrays_of_live(module)))
     error = ""
     with answering(module) as ways:
         for answers in ways:

@@ -9,11 +9,9 @@ import numpy as np
 from ...theory.arguments import FloatArray
 from ...theory.models import Model
 from .arrays import summary
-from .layouts import as_axes, sizes_of
+from .layouts import instances_of, sizes_of
 
 __all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "candidates", "linear_layers", "recognised"]
-
-Arrays = Mapping[str, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,9 @@ class Network:
         """Whether the arrays are these, and their shapes agree."""
         return sizes_of(self.axes, self.optional, arrays, {}) is not None
 
-    def models(self, arrays: Arrays) -> list[Model]:
+    def models(self, arrays: Mapping[str, Any]) -> list[Model]:
         """Return the instances."""
-        known = {**self.optional, **self.axes}
-        given = {name: np.asarray(as_axes(array, known[name]), float) for name, array in arrays.items()}
-        first = next(iter(self.axes))
-        if not known[first].startswith("i"):
-            return [self.made(given)]
-        return [
-            self.made({name: array[k] if known[name][0] == "i" else array for name, array in given.items()})
-            for k in range(given[first].shape[0])
-        ]
+        return [self.made(parts) for parts in instances_of({**self.optional, **self.axes}, arrays)]
 
 
 def _network(
@@ -64,11 +54,11 @@ def _network(
         into, out = arrays[W_in], arrays[W_out]
         if turned:
             into, out = into.T, out.T
-        given = arrays.get(thresholds)
-        kind = "relu" if given is None else "jumprelu"
+        biases = arrays.get(b_in, 0.0), arrays.get(b, 0.0)
+        if thresholds not in arrays:
+            return Model(into, biases[0], "relu", out, biases[1], output)
         # Below 0 a JumpReLU is a ReLU, since it cuts that off as well.
-        floor = None if given is None else np.maximum(given, 0.0)
-        return Model(into, arrays.get(b_in, 0.0), kind, out, arrays.get(b, 0.0), output, floor)
+        return Model(into, biases[0], "jumprelu", out, biases[1], output, np.maximum(arrays[thresholds], 0.0))
 
     return made
 
