@@ -14,7 +14,7 @@ import numpy as np
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.models import Model
-from .arrays import array_of, without_strays
+from .arrays import array_of, drop_strays
 from .settings import Settings
 
 __all__ = ["NAME", "autoencoder_readings", "is_autoencoder", "of_saelens"]
@@ -44,7 +44,7 @@ def of_saelens(
         If arrays are missing or have other shapes, are of another architecture, or nothing says whether a
         `b_dec` that is not 0 is subtracted from the input.
     """
-    arrays = without_strays(arrays)
+    arrays = drop_strays(arrays)
     missing = [name for name in NEEDED if name not in arrays]
     if missing:
         raise ValueError(f"`model` must have {', '.join(NEEDED)}; got none named {missing[0]!r}.")

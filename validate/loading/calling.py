@@ -20,7 +20,7 @@ import numpy as np
 from ...theory.arguments import FloatArray, shown
 from .parts import Parts, magnitude, outputs, preactivation
 
-__all__ = ["Answers", "allowed_share", "answering"]
+__all__ = ["Answers", "allowed_share", "ways_to_call"]
 
 # Relative difference that is allowed of what is summed to an output, in double precision.
 TOLERANCE = 1e-6
@@ -53,19 +53,13 @@ _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
 
 def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) -> FloatArray:
     """Return inputs of both signs and several sizes, the first 0: single features, and mixtures."""
-    kinds = [np.zeros((1, n))]
-    features = rng.permutation(n)[:_SINGLES]
-    kinds += [sign * np.eye(n)[features] for sign in (1.0, -1.0)]
-    shape = (_MIXTURES, n)
-    kinds += [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
-    kinds += [
-        rng.normal(size=shape) * (rng.random(shape) < 0.2),
-        rng.uniform(size=shape) * (rng.random(shape) < 0.2),
-    ]
+    single, shape = np.eye(n)[rng.permutation(n)[:_SINGLES]], (_MIXTURES, n)
+    dense = [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
+    sparse = [draw(size=shape) * (rng.random(shape) < 0.2) for draw in (rng.normal, rng.uniform)]
     sizes = np.geomspace(_SIZES[0], largest, 2 * _MIXTURES)[:, None]
-    mixtures = sizes * rng.normal(size=(2 * _MIXTURES, n))
-    kinds += [mixtures, -mixtures, largest * rng.normal(size=shape)]
-    return np.concatenate(kinds)
+    scaled = sizes * rng.normal(size=(2 * _MIXTURES, n))
+    large = largest * rng.normal(size=shape)
+    return np.concatenate([np.zeros((1, n)), single, -single, *dense, *sparse, scaled, -scaled, large])
 
 
 def _distances(count: int, rng: np.random.Generator) -> FloatArray:
@@ -77,29 +71,26 @@ def _distances(count: int, rng: np.random.Generator) -> FloatArray:
 def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> FloatArray:
     """Return inputs (count, n) that take neurons and outputs of one instance to both sides of their kinks."""
     n = model.W_in.shape[1]
-    at: list[FloatArray] = [np.zeros((1, n))]
-    layers = [(model.W_in, model.b_in, model.thresholds if model.hidden == "jumprelu" else 0.0)]
+    parts: list[FloatArray] = [np.zeros((1, n))]
+    W, b, threshold = model.W_in, model.b_in, model.thresholds if model.hidden == "jumprelu" else 0.0
     if model.hidden == "identity" and model.W_out.size + model.W_in.size <= _SOLVED:
-        M = model.W_out @ model.W_in
-        layers = [(M, model.W_out @ model.b_in + model.b, 0.0)]
+        W, b = model.W_out @ model.W_in, model.W_out @ model.b_in + model.b
     elif model.output != "identity":
-        at.append(_at_kinks_of_outputs(model, rng))
-    for W, b, threshold in layers:
-        units = np.resize(rng.permutation(len(W)), _KINKS)
-        squares = np.sum(W[units] ** 2, axis=1)
-        units, squares = units[squares > 0.0], squares[squares > 0.0]
-        if not units.size:
-            continue
+        parts.append(_at_kinks_of_outputs(model, rng))
+    units = np.resize(rng.permutation(len(W)), _KINKS)
+    squares = np.sum(W[units] ** 2, axis=1)
+    units, squares = units[squares > 0.0], squares[squares > 0.0]
+    if units.size:
         start = rng.normal(size=(units.size, n)) * np.exp(rng.uniform(-3.0, 1.0, (units.size, 1)))
         scale = np.sqrt(squares) + np.abs(b[units])
         aim = np.broadcast_to(threshold, len(W))[units] + scale * _distances(units.size, rng)
-        now = np.sum(start * W[units], axis=1) + b[units]
-        at.append(start + ((aim - now) / squares)[:, None] * W[units])
+        z = np.sum(start * W[units], axis=1) + b[units]
+        parts.append(start + ((aim - z) / squares)[:, None] * W[units])
         if W.size <= _SOLVED:  # all units on, as far as that can be
-            at += [_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
-    found = np.asarray(np.concatenate(at))
-    big = np.abs(found).max(axis=1)
-    return np.asarray(found[np.isfinite(big) & (big <= 10.0 * largest)])
+            parts += [_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
+    x = np.concatenate(parts)
+    largest_entries = np.abs(x).max(axis=1)
+    return np.asarray(x[np.isfinite(largest_entries) & (largest_entries <= 10.0 * largest)])
 
 
 def _at_kinks_of_outputs(model: Parts, rng: np.random.Generator) -> FloatArray:
@@ -377,7 +368,7 @@ def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 
 
 @contextmanager
-def answering(module: Any) -> Iterator[Iterator[Answers]]:
+def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     """Give the ways in which a module may be called, the most precise first; none leaves a trace in it."""
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:

@@ -14,7 +14,7 @@ from .parts import Parts, activated, magnitude, preactivation, times
 from .parts import outputs as outputs_of
 from .readings import Reading
 
-__all__ = ["difference"]
+__all__ = ["describe_difference"]
 
 Function = Callable[[FloatArray], FloatArray]
 
@@ -144,7 +144,7 @@ def _matching_variant(
     return ""
 
 
-def difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
+def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
     """Return what a module does that none of some models does, as the end of a sentence on it.
 
     It names the activation or normalisation with which one of the models would answer as the module does;

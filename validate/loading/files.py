@@ -13,7 +13,7 @@ from safetensors import SafetensorError, deserialize
 
 from ...theory.arguments import FloatArray, shown
 from ..files import named, read_arrays
-from .arrays import plain
+from .arrays import as_arrays
 
 __all__ = ["MOST_BYTES", "read_file", "read_settings"]
 
@@ -71,7 +71,7 @@ def _torch(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
-            return plain(torch.load(path, map_location="cpu", weights_only=True))
+            return as_arrays(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # a damaged file raises many types
         why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
         raise _refusal(path, f"{why}: {type(error).__name__}") from error

@@ -11,7 +11,7 @@ from ...theory.models import Model
 from .arrays import summary
 from .layouts import instances_of, sizes_of
 
-__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "candidates", "linear_layers", "recognised"]
+__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "linear_layers", "network_readings", "recognise_network"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Network:
     name: str
     axes: Mapping[str, str]
     """Axes of the arrays that have to be there."""
-    made: Callable[[dict[str, FloatArray]], Model]
+    make_model: Callable[[dict[str, FloatArray]], Model]
     """Of the arrays of one instance."""
     optional: Mapping[str, str] = field(default_factory=dict)
     named: bool = False
@@ -36,7 +36,7 @@ class Network:
 
     def models(self, arrays: Mapping[str, Any]) -> list[Model]:
         """Return the instances."""
-        return [self.made(parts) for parts in instances_of({**self.optional, **self.axes}, arrays)]
+        return [self.make_model(parts) for parts in instances_of({**self.optional, **self.axes}, arrays)]
 
 
 def _network(
@@ -46,13 +46,13 @@ def _network(
     b: str = "",
     thresholds: str = "",
     output: str = "identity",
-    turned: bool = False,
+    transposed: bool = False,
 ) -> Callable[[dict[str, FloatArray]], Model]:
-    """Return what makes a model of arrays with these names; `turned` if their first axis is the input's."""
+    """Return what makes a model of arrays with these names; `transposed` if inputs are rows."""
 
     def made(arrays: dict[str, FloatArray]) -> Model:
         into, out = arrays[W_in], arrays[W_out]
-        if turned:
+        if transposed:
             into, out = into.T, out.T
         biases = arrays.get(b_in, 0.0), arrays.get(b, 0.0)
         if thresholds not in arrays:
@@ -129,21 +129,17 @@ NETWORKS = (
     Network(
         "Stefan-Heimersheim/toy-model-of-computation-in-superposition",
         {"w_in": "fh", "w_out": "hy"},
-        _network("w_in", "w_out", turned=True),
+        _network("w_in", "w_out", transposed=True),
     ),
-    Network(
-        f"{_CIS} with linear outputs",
-        {"W1": "ihf", "W2": "iyh"},
-        _network("W1", "W2", "b1", "b2"),
-        {"b1": "ih", "b2": "iy"},
-        named=True,
-    ),
-    Network(
-        f"{_CIS} with ReLU outputs",
-        {"W1": "ihf", "W2": "iyh"},
-        _network("W1", "W2", "b1", "b2", output="relu"),
-        {"b1": "ih", "b2": "iy"},
-        named=True,
+    *(
+        Network(
+            f"{_CIS} with {kind} outputs",
+            {"W1": "ihf", "W2": "iyh"},
+            _network("W1", "W2", "b1", "b2", output=output),
+            {"b1": "ih", "b2": "iy"},
+            named=True,
+        )
+        for kind, output in (("linear", "identity"), ("ReLU", "relu"))
     ),
     Network(
         f"{_CIS} with linear outputs and a skip connection",
@@ -182,7 +178,7 @@ NETWORKS = (
     Network(
         "SAELens, transcoder",
         {"W_enc": "fh", "b_enc": "h", "W_dec": "hy", "b_dec": "y"},
-        _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", turned=True),
+        _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", transposed=True),
         {"threshold": "h"},
         named=True,
     ),
@@ -205,14 +201,14 @@ def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
     return _LINEAR, [Model(W_in, W_out=W_out, b=b)]
 
 
-def candidates(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]:
+def network_readings(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]:
     """Return all networks that arrays may be by names and shapes."""
     linear = linear_layers(arrays)
     found = [(network.name, network.models(arrays)) for network in NETWORKS if network.fits(arrays)]
     return found if linear is None else [*found, linear]
 
 
-def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
+def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
     """Return the name of the layout of a network and its instances, or None if the arrays are none.
 
     Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
@@ -237,7 +233,7 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
         return one.name, one.models(arrays)
     if layout in NETWORK_NAMES:
         raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {summary(arrays)}.")
-    several = [name for name, _ in candidates(arrays) if name.startswith(_CIS)]
+    several = [name for name, _ in network_readings(arrays) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"

@@ -12,10 +12,10 @@ from ...theory.models import Model
 from .autoencoders import autoencoder_readings
 from .calling import Answers
 from .layouts import LAYOUTS, as_axes
-from .networks import candidates
+from .networks import network_readings
 from .parts import Parts
 
-__all__ = ["Reading", "bases", "readings_by_names", "search"]
+__all__ = ["Reading", "all_readings", "find_reading", "readings_by_names"]
 
 # Inputs at which readings are compared first: most fail there.
 _FIRST_ROWS = 12
@@ -38,7 +38,7 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
             except ValueError:  # not finite, or a negative scale
                 continue
             yield Reading(layout.name, Parts.of(models))
-    for name, models in (*candidates(arrays), *autoencoder_readings(arrays)):
+    for name, models in (*network_readings(arrays), *autoencoder_readings(arrays)):
         yield Reading(name, Parts.of(models))
 
 
@@ -116,7 +116,7 @@ def _with_vectors(
         yield Reading(f"by calling it: {source}", Parts(W_in, shifted, hidden, W_out, b, output, thresholds))
 
 
-def search(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
+def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
     """Return the first model made of arrays of any names that answers as a module does, times a factor."""
     for reading in _structures(arrays):
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
@@ -124,7 +124,7 @@ def search(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading,
     return None
 
 
-def bases(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
+def all_readings(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """Yield what a module is compared with to say what differs: models by names, then by shapes."""
     yield from readings_by_names(arrays)
     yield from _structures(arrays)

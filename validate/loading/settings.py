@@ -11,7 +11,7 @@ from typing import Any
 
 from ...theory.arguments import shown
 
-__all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "check_others", "read_sae_settings"]
+__all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "read_sae_settings", "refuse_others"]
 
 ARCHITECTURES = ("standard", "jumprelu")
 
@@ -145,7 +145,7 @@ def read_sae_settings(cfg: Any) -> Settings:
     return Settings(kind, None if taken is None else _flag("apply_b_dec_to_input", taken), scaled)
 
 
-def check_others(cfg: Mapping[str, Any]) -> None:
+def refuse_others(cfg: Mapping[str, Any]) -> None:
     """Refuse settings beside the weights of a toy model that name another activation, or a normalisation."""
     for key, value in cfg.items():
         suspect = _SUSPECT.fullmatch(str(key).lower()) is not None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...theory import arguments
 from ...theory.arguments import shown
-from .arrays import named, numeric, summary, without_strays
+from .arrays import drop_strays, named_arrays, require_numeric, summary
 from .layouts import LAYOUTS, Layout, Weights
 
 __all__ = ["layout_by_keys", "recognise"]
@@ -136,13 +136,13 @@ def _checked(arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, s
         raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
-    found = named(arrays)
+    found = named_arrays(arrays)
     if layout is not None:
         arguments.choice("layout", layout, [one.name for one in LAYOUTS])
     for name, reason in _OTHERS.items():
         if name in found and keys is None:
             raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
-    return dict(numeric(without_strays(found)))
+    return dict(require_numeric(drop_strays(found)))
 
 
 def recognise(
