@@ -61,8 +61,8 @@ def of_saelens(
         arguments.each(name, array_of(arrays[name], name), size)
         for name, size in (("b_enc", latents), ("b_dec", d))
     )
-    taken = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
-    if taken is None and np.any(b_dec):
+    subtracts = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
+    if subtracts is None and np.any(b_dec):
         rule = (
             "say whether b_dec is subtracted from the input: by apply_b_dec_to_input in its cfg, or by "
             "Model.of(model, apply_b_dec_to_input=…)"
@@ -70,10 +70,8 @@ def of_saelens(
         raise ValueError(f"`model` must {rule}; got a b_dec of norm {np.linalg.norm(b_dec):.3g}.")
     W_dec = W_dec * _scales(arrays, settings, latents)[:, None]
     thresholds = _thresholds(arrays, settings.architecture, latents)
-    return Model(
-        W_enc.T, b_in=b_enc - W_enc.T @ b_dec if taken else b_enc, hidden="relu" if thresholds is None else
-        "jumprelu", W_out=W_dec.T, b=b_dec, output="identity", thresholds=thresholds,
-    )  # fmt: skip
+    b_in, kind = b_enc - W_enc.T @ b_dec if subtracts else b_enc, "relu" if thresholds is None else "jumprelu"
+    return Model(W_enc.T, b_in, kind, W_dec.T, b_dec, "identity", thresholds)
 
 
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
@@ -106,12 +104,12 @@ def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[
     alone = {name: array for name, array in arrays.items() if name in _KNOWN}
     if not (is_autoencoder(alone) and {*NEEDED} <= {*alone}):
         return
-    for taken in (True, False):
-        subtracts = f"{NAME} that {'subtracts' if taken else 'does not subtract'} b_dec"
+    for subtracts in (True, False):
+        title = f"{NAME} that {'subtracts' if subtracts else 'does not subtract'} b_dec"
         for scaled in (True, False) if any(scale in alone for scale in _SCALES) else (True,):
             parts = {key: array for key, array in alone.items() if scaled or key not in _SCALES}
             settings = Settings(finetuning_scaling_factor=True)
-            yield subtracts, [of_saelens(parts, settings, taken)]
+            yield title, [of_saelens(parts, settings, subtracts)]
         if "threshold" in alone:  # a ReLU, whose threshold is kept from training
             parts = {key: array for key, array in alone.items() if key != "threshold"}
-            yield subtracts, [of_saelens(parts, settings, taken)]
+            yield title, [of_saelens(parts, settings, subtracts)]

@@ -12,7 +12,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -387,26 +387,25 @@ def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     tensors = [one for one in (*inner.parameters(), *inner.buffers()) if one.is_floating_point()]
     kind = tensors[0].dtype if tensors else torch.float32
     device = tensors[0].device if tensors else "cpu"
-    in_training = any(part.training for part in inner.modules())
+    modes = [part.training for part in inner.modules()]
 
     def ways() -> Iterator[Answers]:
         for double in (True, False):
             try:
-                twin = copy.deepcopy(inner)
-                again = copy.deepcopy(inner) if in_training else None
+                twins = [copy.deepcopy(inner) for _ in range(1 + any(modes))]
             except Exception:  # whatever a module's own code raises: it is called itself
                 inner.eval()
                 yield _of_torch(inner, torch, kind, device)
                 return
-            now = torch.float64 if double else kind
-            answers = _of_torch((twin.double() if double else twin).eval(), torch, now, device)
-            if again is not None:
-                for part, original in zip(again.modules(), training_of.values(), strict=False):
-                    part.training = original
-                answers.training = _of_torch(again.double() if double else again, torch, now, device)
+            for part, mode in zip(twins[-1].modules(), modes, strict=False):
+                part.training = mode
+            twins[0].eval()
             inner.eval()  # a copy whose forward was set by hand calls it
-            yield answers
+            answers, *in_training = (
+                _of_torch(twin.double() if double else twin, torch, torch.float64 if double else kind, device)
+                for twin in twins
+            )
+            yield replace(answers, training=in_training[0] if in_training else None)
 
-    training_of = {name: part.training for name, part in inner.named_modules()}
     with _generators_put_back(torch), _put_back(inner, torch):
         yield ways()

@@ -50,7 +50,7 @@ def _network(
 ) -> Callable[[dict[str, FloatArray]], Model]:
     """Return what makes a model of arrays with these names; `transposed` if inputs are rows."""
 
-    def made(arrays: dict[str, FloatArray]) -> Model:
+    def make_model(arrays: dict[str, FloatArray]) -> Model:
         into, out = arrays[W_in], arrays[W_out]
         if transposed:
             into, out = into.T, out.T
@@ -60,7 +60,7 @@ def _network(
         # Below 0 a JumpReLU is a ReLU, since it cuts that off as well.
         return Model(into, biases[0], "jumprelu", out, biases[1], output, np.maximum(arrays[thresholds], 0.0))
 
-    return made
+    return make_model
 
 
 def _with_path(model: Model, by: FloatArray) -> Model:

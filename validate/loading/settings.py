@@ -117,8 +117,7 @@ def read_sae_settings(cfg: Any) -> Settings:
     >>> read_sae_settings({"activation_fn_str": "relu", "apply_b_dec_to_input": "false"})
     Settings(architecture='standard', apply_b_dec_to_input=False, finetuning_scaling_factor=False)
     """
-    given = as_mapping(cfg)
-    found = {name: value for name, value in given.items() if name not in HARMLESS}
+    found = {name: value for name, value in as_mapping(cfg).items() if name not in HARMLESS}
     kind = found.pop("architecture", "standard")
     if kind not in ARCHITECTURES:
         raise ValueError(
@@ -133,7 +132,7 @@ def read_sae_settings(cfg: Any) -> Settings:
     if normal not in ("none", None, False, "false"):
         rule = "not normalise its input, or have that folded in (normalize_activations='none')"
         raise ValueError(f"`model` must {rule}; got {normal!r}.")
-    taken = found.pop("apply_b_dec_to_input", None)
+    subtracts = found.pop("apply_b_dec_to_input", None)
     scaled = _flag("finetuning_scaling_factor", found.pop("finetuning_scaling_factor", False) or False)
     for key in ("tied_weights", "rescale_acts_by_decoder_norm"):
         if _flag(key, found.get(key) or False) is False:
@@ -142,7 +141,7 @@ def read_sae_settings(cfg: Any) -> Settings:
         if value not in (None, False) if not isinstance(value, list | dict) else value:
             rule = "have a cfg of known keys alone, as any other may change what is computed"
             raise _refusal(f"{rule} (leave {key!r} out if it does not)", key, value)
-    return Settings(kind, None if taken is None else _flag("apply_b_dec_to_input", taken), scaled)
+    return Settings(kind, None if subtracts is None else _flag("apply_b_dec_to_input", subtracts), scaled)
 
 
 def refuse_others(cfg: Mapping[str, Any]) -> None:
