@@ -261,7 +261,10 @@ def power_of_two(name: str, value: Any) -> int:
     return found
 
 
-_ANY_SHAPE = {(None,): "be a list of numbers, of one axis", (None, None): "be a matrix, of two axes"}
+_ANY_SHAPE: dict[tuple[int | None, ...], str] = {
+    (None,): "be a list of numbers, of one axis",
+    (None, None): "be a matrix, of two axes",
+}
 
 
 def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:

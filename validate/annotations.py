@@ -148,12 +148,12 @@ _SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float:
 _ARRAY_LIKE = set(_members(npt.ArrayLike))
 
 
-class _ShortOfMemory(ValueError):
+class OutOfMemoryError(ValueError):
     """Memory that is too short for the arguments that a message names."""
 
 
 _QUOTES = "'\""
-_NO_SIZES = bool | float | str | NoneType | np.random.Generator
+_NO_SIZES = (bool, float, str, NoneType, np.random.Generator)
 
 
 def _memory_message(values: Mapping[str, Any], reason: str) -> str:
@@ -220,8 +220,9 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         except (MemoryError, RuntimeError) as error:
             if not (isinstance(error, MemoryError) or "allocate memory" in str(error)):  # PyTorch's own
                 raise
-            raise _ShortOfMemory(_memory_message(bound.arguments, str(error))) from error
-        except _ShortOfMemory as error:  # which a function below says, of arguments of its own
-            raise _ShortOfMemory(_memory_message(bound.arguments, str(error.__cause__))) from error.__cause__
+            raise OutOfMemoryError(_memory_message(bound.arguments, str(error))) from error
+        except OutOfMemoryError as error:  # which a function below says, of arguments of its own
+            cause = error.__cause__
+            raise OutOfMemoryError(_memory_message(bound.arguments, str(cause))) from cause
 
     return checked

@@ -47,12 +47,15 @@ def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, An
     order = f"call {function}({', '.join(names[:2])}, ...)"
     for name in names[:2]:
         value = values.get(name)
-        is_law = isinstance(value, Features)
         # A number is a law of that probability, and no model or dictionary.
         is_number = isinstance(value, float) and name != "n_hidden"
         is_number = is_number and not isinstance(values.get("law"), float | int | str | Features | None)
-        if name != "law" and (is_law or is_number):
-            what = f"a law of {value.n_features} features" if is_law else f"the number {value:g}"
+        if name != "law" and (isinstance(value, Features) or is_number):
+            what = (
+                f"a law of {value.n_features} features"
+                if isinstance(value, Features)
+                else f"the number {value:g}"
+            )
             raise ValueError(f"`{name}` must be no law; got {what}. The order is another: {order}.")
         if name == "law" and isinstance(value, Model):
             raise ValueError(f"`law` must be a law; got a model. The order is another: {order}.")

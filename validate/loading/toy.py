@@ -197,7 +197,7 @@ def recognise(
     fitting = _fitting_layouts(found)
     if not fitting:
         ready = _ready_keys(found)
-        by_keys = f"Model.of(model, {ready})" if ready else "`keys`"
+        by_keys = f"Model.of(model, {ready})" if ready else "Model.of(model, keys=...)"
         raise ValueError(
             f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)}); or, if it is "
             f"ReLU(W_out W_in x + b), {by_keys} must name its arrays; or pass the module, which is called; "
