@@ -71,8 +71,11 @@ MOST_STATES = 2**12
 SECONDS_PER_STATE = 1e-3
 
 
+# The method of a `Loss` that is a mean over samples.
+SAMPLES = "samples"
 # What the error of a method is; those of networks join.
 ESTIMATES: dict[str, str] = {name: method.ESTIMATE for name, method in METHODS.items()}
+ESTIMATES[SAMPLES] = "four standard errors of a mean over samples"
 
 
 @result
@@ -337,8 +340,8 @@ class Evaluator:
         needed(law.values, "law", "transform")
         raise AssertionError  # else a method covers all
 
-    def _solved(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs, each by the first method that covers it and leaves enough digits."""
+    def _solved(self, law: Law, rows: Rows, slopes: bool, *, first_only: bool = False) -> tuple[Outputs, str]:
+        """Return the outputs, each by the first method that covers it, and leaves enough digits if asked."""
         count, n = rows.M.shape
         most = WORK if self.budget is None else self.budget / count
         ask, found = Ask(slopes, self.tol, self.frequencies, most, self.workers), None
@@ -346,16 +349,17 @@ class Evaluator:
         dear: dict[str, float] = {}
         names = self.tried(law, slopes, rows, ask)
         if self._conditions_pay(law, rows, names, ask):
-            return self._conditioned(law, rows, slopes)
+            found, name = self._conditioned(law, rows, slopes)
+            used.append(name)
         for name in names:
             method = METHODS[name]
+            which = method.covers(rows, law)
             if found is not None:  # a loss near 0 has no size of its own
                 size = np.maximum(np.abs(found.losses), _LEAST_SIZE * law.square.max())
                 if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
                     break
-            which = method.covers(rows, law)
-            if found is not None:
-                which &= ~(found.errors <= max(self.tol, getattr(method, "LOOSE", LOOSE)) * size)
+                allowed = np.inf if first_only else max(self.tol, getattr(method, "LOOSE", LOOSE)) * size
+                which &= ~(found.errors <= allowed) | np.isinf(found.errors)
             if not which.any():
                 continue
             if self.budget is not None and count * method.terms(law) > self.budget:
@@ -364,7 +368,7 @@ class Evaluator:
             used.append(name)
             if found is None and which.all():
                 found = method.solve(rows, law, ask)
-                if self.refuse:
+                if self.refuse and not first_only:
                     continue
                 return found, name
             part = method.solve(rows if which.all() else rows.picked(which), law, ask)
@@ -394,7 +398,10 @@ class Evaluator:
         return 2.0 * states * seconds < direct  # both are rough
 
     def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs as means over the joint states of groups, given which all is independent."""
+        """Return the outputs as means over the joint states of groups, given which all is independent.
+
+        Each state is left to the quickest method: where that loses digits, another one serves all states.
+        """
         count, n = rows.M.shape
         sums = [np.zeros(count, np.longdouble) for _ in range(4)]
         by_M, used = np.zeros((count, n), np.longdouble), set()
@@ -408,7 +415,7 @@ class Evaluator:
                 key = ("given", on.tobytes(), members.tobytes())
                 if key not in law.kept:
                     law.kept[key] = law.given_on(on[members], members)
-                found, names = self._solved(law.kept[key], part, slopes)
+                found, names = self._solved(law.kept[key], part, slopes, first_only=True)
                 used.update(names.split(", "))
                 terms = (found.losses, found.errors, found.by_b, found.slope_errors)
                 for total, term in zip(sums, terms, strict=True):

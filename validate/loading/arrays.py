@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, shown
+from ...theory.arguments import FloatArray, shown, why_not_dense
 
-__all__ = ["array_of", "named", "numeric", "plain", "settings_beside", "without_strays"]
+__all__ = [
+    "array_of", "as_arrays", "drop_strays", "named_arrays", "require_numeric", "settings_beside", "summary",
+]  # fmt: skip
 
 # Names under which checkpoints of public code hold the weights, the usual ones first.
 _CONTAINERS = (
@@ -38,20 +40,6 @@ _DEEPEST = 20
 _NORMED = (("_g", "_v"), (".original0", ".original1"))
 
 
-def _why_no_array(value: Any) -> str:
-    """Return why a tensor has no plain array, or nothing if it has one."""
-    if getattr(value, "is_meta", False):
-        return "on the meta device, where it has no values: load the weights first"
-    if getattr(value, "is_nested", False):
-        return "a nested tensor"
-    layout = str(getattr(value, "layout", ""))
-    if layout and not layout.endswith("strided"):
-        return "a sparse tensor: pass it as .to_dense()"
-    if getattr(value, "is_quantized", False):
-        return "a quantised tensor: pass it as .dequantize()"
-    return ""
-
-
 def array_of(value: Any, name: str = "model") -> Any:
     """Return a tensor, data frame, list or array as an array, of doubles if it was a tensor of floats.
 
@@ -67,13 +55,15 @@ def array_of(value: Any, name: str = "model") -> Any:
     ValueError: `W` must be an array of numbers; got [[1, 2], [3]], whose rows differ in length.
     """
     if hasattr(value, "detach"):
-        if why := _why_no_array(value):
+        if why := why_not_dense(value):
             raise ValueError(f"`{name}` must be an array of numbers; got {why}.")
         tensor = value.detach().cpu()
         tensor = tensor.double() if tensor.is_floating_point() else tensor.resolve_conj()
         return tensor.numpy()
     if isinstance(value, np.ndarray) or (isinstance(value, range) and len(value) > _LONGEST_RANGE):
         return value  # masked entries and endless ranges are refused by whoever checks numbers
+    if isinstance(value, list | tuple) and any(hasattr(entry, "detach") for entry in value):
+        value = [array_of(entry, name) for entry in value]
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -82,7 +72,7 @@ def array_of(value: Any, name: str = "model") -> Any:
         ) from error
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def as_arrays(value: Any, depth: int = 0) -> Any:
     """Return tensors and objects with arrays as arrays, in mappings too; what else there is stays.
 
     So do tensors that have no plain array, to be refused by name where they are needed.
@@ -90,15 +80,15 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         if depth > _DEEPEST:
             raise ValueError(f"`model` must have at most {_DEEPEST} mappings within each other; got more.")
-        return {name: plain(entry, depth + 1) for name, entry in value.items()}
+        return {name: as_arrays(entry, depth + 1) for name, entry in value.items()}
     if hasattr(value, "detach"):
-        return value if _why_no_array(value) else array_of(value)
+        return value if why_not_dense(value) else array_of(value)
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
         return np.asarray(value)
     if isinstance(value, list | tuple | float) and not isinstance(value, str):
         try:
             array = np.asarray(value)
-        except ValueError:  # ragged
+        except (RuntimeError, TypeError, ValueError):  # ragged, or of tensors without values
             return value
         return array if array.dtype.kind in "fiu" and array.size else value
     return value
@@ -129,7 +119,7 @@ def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, A
         if isinstance(entry, Mapping):
             if name not in _BESIDE:
                 yield from _flat(entry, f"{before}{name}.")
-        else:
+        elif name != "cfg":
             yield f"{before}{name}", entry
 
 
@@ -164,21 +154,41 @@ def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def named(entries: Mapping[Any, Any]) -> dict[str, Any]:
+def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers.
 
     Examples
     --------
-    >>> sorted(named({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
+    >>> sorted(named_arrays({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
     ['W', 'b']
     """
-    inner = _unwrapped(plain(entries))
+    inner = _unwrapped(as_arrays(entries))
     return _weights_of_normed(_without_prefix(dict(_flat(inner))))
 
 
-def without_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays without those that public code keeps beside the weights: importance, losses, steps."""
-    return {name: array for name, array in arrays.items() if name.rpartition(".")[2].lower() not in _STRAYS}
+def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arrays without those that public code keeps beside the weights: importance, losses, steps.
+
+    So does an autoencoder of ARENA's keep the toy model that it reads, as "model".
+    """
+    return {
+        name: array
+        for name, array in arrays.items()
+        if name.rpartition(".")[2].lower() not in _STRAYS
+        and not ("W_enc" in arrays and name.startswith("model."))
+    }
+
+
+def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
+    """Return names and shapes in a line, cut to `width` characters.
+
+    Examples
+    --------
+    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
+    "'W (5, 2), b (5,)'"
+    """
+    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
+    return shown(words, width) if words else "no arrays"
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
@@ -195,7 +205,7 @@ def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
+def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
     """Return arrays as they are after checking that all are of real numbers.
 
     Raises
@@ -205,6 +215,6 @@ def numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
     """
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            what = _why_no_array(array) or shown(array)
+            what = why_not_dense(array) or shown(array)
             raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {what}.")
     return dict(arrays)
