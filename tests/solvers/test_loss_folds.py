@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.methods import patterns
+from superposition.solvers.loss.methods import folds, patterns
 from superposition.solvers.loss.methods.outputs import Ask, Law, Rows
 from superposition.solvers.loss.methods.patterns import by_patterns, chances
 from superposition.theory.features import Features, exclusive
@@ -98,13 +98,16 @@ def test_derivatives_of_symmetric_values_are_differences_of_losses():
 
 
 @pytest.mark.parametrize("values", ["uniform", "symmetric"])
-def test_features_that_a_group_turns_off_are_folded(values):
+def test_features_that_are_never_on_are_folded(values):
+    """As given a state of a group."""
     rng = np.random.default_rng(3)
-    law = Features(8, 0.1, values, groups=[exclusive(np.arange(3), 0.1)])
-    M, b = rng.normal(size=(8, 8)), rng.normal(size=8)
-    found, true = evaluator(law)((M, b)), evaluator(law, method="patterns")((M, b))
-    assert "folds" in found.method
-    np.testing.assert_allclose(found.per_feature, true.per_feature, rtol=0, atol=1e-13)
+    on = np.array([0.0, 1.0, 0.0, 0.1, 0.2, 0.3])
+    law = Law(Features(6, 0.1, values)).given_on(on, np.arange(6))
+    rows = Rows(rng.normal(size=(6, 6)), np.arange(6), rng.normal(size=6))
+    ask = Ask(True, 1e-12, None, 1e9, 1)
+    found, true = folds.solve(rows, law, ask), patterns.solve(rows, law, ask)
+    for name in ("losses", "by_M", "by_b"):
+        np.testing.assert_allclose(getattr(found, name), getattr(true, name), rtol=0, atol=1e-13)
 
 
 def test_forbidden_patterns_take_no_time():

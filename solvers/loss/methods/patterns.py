@@ -190,7 +190,7 @@ def terms(law: Law) -> float:
 
 def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
     """Return the seconds that an output takes, measured; patterns that groups forbid take none."""
-    growth, one = {0: (2.0, 1e-7), 1: (4.8, 2e-7), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
+    growth, one = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
     free, sums = law.n, 1.0
     for members, patterns, _ in law.features.groups:
