@@ -51,7 +51,7 @@ _DOOR = {
     **dict.fromkeys(_NAMES, "validate.door"),
 }
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
-_module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"))
+_module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"), _DOOR)
 
 
 if not TYPE_CHECKING:  # which would take any name for one of this module

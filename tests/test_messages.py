@@ -1,9 +1,13 @@
 """What a newcomer gives first, and the message that says what to give instead."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import superposition as sp
 from superposition.solvers import relu
+from superposition.theory import arguments
 from superposition.validate import cli, predictions
 
 
@@ -29,3 +33,105 @@ def test_a_file_that_is_no_certificate_was_not_changed(tmp_path, capsys):
     path.write_text("{}")
     assert cli.main(["check", str(path)]) == 1
     assert "rejected: it is no certificate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "meant"),
+    [(sp, "fetures", "Features"), (sp, "valdate", "validate"), (sp.theory, "fetures", "features")],
+)
+def test_a_misspelt_name_is_answered_with_the_one_that_was_meant(package, name, meant):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean '{meant}'"):
+        getattr(package, name)
+
+
+def test_a_name_like_no_other_is_just_not_there():
+    with pytest.raises(AttributeError, match=r"no attribute 'qqq'$"):
+        sp.qqq  # noqa: B018
+
+
+@pytest.mark.parametrize("call", [sp.loss, sp.audit, sp.sae])
+@pytest.mark.parametrize("ending", ["", ".npz", ".npy", ".pt", ".safetensors"])
+def test_a_path_that_is_too_long_is_shown_in_part(call, ending):
+    with pytest.raises(
+        ValueError, match=r"^`model` must be .* \.\.\. .* \(File name too long\)\.$"
+    ) as caught:
+        call("x" * 100_000 + ending, 0.1)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_certificate_of_a_name_that_is_too_long_is_shown_in_part():
+    from superposition.validate.certificates import check
+
+    with pytest.raises(ValueError, match=r"^`path` must be .* \.\.\. .* \(no such file\)\.$") as caught:
+        check("x" * 100_000)
+    assert len(str(caught.value)) < 400
+
+
+def test_tensors_without_plain_numbers_are_refused_in_one_sentence_with_the_remedy():
+    torch = pytest.importorskip("torch")
+    meta, sparse = torch.ones(2, 2, device="meta"), torch.eye(2).to_sparse()
+    for value, said in (
+        (meta, "a tensor on the meta device, where it has no values: load the weights first."),
+        ([meta[0], meta[1]], "a tensor on the meta device, where it has no values: load the weights first."),
+        (sparse, r"a sparse tensor: pass it as \.to_dense\(\)\."),
+    ):
+        with pytest.raises(ValueError, match=f"^`model` must be an array of numbers; got {said}$"):
+            sp.loss(value, sp.Features(2, 0.1))
+    for value, said in (
+        (meta, "a tensor on the meta device, where it has no values: load the weights first."),
+        (sparse, r"a sparse tensor: pass it as \.to_dense\(\)\."),
+        (torch.ones(2, dtype=torch.bfloat16), r".* Pass it as \.double\(\)\."),
+    ):
+        with pytest.raises(ValueError, match=f"^`p` must be real numbers; got {said}$"):
+            sp.Features(2, value)
+
+
+def test_a_list_of_tensors_with_gradients_is_a_matrix():
+    torch = pytest.importorskip("torch")
+    rows = [torch.tensor([1.0, -1.0, 0.0], requires_grad=True), torch.tensor([0.0, 0.0, 1.0])]
+    law = sp.Features(3, 0.1)
+    assert sp.loss(rows, law).loss == sp.loss([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]], law).loss
+
+
+def test_a_frame_is_named_by_its_shape():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["a", "b"], ["c", "d"]])
+    for call in (lambda: sp.Features(2, frame), lambda: sp.loss(frame, sp.Features(2, 0.1))):
+        with pytest.raises(ValueError, match=r"must be real numbers; got a DataFrame of shape \(2, 2\)\.$"):
+            call()
+
+
+def test_short_memory_names_arguments_of_the_function_that_was_called(monkeypatch):
+    from superposition.validate.annotations import as_annotated
+
+    @as_annotated
+    def measure(weights, law, *, seconds=1.0, starts=None, steps=300, rng=0, progress=None):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("superposition.validate.door.advice.audit_weights", measure)
+    with pytest.raises(ValueError, match=r"^`model`, `law` must be smaller: memory is short \(no room\)\.$"):
+        sp.audit(np.ones((1, 2)), sp.Features(2, 0.1), seconds=1.0)
+
+
+def test_memory_that_the_process_may_not_have_is_not_asked_for(monkeypatch):
+    resource = pytest.importorskip("resource")
+    arguments.fits("samples", 3, 2.0**25)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2**27, hard))
+    with pytest.raises(ValueError, match=r"`samples` must be smaller: arrays of 0\.25 GiB .*; got 3"):
+        arguments.fits("samples", 3, 2.0**25)
+
+
+def test_help_has_all_exit_statuses(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    told = capsys.readouterr().out.partition("exit status: ")[2]
+    assert all(f"{status} " in told for status in (0, 1, 2, 70, 130))
+
+
+def test_the_page_for_beginners_names_the_extra_of_the_sweep():
+    page = Path(sp.__file__).parent.joinpath(".docs", "start.rst")
+    if not page.is_file():
+        pytest.skip("the pages are no part of an installed package")
+    task = page.read_text(encoding="utf-8").partition("**A sweep over alpha")[2].partition(".. code-block")[0]
+    assert "pip install 'superposition[sweep]'" in " ".join(task.split())

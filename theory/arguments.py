@@ -21,7 +21,7 @@ __all__ = [
     "BoolArray", "ComplexArray", "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each",
     "finite", "fits", "flag", "from_sparsity", "generator", "indices", "instance", "integer", "integers",
     "keywords", "matrix", "number", "plain", "power_of_two", "probability", "real", "shown", "square",
-    "together", "vector", "whole",
+    "together", "vector", "whole", "why_not_dense",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -47,6 +47,8 @@ def shown(value: Any, width: int = 80) -> str:
     """
     if isinstance(value, np.generic):
         value = value.item()
+    if hasattr(value, "to_numpy") and isinstance(getattr(value, "shape", None), tuple):
+        return f"a {type(value).__name__} of shape {value.shape}"  # a frame's text is a table
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         sign = "-" if value < 0 else ""
         return f"an integer of about {sign}1e{int(value.bit_length() * 0.30103)}"
@@ -83,6 +85,31 @@ def _one(value: Any) -> float:
     return float(value)
 
 
+def why_not_dense(value: Any) -> str:
+    """Return why a tensor cannot become an array as it is, and what to do; nothing for all else."""
+    if getattr(value, "is_meta", False) is True:
+        return "a tensor on the meta device, where it has no values: load the weights first"
+    if getattr(value, "is_nested", False) is True:
+        return "a nested tensor"
+    if not str(getattr(value, "layout", "strided")).endswith("strided"):
+        return "a sparse tensor: pass it as .to_dense()"
+    if getattr(value, "is_quantized", False) is True:
+        return "a quantised tensor: pass it as .dequantize()"
+    return ""
+
+
+def _description(value: Any, error: Exception) -> str:
+    """Return what was passed in place of real numbers, and how to make numbers of it where that is known."""
+    if why := why_not_dense(value):
+        return f"{why}."
+    if "inhomogeneous" in str(error):
+        return f"{shown(value)}, whose rows differ in length."
+    text = f"{shown(value)}."
+    if getattr(value, "requires_grad", False) is True:
+        return f"{text} Detach it from its gradient first."
+    return f"{text} Pass it as .double()." if str(getattr(value, "dtype", "")) == "torch.bfloat16" else text
+
+
 def doubles(name: str, value: Any) -> FloatArray:
     """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
 
@@ -111,8 +138,7 @@ def doubles(name: str, value: Any) -> FloatArray:
         with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
             return np.asarray(array, dtype=np.float64)
     except _REFUSED as error:
-        hint = " Detach it from its gradient first." if getattr(value, "requires_grad", False) is True else ""
-        raise ValueError(f"`{name}` must be real numbers; got {shown(value)}.{hint}") from error
+        raise ValueError(f"`{name}` must be real numbers; got {_description(value, error)}") from error
 
 
 def real(
@@ -235,6 +261,9 @@ def power_of_two(name: str, value: Any) -> int:
     return found
 
 
+_ANY_SHAPE = {(None,): "be a list of numbers, of one axis", (None, None): "be a matrix, of two axes"}
+
+
 def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:
     array = doubles(name, value)
     fits = array.ndim == len(shape) and all(
@@ -242,7 +271,11 @@ def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> Flo
     )
     if not fits:
         wanted = ", ".join("any" if want is None else str(want) for want in shape)
-        raise ValueError(f"`{name}` must have shape ({wanted}); got {array.shape}.")
+        rule, word = f"have shape ({wanted})", ""
+        if tuple(shape) in _ANY_SHAPE:
+            rule, word = _ANY_SHAPE[tuple(shape)], "shape "
+        actual = f"{word}{array.shape}" if array.ndim else "a single number"
+        raise ValueError(f"`{name}` must {rule}; got {actual}.")
     if array.size == 0:
         raise ValueError(f"`{name}` must not be empty; got shape {array.shape}.")
     if not np.isfinite(array).all():
@@ -338,9 +371,28 @@ def generator(name: str, value: Any) -> np.random.Generator:
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
 
 
+def _address_space() -> float:
+    """Return how many bytes of address space this process may still take; inf where nothing says it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return np.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return np.inf
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return float(limit - int(file.read().split()[0]) * resource.getpagesize())
+    except OSError:  # no Linux
+        return float(limit)
+
+
 def fits(name: str, value: Any, size: float) -> None:
-    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB."""
-    if not size <= _MOST_MADE:
+    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
+
+    Where the process may have less (`ulimit -v`), that counts: linear algebra ends it without an exception.
+    """
+    if not size <= min(_MOST_MADE, _address_space() / 8):
         gigabytes = f"{size / 2**27:.2g}" if size < 2**1000 else "more than 1e290"
         rule = f"be smaller: arrays of {gigabytes} GiB would be needed"
         raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")

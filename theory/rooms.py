@@ -6,13 +6,14 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from types import ModuleType
 
 __all__ = ["lazily"]
 
 
 def lazily(
-    package: str, path: Iterable[str], only: tuple[str, ...] | None = None
+    package: str, path: Iterable[str], only: tuple[str, ...] | None = None, others: Iterable[str] = ()
 ) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package that imports its modules on demand.
 
@@ -24,6 +25,8 @@ def lazily(
         The folders that hold its modules, its `__path__`.
     only : tuple of str, optional
         The modules it gives. Without it, all in the folders.
+    others : iterable of str, optional
+        What else it has: names that may have been meant where one is not known.
     """
 
     def names() -> list[str]:
@@ -31,7 +34,9 @@ def lazily(
 
     def get(name: str) -> ModuleType:
         if name.startswith("_") or name not in names():
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            near = [] if name.startswith("_") else get_close_matches(name, [*others, *names()], 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
         return importlib.import_module(f"{package}.{name}")
 
     return get, names

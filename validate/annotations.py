@@ -148,6 +148,28 @@ _SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float:
 _ARRAY_LIKE = set(_members(npt.ArrayLike))
 
 
+class _ShortOfMemory(ValueError):
+    """Memory that is too short for the arguments that a message names."""
+
+
+_QUOTES = "'\""
+_NO_SIZES = bool | float | str | NoneType | np.random.Generator
+
+
+def _memory_message(values: Mapping[str, Any], reason: str) -> str:
+    """Return that memory is short, and which arguments ask for it."""
+    sizes = [
+        name
+        for name, value in values.items()
+        if name not in ("rng", "seconds")
+        and not isinstance(value, _NO_SIZES)
+        and not inspect.isroutine(value)
+    ]
+    which = ", ".join(f"`{name}`" for name in sizes or values)
+    reason = f" ({shown(reason, 120).strip(_QUOTES)})" if reason else ""
+    return f"{which} must be smaller: memory is short{reason}."
+
+
 def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function to convert its arguments to their annotated types, and reject what does not fit.
 
@@ -198,9 +220,8 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         except (MemoryError, RuntimeError) as error:
             if not (isinstance(error, MemoryError) or "allocate memory" in str(error)):  # PyTorch's own
                 raise
-            sizes = [name for name, value in bound.arguments.items() if isinstance(value, int | list | tuple)]
-            which = ", ".join(f"`{name}`" for name in sizes or bound.arguments)
-            reason = f" ({error})" if str(error) else ""
-            raise ValueError(f"{which} must be smaller: memory is short{reason}.") from error
+            raise _ShortOfMemory(_memory_message(bound.arguments, str(error))) from error
+        except _ShortOfMemory as error:  # which a function below says, of arguments of its own
+            raise _ShortOfMemory(_memory_message(bound.arguments, str(error.__cause__))) from error.__cause__
 
     return checked

@@ -20,9 +20,9 @@ from ..theory.arguments import shown
 from .annotations import as_annotated
 
 __all__ = [
-    "LOCK", "MARKER", "another_file", "difference", "digest", "exclusive_folder", "named", "output_file",
-    "output_folder", "page_file", "read_arrays", "read_dataset", "replacing", "require_same_settings",
-    "write_arrays", "write_dataset", "write_marker", "write_tables", "write_text",
+    "LOCK", "MARKER", "another_file", "difference", "digest", "error_text", "exclusive_folder", "named",
+    "output_file", "output_folder", "page_file", "read_arrays", "read_dataset", "replacing",
+    "require_same_settings", "write_arrays", "write_dataset", "write_marker", "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
@@ -78,9 +78,15 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _why(error: Exception) -> str:
-    """Return what an error says, without the name, which is long or told already."""
-    return (isinstance(error, OSError) and error.strerror) or shown(str(error), 200)
+def error_text(error: Exception) -> str:
+    """Return what an error says, on one line, cut, without the name of the file, which the caller adds.
+
+    Examples
+    --------
+    >>> error_text(OSError(36, "File name too long", "x" * 10**6)), len(error_text(ValueError("x" * 10**6)))
+    ('File name too long', 199)
+    """
+    return (isinstance(error, OSError) and error.strerror) or shown(str(error), 200).strip("'\"")
 
 
 @as_annotated
@@ -147,7 +153,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
             rule = "in a folder that is there"
     except (OSError, ValueError) as error:  # too long a name, or one with a null character
         raise ValueError(
-            f"`{name}` must be the name of a file; got {named(path)} ({_why(error)})."
+            f"`{name}` must be the name of a file; got {named(path)} ({error_text(error)})."
         ) from error
     if rule:
         raise ValueError(f"`{name}` must be {rule}; got {named(path)}.")
@@ -322,7 +328,7 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # the readers of zip files and of arrays raise many types on damaged ones
-        raise ValueError(f"`path` must be {what}; got {named(path)} ({_why(error)}).") from error
+        raise ValueError(f"`path` must be {what}; got {named(path)} ({error_text(error)}).") from error
 
 
 @as_annotated
@@ -367,7 +373,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
             return dataset.load()
     except Exception as error:  # the netCDF reader raises many types on a foreign or cut file
         said = "`path` must be a netCDF file written by this project"
-        raise ValueError(f"{said}; got {named(path)} ({_why(error)}).") from error
+        raise ValueError(f"{said}; got {named(path)} ({error_text(error)}).") from error
 
 
 @as_annotated
@@ -382,5 +388,5 @@ def output_folder(path: str | Path, name: str = "out") -> Path:
             pass
     except (OSError, ValueError) as error:
         said = f"`{name}` must be a folder that can be written, or lie in one"
-        raise ValueError(f"{said}; got {named(path)} ({_why(error)}).") from error
+        raise ValueError(f"{said}; got {named(path)} ({error_text(error)}).") from error
     return folder

@@ -13,7 +13,7 @@ import xarray as xr
 from ..theory.arguments import shown
 from . import tidy
 from .annotations import as_annotated
-from .files import digest, named, read_dataset
+from .files import digest, error_text, named, read_dataset
 
 __all__ = ["REFERENCE", "SUMS", "checksums", "facts", "load", "read", "read_runs", "stored_facts"]
 
@@ -34,7 +34,9 @@ def checksums() -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
         found = [re.fullmatch(r"([0-9a-f]{64})  ([\w-]{1,100})\.nc", line) for line in lines]
     except (OSError, ValueError) as error:
-        raise ValueError(f"`{SUMS}` must be a file of checksums; got {named(path)} ({error}).") from error
+        raise ValueError(
+            f"`{SUMS}` must be a file of checksums; got {named(path)} ({error_text(error)})."
+        ) from error
     if not found or None in found:
         raise ValueError(f"`{SUMS}` must have a checksum and NAME.nc in each line; got {named(path)}.")
     return {one[2]: one[1] for one in found if one}

@@ -46,7 +46,8 @@ METHODS: dict[str, ModuleType] = {
     "classes": classes,
     # Outputs that never bend: two moments.
     "moments": moments,
-    # Few independent uniform features: 2^n at worst, and derivatives at the same cost.
+    # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at the
+    # same cost.
     "folds": folds,
     # Few features whose values have one or two sides: 2^n, 5^n, with any dependence.
     "patterns": patterns,
@@ -61,9 +62,9 @@ METHODS: dict[str, ModuleType] = {
 }
 # Sums over all states: nothing but rounding is left.
 EXACT = ("classes", "folds", "patterns", "discrete")
-# Features up to which a fold takes the place of a sum over a number of frequencies that is asked for, as
-# descents do: Hessians by differences of more take many seconds.
-MOST_WITHOUT_FREQUENCIES = 14
+# Nodes of a fold up to which it takes the place of a sum over a number of frequencies that is asked for, as
+# descents do: Hessians by differences of more take many seconds. 14 features on [0, 1], 9 on [-1, 1].
+MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
 # Joint states of groups at most that are conditioned on.
 MOST_STATES = 2**12
 # Seconds for each of them, whatever the number of outputs.
@@ -307,7 +308,8 @@ class Evaluator:
         """Yield the methods that have what is asked for."""
         for name in METHODS:
             # Whoever limits frequencies wants a sum over them, unless few features make one needless.
-            if name == "folds" and self.frequencies and law.n > MOST_WITHOUT_FREQUENCIES:
+            most = MOST_NODES_WITHOUT_FREQUENCIES if self.frequencies else folds.MOST_NODES_WITH_SLOPES
+            if name == "folds" and (self.frequencies or slopes) and folds.terms(law) > most:
                 continue
             if name == "discrete" and (self.frequencies or (slopes and not discrete.has_slopes(law))):
                 continue

@@ -43,6 +43,7 @@ RIDGE = 10.0  # of logistic regressions on whitened activations, for the sum ove
 STEPS = 60  # of them
 TRAINED, BATCH, RATE = 400, 1024, 0.1  # steps of the smooth F1, samples of each, rate over the weights' size
 SHARP = 10.0  # slope of its steps, for a mean value of 1 where a feature is on
+_LARGEST = 1e50  # entry of a dictionary or of draws: its square times those of the features is a double
 _ROUNDING = 1e-12  # of what a latent reads, as a share of the largest
 _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of the largest
 
@@ -169,13 +170,14 @@ def ceiling(
     >>> found.decoders[4], found.f1[4].round(2), found.exact[4]
     ('linear, thresholds for F1', array([0.9]), True)
     """
-    phi = arguments.real("mixing", arguments.matrix("mixing", mixing), -1e50, 1e50)
+    phi = arguments.real("mixing", arguments.matrix("mixing", mixing), -_LARGEST, _LARGEST)
     n = phi.shape[1]
     if n > MOST:
         raise ValueError(f"`mixing` must have at most {MOST} columns; got {n}.")
     draw = arguments.generator("rng", rng)
     samples = arguments.integer("samples", samples, 10 * BATCHES)
     features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
+    _check_activations(phi, features)
     samples = features.known.shape[0] if isinstance(features, _Draws) else samples
     there = features if isinstance(features, _Draws) else nonzero_features(features)
     on = float(there.on_probability().sum())
@@ -223,6 +225,20 @@ def ceiling(
     )  # fmt: skip
 
 
+def _check_activations(phi: FloatArray, features: Any) -> None:
+    """Refuse a dictionary whose activations have squares or errors that are no doubles, or lose digits."""
+    if isinstance(features, _Draws):
+        draws = abs(features.known).max(axis=0)
+        sizes = np.asarray(draws.toarray() if hasattr(draws, "toarray") else draws, float).ravel()
+    else:
+        sizes = np.sqrt(features.second_moment)
+    largest = np.abs(phi).max(axis=0)
+    for what, reached in (("columns", largest.max()), ("activations", (largest * sizes).max())):
+        if reached and not 1.0 / _LARGEST <= reached <= _LARGEST:
+            rule = f"give {what} of sizes from {1.0 / _LARGEST:g} to {_LARGEST:g}"
+            raise ValueError(f"`mixing` must {rule}; got {reached:g} as the largest.")
+
+
 def _drawn(features: Features, samples: int, rng: np.random.Generator) -> Any:
     """Return samples of the features, (samples, n): an array, or a sparse one of many features."""
     if features.n_features <= DENSE:
@@ -244,7 +260,7 @@ class _Draws(NamedTuple):
         law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
         rows: Any = csr_array(law, dtype=float) if sparse else arguments.matrix("law", law, (None, n))
-        arguments.real("law", rows.data if sparse else rows, -1e50, 1e50)
+        arguments.real("law", rows.data if sparse else rows, -_LARGEST, _LARGEST)
         count, columns = rows.shape
         if columns != n or count < 20 * BATCHES:
             rule = f"draws of {n} features, at least {20 * BATCHES}"
@@ -362,6 +378,11 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
     return np.asarray((white @ found[:-n].reshape(rank, n)).T)
 
 
+def _unit(largest: float) -> float:
+    """Return 1, or a power of two near `largest` where float32 needs numbers in such a unit."""
+    return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
+
+
 def _smoothed(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
@@ -369,14 +390,18 @@ def _smoothed(
 
     In whitened activations; each step has samples of its own, so that nothing is fitted to a sample.
     """
-    white = _whitening(features, phi).astype(np.float32)
-    if not white.size:
+    white, x = _whitening(features, phi), features.sample(BATCH, rng)
+    by_x, by_phi = _unit(float(np.abs(x).max())), _unit(float(np.abs(phi).max()))
+    with np.errstate(over="ignore"):  # features too far apart in size for these numbers keep their rows
+        white = (white * by_phi * by_x).astype(np.float32)
+    if not white.size or not np.isfinite(white).all():
         return W
-    told, chances = phi.T.astype(np.float32) @ white, features.on_probability()
-    x = features.sample(BATCH, rng)
+    told, chances = (phi / by_phi).T.astype(np.float32) @ white, features.on_probability()
+    x = x / by_x
     size = np.abs(x).mean() / max(float(chances.mean()), 1e-6)  # of a value where its feature is on
     k = np.float32(SHARP / size if size > 0.0 else 1.0)
-    B, cut = (np.linalg.pinv(white) @ W.T).astype(np.float32), np.full(W.shape[0], 0.5 * size, np.float32)
+    B = (np.linalg.pinv(white) @ (W.T * by_phi)).astype(np.float32)
+    cut = np.full(W.shape[0], 0.5 * size, np.float32)
     units = np.abs(B).mean(), np.float32(size)
     parts = [
         (one, unit, np.zeros_like(one), np.zeros_like(one)) for one, unit in zip((B, cut), units, strict=True)
@@ -393,8 +418,8 @@ def _smoothed(
             mean += 0.1 * (rise - mean)
             square += 0.001 * (rise**2 - square)
             one += unit * rate * (mean / (1.0 - 0.9**step)) / (np.sqrt(square / (1.0 - 0.999**step)) + 1e-12)
-        x = features.sample(BATCH, rng)
-    return np.asarray((white @ B).T, np.float64)
+        x = features.sample(BATCH, rng) / by_x
+    return np.asarray((white @ B).T, np.float64) / by_phi
 
 
 def _regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
@@ -663,8 +688,8 @@ def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> Floa
     """Return the same of matching pursuit, which stops where no inner product is above a threshold."""
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
     _, least, new, _ = _path(phi, known, steps)
-    flat = np.where(new, least, -1.0).ravel()
-    size = float(np.abs(flat).max())
+    size = float(least.max()) or 1.0
+    flat = np.where(new, least, -size).ravel()
     atoms, least, new, squares = _path(phi, fresh, steps)
     found = []
     for one in asked:
@@ -693,14 +718,16 @@ def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, Fl
     for first in range(0, count, many):
         some = slice(first, min(first + many, count))
         a = np.asarray(x[some] @ phi.T)
-        inner = np.asarray(a, kind) @ atoms
+        unit = _unit(float(np.abs(a).max(initial=0.0)))
+        inner = np.asarray(a / unit, kind) @ atoms
         seen, rows = np.zeros(inner.shape, bool), np.arange(len(a))
         left[some, 0] = np.sum(a**2, axis=1)
         for k in range(steps):
             taken[some, k] = best = np.argmax(inner, axis=1)
             size[some, k] = step = np.maximum(inner[rows, best], 0.0)
+            size[some, k] *= unit
             new[some, k] = ~seen[rows, best]
             seen[rows, best] = True
             inner -= step[:, None] * gram[best]
-            left[some, k + 1] = np.maximum(left[some, k] - step**2, 0.0)
+            left[some, k + 1] = np.maximum(left[some, k] - size[some, k] ** 2, 0.0)
     return taken, np.minimum.accumulate(size, axis=1), new, left

@@ -196,7 +196,7 @@ def test_velocities_that_are_not_finite(velocity):
         ({"t": [1.0, 0.5]}, "`t` must be sorted; got 0.5 after a larger one"),
         ({"t": -1.0}, r"`t` must lie in \[0, inf\); got -1"),
         ({"t": []}, "`t` must not be empty"),
-        ({"t": [[1.0]]}, r"`t` must have shape \(any\); got \(1, 1\)"),
+        ({"t": [[1.0]]}, r"`t` must be a list of numbers, of one axis; got shape \(1, 1\)"),
         ({"parameters": [np.inf]}, "`parameters` must be finite; got inf"),
         ({"group": [0]}, "`group` must number the 2 entries of `y0`"),
         ({"group": [0, 2]}, r"`group` must .*; got 2"),

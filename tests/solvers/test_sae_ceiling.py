@@ -194,6 +194,17 @@ def test_pursuit_by_its_definition():
             r = r - inner[best] * phi[:, best] / np.linalg.norm(phi[:, best])
 
 
+@pytest.mark.parametrize(("by", "scale"), [(2.0**160, 1.0), (2.0**-160, 1.0), (1.0, 2.0**-160)])
+def test_the_unit_of_dictionary_and_features_changes_nothing(by, scale):
+    # Powers of two: all floating-point operations are the same but for exponents.
+    phi = np.array([[1.0, 0.5, 0.0], [0.0, 0.8, 0.6]])
+    one = ceiling(Features(3, 0.1), phi, l0=[0.2, 0.3], samples=200)
+    other = ceiling(Features(3, 0.1, scale=scale), by * phi, l0=[0.2, 0.3], samples=200)
+    np.testing.assert_array_equal(other.f1, one.f1)
+    np.testing.assert_array_equal(other.l0, one.l0)
+    np.testing.assert_allclose(other.mse / by**2 / scale**2, one.mse, rtol=1e-13, atol=1e-16)
+
+
 def test_features_without_a_direction_have_no_latent():
     phi = dictionary(3, 5)
     phi[:, 2] = 0.0

@@ -40,11 +40,11 @@ class Features:
         in groups, and not needed if all are: the attribute has what follows from the tables.
     values : str or Values, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "uniform(low)" on [low scale,
-        scale], see `uniform_from`; "binary", always scale;
-        "half-normal", scale times \|N(0, 1)\|; "exponential" with mean scale; "symmetric", uniform on
-        [-scale, scale]; "normal" with standard deviation scale; "rectified-normal(ratio)", scale times
-        max(0, ratio + N(0, 1)), see `rectified_normal`; or a law of your own, see `Values`. The attribute is
-        a `Values`, which equals its name.
+        scale], see `uniform_from`; "binary", always scale; "half-normal", scale times \|N(0, 1)\|;
+        "exponential" with mean scale; "symmetric", uniform on [-scale, scale]; "normal" with standard
+        deviation scale; "rectified-normal(ratio)", scale times max(0, ratio + N(0, 1)), see
+        `rectified_normal`; or a law of your own, see `Values`. The attribute is a `Values`, which equals its
+        name.
     scale : float or (n_features,) array_like, optional
         Between 1e-100 and 1e100.
     importance : float or (n_features,) array_like, optional
@@ -52,8 +52,7 @@ class Features:
     groups : sequence of (indices, patterns, probabilities), optional
         Features that are not independent. Row r of `patterns`, of shape (k, len(indices)), says by 0 and 1
         which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive` and
-        `parent_child`. The probabilities must sum to 1 to within 1e-12, and then are made to. Groups must
-        not overlap, and are independent of all else.
+        `parent_child`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not overlap.
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
     sparsity : float or (n_features,) array_like, optional

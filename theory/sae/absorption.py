@@ -115,7 +115,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     values : str or Values, optional
         Law of the values, which must not be negative.
     scale : float, optional
-        Of both features.
+        Of both features, between 1e-50 and 1e50.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     ((0.08333333333333331, 0.14583333333333331), (0.0, 0.0))
     """
     law = named("values", values)
-    size = arguments.number("scale", scale, 0.0, brackets="()")
+    size = arguments.number("scale", scale, 1e-50, 1e50)  # beyond, moments and their ratios are no doubles
     if law.support[0] < 0.0:
         raise ValueError(f"`values` must not be negative; got {law!r}.")
     m1, m2 = float(law.moment(1)) * size, float(law.moment(2)) * size**2

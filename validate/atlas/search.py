@@ -13,6 +13,7 @@ from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ..annotations import as_annotated
 from ..files import (
+    error_text,
     exclusive_folder,
     named,
     read_arrays,
@@ -201,7 +202,9 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
         try:
             before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"`folder` must hold a run's settings; got {named(path)} ({error}).") from error
+            raise ValueError(
+                f"`folder` must hold a run's settings; got {named(path)} ({error_text(error)})."
+            ) from error
         rule = "empty or hold a run of the same settings"
         require_same_settings("folder", named(path.parent), before, settings, rule)
     write_text(path, json.dumps(settings) + "\n")

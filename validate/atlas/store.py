@@ -20,7 +20,7 @@ from ...theory.arguments import FloatArray
 from ...theory.features import Features
 from ...theory.results import result
 from ..annotations import as_annotated
-from ..files import another_file, named, output_file, replacing, write_arrays, write_text
+from ..files import another_file, error_text, named, output_file, replacing, write_arrays, write_text
 from ..loading import LAYOUTS, Weights
 from ..stored import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
@@ -182,7 +182,9 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
             parts: dict[str, Any] = {part: tensors[f"{one['name']}.{part}"] for part in PARTS}
             found.append(Entry(**one, **parts))
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
-        raise ValueError(f"`folder` must hold a whole atlas; got {named(path)} ({error}).") from error
+        raise ValueError(
+            f"`folder` must hold a whole atlas; got {named(path)} ({error_text(error)})."
+        ) from error
     return {one.name: one for one in found}
 
 

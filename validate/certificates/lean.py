@@ -7,7 +7,7 @@ from math import factorial, lcm, prod
 from pathlib import Path
 
 from ..annotations import as_annotated
-from ..files import named
+from ..files import error_text, named
 from .check import proved, wiring
 
 __all__ = ["lean_goal"]
@@ -81,9 +81,8 @@ def lean_goal(path: str | Path) -> str:
         found = json.loads(Path(path).read_text("ascii"))
         said = found["statement"]
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
         said = "`path` must be an accepted certificate of a loss"
-        raise ValueError(f"{said}; got {named(path)}: {why}.") from error
+        raise ValueError(f"{said}; got {named(path)}: {error_text(error)}.") from error
     p, penalty = Fraction(said["p"]), Fraction(said["penalty"])
     W = [[Fraction(x) for x in row] for row in found["proof"]["W"]]
     terms: list[Term] = []

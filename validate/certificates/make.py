@@ -16,7 +16,7 @@ from ...theory import arguments
 from ...theory.arguments import number, shown
 from ...theory.results import result
 from ..annotations import as_annotated
-from ..files import replacing
+from ..files import named, replacing
 from . import check_network, check_pentagon
 from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
@@ -58,7 +58,7 @@ def check(path: str | Path) -> Checked:
     except (OSError, ValueError):  # too long a name, or one with a null character
         there = False
     if not there:
-        raise ValueError(f"`path` must be the file of a certificate; got {shown(str(path))} (no such file).")
+        raise ValueError(f"`path` must be the file of a certificate; got {named(path)} (no such file).")
     try:
         return Checked(True, _proved(path))
     except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:

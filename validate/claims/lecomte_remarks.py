@@ -141,8 +141,11 @@ def l41(quick: bool) -> Evidence:
         "It follows from L24 and L25, where the sign is plus. On the unit sphere the part is a constant; "
         "off it, it depends on the length of W alone, and so it turns W nowhere.",
         symbolic("with minus: the part less the print", with_minus),
-        says("the sign is +", symbolic("with plus: the part less that", with_plus)),
-        says("constant at |W| = 1, as printed", symbolic("its derivative in |W|_4^4, at any length", free)),
+        says("the sign before 4 eta^2 is +", symbolic("with plus: the part less that", with_plus)),
+        says(
+            "so the part is constant at |W| = 1, as printed",
+            symbolic("its derivative in |W|_4^4, at any length", free),
+        ),
         fault=Verdict.MISPRINT,
     )
 

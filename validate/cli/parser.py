@@ -45,6 +45,9 @@ examples:
   superposition run unequal.bracket --out runs         make a stored run anew
   superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store rug.zarr
 
+exit status: 0 done; 1 a negative result, such as a rejected certificate; 2 bad input, a missing library or a
+full disk; 70 a fault of the program; 130 interrupted
+
 'superposition COMMAND --help' explains a command."""
 
 

@@ -128,7 +128,7 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     """
     weights = arguments.doubles("W", W)  # a run that has diverged has nan
     if weights.ndim != 2:
-        raise ValueError(f"`W` must have shape (any, any); got {weights.shape}.")
+        raise ValueError(f"`W` must be a matrix, of two axes; got shape {weights.shape}.")
     features = _twos("pairs", pairs, weights.shape[0])[:, :, None]
     columns = _twos("copies", copies, weights.shape[1])[:, None, :]
     if len(features) != len(columns):

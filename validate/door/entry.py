@@ -2,11 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from ...solvers.progress import quiet, shown
 from ...theory.arguments import keywords
+from ...theory.features import Features
+from ...theory.models import Model
 from ..annotations import as_annotated
 
 __all__ = ["entry"]
@@ -21,10 +23,12 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     A caller who gives `progress` is told there and sees no line.
     """
     checked = keywords(as_annotated(function))
-    own = "progress" in inspect.signature(function).parameters
+    names = list(inspect.signature(function).parameters)
+    own = "progress" in names
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
         if own and callable(kwargs.get("progress")):
             return checked(*args, **kwargs)
         if own and kwargs.get("progress") is False:
@@ -34,3 +38,21 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
             return checked(*args, **kwargs)
 
     return called
+
+
+def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Refuse a law in the place of a model or a size, and a model in the place of a law."""
+    if "law" not in names:
+        return
+    order = f"call {function}({', '.join(names[:2])}, ...)"
+    for name in names[:2]:
+        value = values.get(name)
+        is_law = isinstance(value, Features)
+        # A number is a law of that probability, and no model or dictionary.
+        is_number = isinstance(value, float) and name != "n_hidden"
+        is_number = is_number and not isinstance(values.get("law"), float | int | str | Features | None)
+        if name != "law" and (is_law or is_number):
+            what = f"a law of {value.n_features} features" if is_law else f"the number {value:g}"
+            raise ValueError(f"`{name}` must be no law; got {what}. The order is another: {order}.")
+        if name == "law" and isinstance(value, Model):
+            raise ValueError(f"`law` must be a law; got a model. The order is another: {order}.")

@@ -88,7 +88,7 @@ def descend(
     given = {"A0": A0, "C0": C0, "inputs": inputs}
     first, second, data = (arguments.real(name, values) for name, values in given.items())
     if first.ndim != 3:
-        raise ValueError(f"`A0` must have shape (any, any, any); got {first.shape}.")
+        raise ValueError(f"`A0` must have three axes; got shape {first.shape}.")
     if second.shape != first.shape:
         raise ValueError(f"`C0` must have shape {first.shape}; got {second.shape}.")
     runs, n, _ = first.shape

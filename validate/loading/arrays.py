@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, shown
+from ...theory.arguments import FloatArray, shown, why_not_dense
 
 __all__ = [
     "array_of", "as_arrays", "drop_strays", "named_arrays", "require_numeric", "settings_beside", "summary",
@@ -40,20 +40,6 @@ _DEEPEST = 20
 _NORMED = (("_g", "_v"), (".original0", ".original1"))
 
 
-def _why_no_array(value: Any) -> str:
-    """Return why a tensor has no plain array, or nothing if it has one."""
-    if getattr(value, "is_meta", False):
-        return "on the meta device, where it has no values: load the weights first"
-    if getattr(value, "is_nested", False):
-        return "a nested tensor"
-    layout = str(getattr(value, "layout", ""))
-    if layout and not layout.endswith("strided"):
-        return "a sparse tensor: pass it as .to_dense()"
-    if getattr(value, "is_quantized", False):
-        return "a quantised tensor: pass it as .dequantize()"
-    return ""
-
-
 def array_of(value: Any, name: str = "model") -> Any:
     """Return a tensor, data frame, list or array as an array, of doubles if it was a tensor of floats.
 
@@ -69,13 +55,15 @@ def array_of(value: Any, name: str = "model") -> Any:
     ValueError: `W` must be an array of numbers; got [[1, 2], [3]], whose rows differ in length.
     """
     if hasattr(value, "detach"):
-        if why := _why_no_array(value):
+        if why := why_not_dense(value):
             raise ValueError(f"`{name}` must be an array of numbers; got {why}.")
         tensor = value.detach().cpu()
         tensor = tensor.double() if tensor.is_floating_point() else tensor.resolve_conj()
         return tensor.numpy()
     if isinstance(value, np.ndarray) or (isinstance(value, range) and len(value) > _LONGEST_RANGE):
         return value  # masked entries and endless ranges are refused by whoever checks numbers
+    if isinstance(value, list | tuple) and any(hasattr(entry, "detach") for entry in value):
+        value = [array_of(entry, name) for entry in value]
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -94,13 +82,13 @@ def as_arrays(value: Any, depth: int = 0) -> Any:
             raise ValueError(f"`model` must have at most {_DEEPEST} mappings within each other; got more.")
         return {name: as_arrays(entry, depth + 1) for name, entry in value.items()}
     if hasattr(value, "detach"):
-        return value if _why_no_array(value) else array_of(value)
+        return value if why_not_dense(value) else array_of(value)
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
         return np.asarray(value)
     if isinstance(value, list | tuple | float) and not isinstance(value, str):
         try:
             array = np.asarray(value)
-        except ValueError:  # ragged
+        except (RuntimeError, TypeError, ValueError):  # ragged, or of tensors without values
             return value
         return array if array.dtype.kind in "fiu" and array.size else value
     return value
@@ -227,6 +215,6 @@ def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
     """
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            what = _why_no_array(array) or shown(array)
+            what = why_not_dense(array) or shown(array)
             raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {what}.")
     return dict(arrays)

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from ...theory.arguments import FloatArray, shown
-from ..files import named, read_arrays
+from ..files import error_text, named, read_arrays
 from .arrays import as_arrays
 
 __all__ = ["MOST_BYTES", "read_file", "read_settings"]
@@ -119,7 +119,7 @@ def _check_size(path: Path) -> int:
             with zipfile.ZipFile(path) as archive:
                 size = max(size, sum(entry.file_size for entry in archive.infolist()))
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # ValueError: a name that no file can have
-        raise _refusal(path, str(error)) from error
+        raise _refusal(path, error_text(error)) from error
     if size > MOST_BYTES:
         raise _refusal(path, f"{size / 2**30:.1f} GiB; at most {MOST_BYTES // 2**30}")
     if size > _LARGE and size > _MOST_COMPRESSED * packed:
@@ -152,6 +152,6 @@ def read_settings(path: Path) -> Mapping[str, Any]:
         if not isinstance(found, dict):
             raise ValueError(f"an object is wanted, not a {type(found).__name__}")
     except (OSError, ValueError, RecursionError) as error:
-        why = "too deep" if isinstance(error, RecursionError) else shown(str(error))
-        raise ValueError(f"`model` must have a readable {path.name}; got {path} ({why}).") from error
+        why = "too deep" if isinstance(error, RecursionError) else error_text(error)
+        raise ValueError(f"`model` must have a readable {path.name}; got {named(path)} ({why}).") from error
     return found

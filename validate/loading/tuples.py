@@ -17,13 +17,15 @@ _PRODUCT = "Model(np.eye(n), W_out=M, b=b) for ReLU(M x + b)"
 
 
 def _array(value: Any) -> FloatArray:
-    return arguments.doubles("model", array_of(value))
+    array = array_of(value)
+    return arguments.doubles("model", array if array.dtype.kind in "fiu" else value)
 
 
 def _encoder(W: FloatArray, n_features: int | None) -> FloatArray:
     """Return one matrix as (n_hidden, n_features), by the number of features or by its shape."""
     if W.ndim != 2:
-        raise ValueError(f"`model` must be a matrix of two axes; got shape {W.shape}.")
+        shape = f"shape {W.shape}" if W.ndim else "a single number"
+        raise ValueError(f"`model` must be a matrix of two axes; got {shape}.")
     rows, columns = W.shape
     if n_features is not None:
         fits = [W if axis else W.T for axis, size in enumerate(W.shape) if size == n_features]

@@ -22,7 +22,7 @@ import xarray as xr
 
 from ...theory.arguments import shown
 from ..annotations import as_annotated
-from ..files import exclusive_folder, require_same_settings
+from ..files import error_text, exclusive_folder, require_same_settings
 from ..laboratory import PACKAGES, version
 from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, labels
 
@@ -50,7 +50,7 @@ def _open_group(url: str, mode: str) -> Any:
     except Exception as error:  # file systems and damaged files raise many types
         if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
             raise  # such as a full disk
-        raise ValueError(f"`store` must be a Zarr store ({error}); got {shown(url)}.") from error
+        raise ValueError(f"`store` must be a Zarr store ({error_text(error)}); got {shown(url)}.") from error
 
 
 @contextmanager
@@ -106,7 +106,7 @@ class Store:
                 group[name]
         except Exception as error:  # damaged metadata raise many types
             rule = "a whole sweep: bring its zarr.json back from a copy, or begin another store"
-            raise ValueError(f"`store` must be {rule}; got {shown(url)} ({error}).") from error
+            raise ValueError(f"`store` must be {rule}; got {shown(url)} ({error_text(error)}).") from error
 
     @property
     def results(self) -> list[str]:
@@ -119,7 +119,9 @@ class Store:
             if name in self._group and (damage := _find_damage(self._group[name])):
                 file, error = f"{name}/{damage[0]}", damage[1]
                 rule = f"a whole sweep; remove its damaged chunk {file}, and the same sweep makes it anew"
-                raise ValueError(f"`store` must be {rule}; got {shown(self._url)} ({error}).") from error
+                raise ValueError(
+                    f"`store` must be {rule}; got {shown(self._url)} ({error_text(error)})."
+                ) from error
 
     def prepare(self) -> None:
         """Make the arrays that every sweep has, and those of results if they are known."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import named, read_arrays, write_arrays
+from ..files import error_text, named, read_arrays, write_arrays
 from .engine import Model
 
 FORMAT = "superposition training checkpoint 2"
@@ -55,7 +55,7 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
             raise ValueError("its content is not as it was written")
     except (ValueError, KeyError, TypeError) as error:
         rule = "`checkpoint` must be a file written by this project, and whole"
-        raise ValueError(f"{rule}; got {named(path)} ({error}).") from error
+        raise ValueError(f"{rule}; got {named(path)} ({error_text(error)}).") from error
     if not known:
         raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {named(path)}.")
     other = sorted(name for name in settings if made_with.get(name) != settings[name])
