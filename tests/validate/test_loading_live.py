@@ -241,10 +241,15 @@ def test_modules_in_other_forms(layout, how):
 
 
 def test_dropout_is_read_as_in_evaluation_and_said():
-    class Dropping(nn.Sequential):
-        pass
+    class Positive(nn.Sequential):
+        def forward(self, x):
+            if (x < 0).any():
+                raise ValueError("features are not negative")
+            return super().forward(x)
 
-    module = Dropping(nn.Linear(5, 2, bias=False), nn.Dropout(0.5), nn.Linear(2, 5), nn.ReLU()).train()
+    layers = nn.Linear(5, 2, bias=False), nn.Dropout(0.5), nn.Linear(2, 5), nn.ReLU()
+    assert "it takes no others; as in evaluation mode" in str(load(Positive(*layers).train()))
+    module = nn.Sequential(*layers).train()
     found = load(module)
     assert "in training mode, in which it is, it answers otherwise" in str(found)
     assert module.training

@@ -257,7 +257,7 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
     mean, error = _by_samples(LARGE, LARGE_LAW, _relu)
     assert abs(found.loss - mean) <= found.loss_error + 4.0 * error  # once in 1e4 or less by chance
     assert found.loss_error < 0.02 * found.loss
-    exact = door.audit(LARGE, LARGE_LAW, target="relu", seconds=0)
+    exact = audit.audit_network(LARGE, LARGE_LAW, "relu", seconds=np.inf)
     assert exact.method != "samples"
     assert exact.left_out == ""
     assert exact.gradient_norm > 0.0
@@ -305,7 +305,7 @@ def test_samples_in_which_several_features_are_on(least):
     """Each pattern has the probability that the law gives it where so many are on."""
     law = Features(4, [0.1, 1e-3, 0.6, 0.3], "symmetric")
     rng, blocks = np.random.default_rng(0), 30
-    on = np.concatenate([audit.networks._several_on(law, least, rng) for _ in range(blocks)]) != 0.0
+    on = np.concatenate([audit.networks._several_on(law, least, 10_000, rng) for _ in range(blocks)]) != 0.0
     found = np.bincount(on @ [8, 4, 2, 1], minlength=16) / len(on)
     patterns = np.array(list(product([0, 1], repeat=4)))
     chances = np.prod(np.where(patterns, law.p, 1.0 - law.p), axis=1) * (patterns.sum(axis=1) >= least)
@@ -314,7 +314,7 @@ def test_samples_in_which_several_features_are_on(least):
     off = np.abs(found - chances) / np.sqrt(np.maximum(chances * (1.0 - chances), 1e-12) / len(on))
     assert off.max() < 4.5  # once in 1e4 or less by chance, of 15 patterns
     certain = Features(3, [1.0, 1e-6, 1.0], "symmetric")
-    assert np.all(audit.networks._several_on(certain, least, rng)[:, [0, 2]] != 0.0)
+    assert np.all(audit.networks._several_on(certain, least, 10_000, rng)[:, [0, 2]] != 0.0)
 
 
 def test_targets_with_a_residual_path_have_a_name():

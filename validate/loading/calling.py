@@ -156,22 +156,17 @@ class Answers:
     def outputs(self, x: FloatArray, form: str) -> list[FloatArray]:
         """Return all arrays that the module answers to inputs (count, instances, n) laid out in a form."""
         if form == "f":
-            each = [self._arrays(one) for one in x[:, 0]]
-            if not all(each) or len({len(one) for one in each}) > 1:
+            answers = [self._arrays(vector) for vector in x[:, 0]]
+            if not all(answers) or len(set(map(len, answers))) > 1:
                 return []
-            found = []
-            for arrays in zip(*each, strict=True):
-                if len({array.shape for array in arrays}) == 1 and arrays[0].ndim == 1:
-                    found.append(np.stack(arrays)[:, None])
-            return found
-        laid = {"bif": x, "ibf": x.swapaxes(0, 1), "bof": x, "bf": x[:, 0], "fb": x[:, 0].T}[form]
-        if form == "bf" and x.shape[1] > 1:  # the same inputs for all instances
-            laid = x[:, 0]
-        return [
-            turned
-            for array in self._arrays(laid)
-            if (turned := _with_instances(array, form, x.shape[:2])) is not None
-        ]
+            by_place = zip(*answers, strict=True)
+            return [
+                np.stack(y)[:, None] for y in by_place if y[0].ndim == 1 and len({*map(np.shape, y)}) == 1
+            ]
+        # "bf" gives all instances the same inputs.
+        batch = {"bif": x, "ibf": x.swapaxes(0, 1), "bof": x, "bf": x[:, 0], "fb": x[:, 0].T}[form]
+        arrays = [_with_instances(array, form, x.shape[:2]) for array in self._arrays(batch)]
+        return [array for array in arrays if array is not None]
 
     def _arrays(self, x: FloatArray) -> list[FloatArray]:
         try:
@@ -193,9 +188,10 @@ class Answers:
         """Return whether the module answers otherwise in the mode in which it came."""
         if self.training is None:
             return False
-        for key, found in self.outputs_by_form.items():
-            if found:
-                return not _same(found, self.training.first_outputs(key[1], key[2], key[0]))
+        training = replace(self.training, signs=self.signs)
+        for (form, n, n_instances), answers in self.outputs_by_form.items():
+            if answers:
+                return not _same(answers, training.first_outputs(n, n_instances, form))
         return False
 
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
@@ -249,15 +245,14 @@ class Answers:
 def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
     """Return outputs as (count, instances, outputs), or None if they have other axes."""
     count, several = shape
-    turned = array
-    if form == "fb":
-        turned = array.T if array.ndim == 2 else array
-    if turned.ndim == 2 and several == 1 and turned.shape[0] == count:
-        return turned[:, None]
-    if turned.ndim == 3 and turned.shape[:2] == (count, several):
-        return turned
-    if turned.ndim == 3 and several > 1 and turned.shape[:2] == (several, count):
-        return turned.swapaxes(0, 1)
+    if form == "fb" and array.ndim == 2:
+        array = array.T
+    if array.ndim == 2 and several == 1 and len(array) == count:
+        return array[:, None]
+    if array.ndim == 3 and array.shape[:2] == (count, several):
+        return array
+    if array.ndim == 3 and several > 1 and array.shape[:2] == (several, count):
+        return array.swapaxes(0, 1)
     return None
 
 
