@@ -123,7 +123,7 @@ def time_left(seconds: float, done: int, planned: int) -> str:
     """Return about how long the rest takes, if that is over a minute, for the end of a line.
 
     >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
-    ('', ', about 9 min left')
+    ('', ', about 8 min left')
     """
     left = seconds / done * (planned - done) if done else 0.0
     if left <= _LONG:

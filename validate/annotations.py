@@ -33,7 +33,7 @@ def _count(name: str, value: Any) -> int:
     try:
         integer(name, value, -(2**63))
     except ValueError:  # no range that may be another than the function's own
-        raise ValueError(f"`{name}` must be an integer, a whole number; got {shown(value)}.") from None
+        raise ValueError(f"`{name}` must be an integer; got {shown(value)}.") from None
     return integer(name, value, 0, _MOST_COUNTED)
 
 

@@ -74,8 +74,10 @@ SECONDS_PER_STATE = 1e-3
 # The method of a `Loss` that is a mean over samples.
 SAMPLES = "samples"
 # What the error of a method is; those of networks join.
-ESTIMATES: dict[str, str] = {name: method.ESTIMATE for name, method in METHODS.items()}
-ESTIMATES[SAMPLES] = "four standard errors of a mean over samples"
+ESTIMATES: dict[str, str] = {
+    **{name: method.ESTIMATE for name, method in METHODS.items()},
+    SAMPLES: "four standard errors of a mean over samples",
+}
 
 
 @result

@@ -218,7 +218,10 @@ def test_tensors_without_plain_values_are_refused_by_name(kind):
 def test_a_checkpoint_without_pytorch_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "model.pt").write_bytes(b"anything")
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"reading '.*model\.pt' needs PyTorch: pip install torch, or save"):
+    with pytest.raises(
+        ImportError,
+        match=r"reading '.*model\.pt' needs PyTorch: pip install -e '\.\[torch\]' in the checkout, or save",
+    ):
         sp.loss(tmp_path / "model.pt", 0.1)
 
 

@@ -193,6 +193,6 @@ def test_a_circle_is_refused():
 
 @pytest.mark.parametrize("jobs", [0, 1.5, "2"])
 def test_bad_jobs(jobs):
-    with pytest.raises(ValueError, match=f"`jobs` must be an integer of at least .*; got {jobs!r}"):
+    with pytest.raises(ValueError, match=f"`jobs` must be an integer.*; got {jobs!r}"):
         done(CHAIN, jobs)
     assert cores() >= 1

@@ -437,7 +437,7 @@ def test_training_as_published_names_the_precisions():
 
 def test_training_as_published_ends_where_its_rule_says():
     ds = run_published(16, [0.2], [0.5], [0, 1], evaluation_samples=1000)
-    epochs = ds["history"].count("epoch").values
+    epochs = ds["epoch_losses"].count("epoch").values
     assert (ds["status"] == "reached").all()
     assert (ds["steps"].values[0] == 30 * epochs).all()
     assert (ds["text_steps"].values < ds["steps"].values[0]).all()  # shorter windows, and chance

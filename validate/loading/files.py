@@ -65,8 +65,8 @@ def _torch(path: Path) -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"reading {named(path)} needs PyTorch: pip install torch, or save the arrays as .npz or "
-            ".safetensors"
+            f"reading {named(path)} needs PyTorch: pip install -e '.[torch]' in the checkout, or save the "
+            "arrays as .npz or .safetensors"
         ) from error
     try:
         with warnings.catch_warnings():
