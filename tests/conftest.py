@@ -3,6 +3,7 @@
 import importlib
 import os
 import pickle
+import signal
 from typing import Any
 
 import pytest
@@ -13,6 +14,10 @@ _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("repeatable", derandomize=True, max_examples=45, **_COMMON)
 settings.register_profile("random", max_examples=400, print_blob=True, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+# A shell lets jobs in the background ignore Ctrl-C. Here, and in what tests start, it is answered.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _group(name: str) -> str:

@@ -127,8 +127,8 @@ def source_named(word: Any) -> Any:
 
     Examples
     --------
-    >>> source_named("cowsik"), source_named("l")
-    ('cowsik2024', 'l')
+    >>> source_named("cowsik"), source_named("c")
+    ('cowsik2024', 'c')
     """
     begun = [one for one in sources() if isinstance(word, str) and one.startswith(word)]
     return begun[0] if len(begun) == 1 else word

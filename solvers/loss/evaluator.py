@@ -46,7 +46,8 @@ METHODS: dict[str, ModuleType] = {
     "classes": classes,
     # Outputs that never bend: two moments.
     "moments": moments,
-    # Few independent uniform features: 2^n at worst, and derivatives at the same cost.
+    # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at the
+    # same cost.
     "folds": folds,
     # Few features whose values have one or two sides: 2^n, 5^n, with any dependence.
     "patterns": patterns,
@@ -61,17 +62,20 @@ METHODS: dict[str, ModuleType] = {
 }
 # Sums over all states: nothing but rounding is left.
 EXACT = ("classes", "folds", "patterns", "discrete")
-# Features up to which a fold takes the place of a sum over a number of frequencies that is asked for, as
-# descents do: Hessians by differences of more take many seconds.
-MOST_WITHOUT_FREQUENCIES = 14
+# Nodes of a fold up to which it takes the place of a sum over a number of frequencies that is asked for, as
+# descents do: Hessians by differences of more take many seconds. 14 features on [0, 1], 9 on [-1, 1].
+MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
 # Joint states of groups at most that are conditioned on.
 MOST_STATES = 2**12
 # Seconds for each of them, whatever the number of outputs.
 SECONDS_PER_STATE = 1e-3
 
 
+# The method of a `Loss` that is a mean over samples.
+SAMPLES = "samples"
 # What the error of a method is; those of networks join.
 ESTIMATES: dict[str, str] = {name: method.ESTIMATE for name, method in METHODS.items()}
+ESTIMATES[SAMPLES] = "four standard errors of a mean over samples"
 
 
 @result
@@ -293,15 +297,19 @@ class Evaluator:
             return names
         names = [name for name in names if METHODS[name].covers(rows, law).any()]
         seconds = {name: float(METHODS[name].estimated_seconds(rows, law, ask)) for name in names}
-        if "moments" in seconds and seconds.keys() & set(EXACT):
-            seconds["moments"] = np.inf  # sums over all states see outputs that are exactly 0
+        exact = [seconds[name] for name in EXACT if name in seconds]
+        if (
+            "moments" in seconds and exact
+        ):  # after a sum over all states, which sees outputs that are exactly 0
+            seconds["moments"] = 1.001 * min(exact)
         return sorted(names, key=lambda name: seconds[name])
 
     def _allowed(self, law: Law, slopes: bool) -> Iterator[str]:
         """Yield the methods that have what is asked for."""
         for name in METHODS:
             # Whoever limits frequencies wants a sum over them, unless few features make one needless.
-            if name == "folds" and self.frequencies and law.n > MOST_WITHOUT_FREQUENCIES:
+            most = MOST_NODES_WITHOUT_FREQUENCIES if self.frequencies else folds.MOST_NODES_WITH_SLOPES
+            if name == "folds" and (self.frequencies or slopes) and folds.terms(law) > most:
                 continue
             if name == "discrete" and (self.frequencies or (slopes and not discrete.has_slopes(law))):
                 continue
@@ -332,8 +340,8 @@ class Evaluator:
         needed(law.values, "law", "transform")
         raise AssertionError  # else a method covers all
 
-    def _solved(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs, each by the first method that covers it and leaves enough digits."""
+    def _solved(self, law: Law, rows: Rows, slopes: bool, *, first_only: bool = False) -> tuple[Outputs, str]:
+        """Return the outputs, each by the first method that covers it, and leaves enough digits if asked."""
         count, n = rows.M.shape
         most = WORK if self.budget is None else self.budget / count
         ask, found = Ask(slopes, self.tol, self.frequencies, most, self.workers), None
@@ -341,16 +349,17 @@ class Evaluator:
         dear: dict[str, float] = {}
         names = self.tried(law, slopes, rows, ask)
         if self._conditions_pay(law, rows, names, ask):
-            return self._conditioned(law, rows, slopes)
+            found, name = self._conditioned(law, rows, slopes)
+            used.append(name)
         for name in names:
             method = METHODS[name]
+            which = method.covers(rows, law)
             if found is not None:  # a loss near 0 has no size of its own
                 size = np.maximum(np.abs(found.losses), _LEAST_SIZE * law.square.max())
                 if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
                     break
-            which = method.covers(rows, law)
-            if found is not None:
-                which &= ~(found.errors <= max(self.tol, getattr(method, "LOOSE", LOOSE)) * size)
+                allowed = np.inf if first_only else max(self.tol, getattr(method, "LOOSE", LOOSE)) * size
+                which &= ~(found.errors <= allowed) | np.isinf(found.errors)
             if not which.any():
                 continue
             if self.budget is not None and count * method.terms(law) > self.budget:
@@ -359,7 +368,7 @@ class Evaluator:
             used.append(name)
             if found is None and which.all():
                 found = method.solve(rows, law, ask)
-                if self.refuse:
+                if self.refuse and not first_only:
                     continue
                 return found, name
             part = method.solve(rows if which.all() else rows.picked(which), law, ask)
@@ -389,7 +398,10 @@ class Evaluator:
         return 2.0 * states * seconds < direct  # both are rough
 
     def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs as means over the joint states of groups, given which all is independent."""
+        """Return the outputs as means over the joint states of groups, given which all is independent.
+
+        Each state is left to the quickest method: where that loses digits, another one serves all states.
+        """
         count, n = rows.M.shape
         sums = [np.zeros(count, np.longdouble) for _ in range(4)]
         by_M, used = np.zeros((count, n), np.longdouble), set()
@@ -403,7 +415,7 @@ class Evaluator:
                 key = ("given", on.tobytes(), members.tobytes())
                 if key not in law.kept:
                     law.kept[key] = law.given_on(on[members], members)
-                found, names = self._solved(law.kept[key], part, slopes)
+                found, names = self._solved(law.kept[key], part, slopes, first_only=True)
                 used.update(names.split(", "))
                 terms = (found.losses, found.errors, found.by_b, found.slope_errors)
                 for total, term in zip(sums, terms, strict=True):
@@ -457,8 +469,9 @@ class Descent:
         n = features.n_features
         if classes == n and Descent(features, None, frequencies, tol, end).exact:
             classes = None
-        limited = {"classes": classes, "frequencies": frequencies}
-        self._loose = Evaluator(features, workers=None, refuse=False, **limited)
+        self._loose = Evaluator(
+            features, workers=None, refuse=False, classes=classes, frequencies=frequencies
+        )
         self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
         whole = Rows(np.zeros((n, n)), self._rows, np.ones(n))
         names = self._loose.tried(self._law, True, whole, Ask(True, tol, frequencies, WORK, 1))

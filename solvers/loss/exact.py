@@ -42,8 +42,8 @@ def exact_loss(
         `loss` is the mean over the outputs in `rows`, whose order `per_feature` has. `evaluator` chooses the
         method, which the result names; the page "The exact loss at any law" describes them. With few features
         of bounded values only rounding is left; for 512 independent uniform features with random weights a
-        lattice sum is good to 4e-12 of p/3. What is cut off is bounded (for binary values no better than 1e-4
-        of the loss); the rounding part of the estimate is heuristic. The cost is n^2 times the number of
+        lattice sum is good to 4e-12 of p/3. What is cut off is bounded; the rounding part of the estimate is
+        heuristic, but for features with finitely many values. The cost is n^2 times the number of
         frequencies, 0.7 ns each for uniform values: a hundred where many features are on at once, up to some
         1e4 where few are. Results do not depend on the number of threads.
 

@@ -119,11 +119,11 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     heard = np.abs(row) > SILENT
     heard[i] = False
     task = row[heard], law.p[heard], float(row[i]), own, b, law.values
-    whole = _of_heard(*task, frequencies)
+    whole: tuple[Any, ...] = _of_heard(*task, frequencies)
     loss, (by_b, by_a), by_m, corner, sides, block = whole
     changes = np.zeros(3)
     for part, times in ((2, 4.0), (4, 2.0)):
-        fewer = _of_heard(*task, frequencies // part)
+        fewer: tuple[Any, ...] = _of_heard(*task, frequencies // part)
         change = [
             float(np.abs(np.subtract(x, y)).max(initial=0.0)) for x, y in zip(whole, fewer, strict=True)
         ]

@@ -67,10 +67,11 @@ class Objective:
         self._check_penalty()
         self.loss = Descent(features, 0 if self.limit else self.classes, _FREQUENCIES, _DESCENT, _END)
         self.exact, folded = self.loss.exact, self.loss.method == "folds"
-        # Many starts race where one descent takes more than a tenth of a second.
-        self.raced = not self.exact or (folded and n > 12)
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
-        self.work = n * (2.0 if folded else 5.0) ** min(n, 99)
+        branches = features.values.sides + 1.0 if folded else 5.0
+        self.work = n * branches ** min(n, 99)
+        # Many starts race where one descent takes more than a tenth of a second.
+        self.raced = not self.exact or (folded and branches**n > 2.0**12)
 
     def _check_penalty(self) -> None:
         self.l1 = self.interference = 0.0

@@ -206,3 +206,12 @@ def test_groups_that_are_conditioned_on_give_what_their_transforms_do(values):
     assert np.all(change <= given.per_feature_error + direct.per_feature_error)
     assert np.abs(given.by_M - direct.by_M).max() <= (given.gradient_error + direct.gradient_error).max()
     assert np.all(given.per_feature_error <= 1e-8 * law.second_moment[[0, 1, 7]])
+
+
+def test_scales_over_nine_decades_take_no_sum_over_frequencies():
+    """It took 76 s; outputs that are never on need two moments, where patterns lose digits."""
+    W = np.random.default_rng(0).normal(size=(5, 2)) / np.sqrt(2)
+    law = Features(5, 0.1, "symmetric", np.geomspace(1e-9, 1.0, 5))
+    found = exact_loss(W @ W.T, -0.1, law)
+    assert "lattice" not in found.method
+    assert np.all(found.per_feature_error <= 1e-6 * found.per_feature)

@@ -214,16 +214,6 @@ def test_a_live_module_is_compared_with_its_weights():
     ):
         audit.audit(Registered(True), 0.1, steps=0, starts=0)  # which is a network
 
-    class Instances(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W, self.b_final = torch.nn.Parameter(torch.tensor(W)), torch.nn.Parameter(torch.tensor(B))
-
-        def forward(self, x):
-            return torch.relu(torch.einsum("bif,ifh,igh->big", x, self.W, self.W) + self.b_final)
-
-    assert len(audit.audit(Instances(), 0.1, steps=0, starts=0).models) == 3
-
 
 def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
     torch = pytest.importorskip("torch")

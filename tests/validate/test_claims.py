@@ -419,7 +419,7 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
         :500
     ]
     wrong = [row for row in claims.recall(source="lecomte2024") if row.verdict in claims.WRONG]
-    assert f"{len(wrong)} of 37 statements of lecomte2024 do not hold as printed, from stored" in said
+    assert f"{len(wrong)} of 44 statements of lecomte2024 do not hold as printed, from stored" in said
     words = " ".join(said.split())
     for row in wrong:
         assert f"printed {row.claim.statement} true {row.correction}" in words

@@ -1,5 +1,6 @@
 """The front door: whatever people come with is taken, and what it answers is the engine's."""
 
+import dataclasses
 import inspect
 import json
 import subprocess
@@ -11,8 +12,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 import superposition as sp
-from superposition.solvers.loss import exact_loss
+from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
+from superposition.theory.features import exclusive
 from superposition.validate import cli, door
 from superposition.validate.door.best import in_words
 
@@ -444,3 +446,34 @@ def test_a_loss_with_a_large_error_is_not_called_exact():
     assert certainty_with(10.8, 4.0, 12.0).startswith("computed, to within 37 % only")
     assert certainty_with(1.0, 0.01, 12.0).startswith("exact")
     assert certainty_with(0.0, 1e-12, 12.0).startswith("exact")  # rounding of an error of 0
+
+
+def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
+    """Sixteen binary features of which two exclude each other have more patterns than are listed."""
+    n, rng = 16, np.random.default_rng(0)
+    law = sp.Features(n, 0.2, "binary", groups=[exclusive([0, 1], [0.2, 0.3])])
+    W_in, W_out = rng.normal(size=(6, n)) / 4, 0.3 * rng.normal(size=(n, 6))
+    network = sp.Model(W_in, b_in=-0.1, hidden="relu", W_out=W_out, b=0.0, output="identity")
+    x = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    pair = np.array([[0.5, 0.3], [0.2, 0.0]])[x[:, 0], x[:, 1]]
+    chances = pair * np.where(x[:, 2:], 0.2, 0.8).prod(axis=1)
+    exact = chances @ ((network(x) - x) ** 2).mean(axis=1)
+    found = sp.loss(network, law)
+    assert found.method == "samples"
+    assert 0.0 < abs(found.loss - exact) < found.error_estimate < 0.01 * exact
+    assert "sampled loss per output" in str(found)
+    assert "four standard errors" in str(found)
+    assert sp.loss(network, law).loss == found.loss
+    with pytest.raises(ValueError, match=r"`law` must have at most 16,384 patterns .* 16 features"):
+        sp.loss(network, law, gradient=True)
+
+
+def test_a_network_whose_exact_sum_is_poor_is_sampled(monkeypatch):
+    network = sp.Model(np.eye(2), b_in=-0.1, hidden="relu", output="identity")
+    exact = sp.loss(network, 0.3)
+    assert exact.method != "samples"
+    poor = dataclasses.replace(evaluator(0.3)(network), error_estimate=0.02 * exact.loss)
+    monkeypatch.setattr("superposition.validate.door.exact.evaluator", lambda *_, **__: lambda *_, **__: poor)
+    found = sp.loss(network, 0.3)
+    assert found.method == "samples"
+    assert abs(found.loss - exact.loss) < found.error_estimate < 0.002 * exact.loss

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import evaluator
-from ...solvers.loss.evaluator import Loss
+from ...solvers.loss.evaluator import SAMPLES, Loss
 from ...solvers.loss.hidden.layer import Setting
 from ...solvers.loss.hidden.limit import OutOfTime, within
 from ...solvers.loss.hidden.network import RESIDUAL, TARGETS, importance_of, rest_of, targets
@@ -25,7 +25,6 @@ from ..annotations import as_annotated
 
 __all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
 
-_SAMPLES = "samples"
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
 _NUMBERS = 4_000_000  # in a block at most
@@ -109,7 +108,7 @@ class NetworkAudit:
     @property
     def advice(self) -> str:
         """What to do, and what that rests on."""
-        rests = f"its loss is sampled, to +- {self.loss_error:.1g}" if self.method == _SAMPLES else ""
+        rests = f"its loss is sampled, to +- {self.loss_error:.1g}" if self.method == SAMPLES else ""
         if np.isnan(self.gradient_norm):
             rest = "whether training is finished was not tried, as that takes the gradient"
         else:
@@ -146,7 +145,7 @@ class NetworkAudit:
     @property
     def _beside_naive(self) -> str:
         loss = f"Loss {self.loss:.6g}"
-        if self.method == _SAMPLES:
+        if self.method == SAMPLES:
             loss += f" +- {self.loss_error:.1g} by samples"
         if np.isnan(self.naive):
             return f"{loss}. For features that are not independent no naive solution is known."
@@ -457,9 +456,13 @@ def _sampled(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadl
         late = deadline.is_over() and done > 0
         if late or (done + 1 >= _LEAST and spread[-1] <= _SMALL * mean[-1]):
             break
-    return Loss(float(mean[-1]), float(spread[-1]), mean[:-1], spread[:-1], method=_SAMPLES)
+    return Loss(float(mean[-1]), float(spread[-1]), mean[:-1], spread[:-1], method=SAMPLES)
 
 
-def sampled_loss(model: Model, law: Features) -> Loss:
-    """Return the loss of reconstruction with four standard errors, from some ten thousand samples."""
-    return _sampled(model, law, (None, "identity"), Deadline(0.0))
+def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
+    """Return the loss with four standard errors as its error, from ten thousand samples or more.
+
+    They are the same at each call. `target` is as `solvers.loss.evaluator` takes it; None is the features.
+    """
+    goal = (None, "identity") if target is None else targets(target, model.n_outputs, model.n_features)
+    return _sampled(model, law, goal, Deadline(seconds))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...solvers.loss.evaluator import SAMPLES
 from ...theory.arguments import FloatArray, IntArray
 from ...theory.features import Features
 from ...theory.results import result
@@ -26,10 +27,6 @@ VERDICTS = (
     "proved best", "best of a search", "not beaten by a search", "stuck", "stays, not searched", "saddle",
     "flat", "unfinished", "not tried",
 )  # fmt: skip
-
-
-# How a loss was computed that is no sum.
-SAMPLES = "samples"
 
 
 def _percent(share: float) -> str:

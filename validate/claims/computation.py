@@ -17,6 +17,7 @@ from ...theory.models import Model
 from .ledger import Evidence, Verdict, after, claim, derived, evidence, numeric, rounding, says, symbolic
 
 BHAGAT, CIS, SPD = "bhagat2026", "cistoy2026", "spd2025"
+STEP = 0.033  # relative, of the grid on which K6's source looked for the least loss
 
 
 @claim("K1", BHAGAT, "code, naive_loss of mlpinsoup.py")
@@ -154,7 +155,7 @@ def k5(quick: bool) -> Evidence:
 @claim("K6", BHAGAT, "code, picture nb4_opt_offset_and_comparison")
 def k6(quick: bool) -> Evidence:
     """the best offset, by which 50 neurons are read for 50 dropped targets: 0.014 at p = 0.1, 0.019 at 1"""
-    n = 50
+    n, digit = 50, 5e-4
 
     def best(p: float) -> float:
         mean, square = p / 4, p / 6
@@ -165,15 +166,18 @@ def k6(quick: bool) -> Evidence:
     own = best_readout(np.eye(3)[:2], 0.0, law, bias=False).W_out[2, 0]
     closed = 0.075**2 / (0.05 - 0.075**2 + 2 * 0.075**2)
     return evidence(
-        "The printed numbers are the least of a hundred sampled losses, on a grid of steps of 3.3 %: the "
-        "minimum is flat at p = 0.1.",
-        numeric("offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", rounding(5e-4)),
-        numeric("offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", rounding(5e-4)),
+        "The printed numbers are the least of a hundred sampled losses, on a grid of steps of 3.3 %: one "
+        "step and half of the last printed digit are allowed. An earlier form of this row allowed the half "
+        f"digit alone, and called 0.014 not reproduced. In closed form: {said}; the minimum is flat at p = "
+        "0.1.",
+        numeric("offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", after(digit + STEP * best(1.0))),
+        numeric(
+            "offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", after(digit + STEP * best(0.1))
+        ),
         says(
             f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {said}",
             numeric(
                 "of the exact best readout, three features on two", abs(own - closed), "<=", rounding(1e-12)
             ),
         ),
-        fault=Verdict.NOT_REPRODUCED,
     )

@@ -169,13 +169,14 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
         "1/2 pairs have one large off-diagonal entry in each row, c or 1/c: row variances whose standard "
         "deviation is (c^2 - c^-2)/(c^2 + c^-2) of their mean, and a Lyapunov ratio of 1, at every n_s.",
         says(
-            f"no: where the rule ends training of {MANY} to {MOST} features the loss still falls",
+            f"no: at p = {MIDDLE}, where the rule ends training of {MANY} to {MOST} features, the loss still "
+            "falls",
             models.true("part by which it falls in 100 batches", falls, ">", derived(0)),
         ),
         says(
             f"trained on, models of {FEW} to {MOST} features at ratio {QUARTER} are a fifth and more below "
-            f"the rug, those of {FEW} to {MANY} at {HALF} three quarters and more; at {LOW} those of {SOME} "
-            f"and {MANY} are {-LATER[LOW]:.0%} and more below",
+            f"the rug's loss, those of {FEW} to {MANY} at {HALF} three quarters and more; at {LOW} those of "
+            f"{SOME} and {MANY} are {-LATER[LOW]:.0%} and more below",
             *(true(f"loss / rug - 1, ratio {r:g}", found, "<=", LATER[r]) for r, found in on.items()),
             true(f"loss / rug - 1, {MOST} features", most, "<=", LATER_MOST),
             models.true(f"loss / rug - 1 at ratio {QUARTER}, {FEW} features", late, "<=", after(-0.2)),

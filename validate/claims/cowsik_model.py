@@ -216,6 +216,7 @@ def c15(quick: bool) -> Evidence:
     reached = float(np.abs(small / (p_test / 3 - p_test**2 / 4) - 1).max())
     return evidence(
         f"By Cauchy-Schwarz (E ReLU)^2 / E ReLU^2 < 1, so L > p/3 - p^2 (E u)^2 with E u = {mean}. The "
+        "display has this (E u)^2, and slips where it puts in a number; L = O(p), which follows, stands. The "
         f"limit loss falls below p/3 - p^2/9 by up to {-printed:.4f} p^2; at ratio 1e-9 the optimum at p = "
         f"0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} "
         "corrected.",
@@ -231,6 +232,7 @@ def c15(quick: bool) -> Evidence:
             # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
             numeric("optimum at ratio 1e-9 over that, less 1", reached, "<=", derived(1e-8)),
         ),
+        fault=Verdict.MISPRINT,
     )
 
 

@@ -448,9 +448,9 @@ def c25(quick: bool) -> Evidence:
         numeric("factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", derived(0)),
         numeric("the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", derived(0)),
         says(
-            "by no constant: on the same noise JumpReLU (a y + b above a threshold, else 0) gains a factor "
-            f"of about (1/2) log(1/p) for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r "
-            "= 1/4)",
+            "not by a constant but by a logarithm, as the text has it (“up to logarithmic factors”): on the "
+            "same noise JumpReLU (a y + b above a threshold, else 0) gains a factor of about (1/2) log(1/p) "
+            f"for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r = 1/4)",
             # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
             numeric("|growth of the factor per log(1/p) - 1/2|", growth, "<=", after(0.01)),
             numeric("JumpReLU's on-loss against a double integral", gap, "<=", rounding(1e-6)),
@@ -462,7 +462,8 @@ def c25(quick: bool) -> Evidence:
             numeric("p below which JumpReLU gains, r = 1/4", even, ">", after(p[0] / 10)),
         ),
         says(
-            f"a decoder that sees all outputs may lose nothing: message passing at p = {p[0]:g}, r = 1/4",
+            "a decoder that sees all outputs, which is neither, may lose nothing: message passing at p = "
+            f"{p[0]:g}, r = 1/4",
             numeric("what it loses by state evolution", recovered, "<=", derived(0)),
         ),
         says(

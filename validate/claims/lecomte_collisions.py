@@ -127,8 +127,8 @@ def l14(quick: bool) -> Evidence:
     negative = value(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
     return evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
-        "ReLU^2 has half of that. That interference is dominated for m >= n is wrong: the two are equal at m "
-        "= n c^2/(2 (1 - c^2)).",
+        "ReLU^2 has half of that. As an order of magnitude interference is dominated for m >= n, as printed; "
+        "the two are equal at m = n c^2/(2 (1 - c^2)).",
         says(
             "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly",
             symbolic("interference less (n-1) c^4/(2m)", interference),
@@ -141,7 +141,7 @@ def l14(quick: bool) -> Evidence:
             numeric(f"interference over benefit at n = m, c = {scale:g}", ratio, ">", derived(1)),
         ),
         says(
-            "at c = 1 the benefit is negative",
+            "at c = 1, which the source excludes, the benefit is negative",
             numeric(f"feature benefit at c = 1, m = {big:.0e}", negative, "<", derived(0)),
         ),
         about="order",
@@ -250,8 +250,8 @@ def l16(quick: bool) -> Evidence:
         keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0),
         says("opposite signs: exactly nothing", nothing),
         says(
-            "equal signs: while zeros stay zero, x1/x2 of the shared weights grows at |y2|^2 - |y1|^2 + "
-            "lambda (1/x2 - 1/x1), y the weights elsewhere",
+            "equal signs: while zeros stay zero, the ratio x1/x2 of the shared weights grows at the relative "
+            "rate |y2|^2 - |y1|^2 + lambda (1/x2 - 1/x1), y1 and y2 the weights elsewhere",
             symbolic("that rate, two weights elsewhere each", rate),
             numeric("weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", after(-0.05)),
             numeric("weight that stayed at zero, lambda = 0.3", revived[1], "==", derived(0)),
@@ -264,8 +264,8 @@ def l16(quick: bool) -> Evidence:
             keeps(f"(0.9, 0.4) and (0.5, 0.3), lambda = {weak:g}", less, 0),
         ),
         says(
-            f"alone on it the larger wins, by the l1 force only, in {slow:.2f}/lambda for {first:g} and "
-            f"{second:g}",
+            f"where both are on one neuron alone the larger wins, by the l1 force only: {first:g} against "
+            f"{second:g} in a time of {slow:.2f}/lambda",
             numeric("pairs alone on a neuron that the smaller wins", sum(alone), "==", derived(0)),
             numeric("drop time times lam over its limit, less 1", off, "<=", after(20 * small)),
         ),

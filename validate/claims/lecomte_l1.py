@@ -303,8 +303,8 @@ def l10(quick: bool) -> Evidence:
         f"With {n} weights the printed right side is {n} times the one that follows.",
         numeric("printed over true rate, 50 weights at balance", printed, "==", derived(1)),
         says(
-            "the variance is the mean of squared deviations (their sum is m' times too large), and the "
-            "identity holds at balance (L6)",
+            "the variance is the mean of squared deviations (their sum is m' times too large); so the "
+            "identity holds under the source's balance condition",
             # Differences of sums of 50 terms: a few roundings.
             numeric("|with the mean over true rate - 1|", abs(corrected - 1), "<=", rounding(1e-12)),
         ),
@@ -330,7 +330,7 @@ def l11(quick: bool) -> Evidence:
     return evidence(
         f"For many normal weights the constant goes from {start:.4f} to 1.",
         says(
-            "at balance (L6) d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
+            "under the source's balance condition d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
             symbolic("growth of 1/|W|_1 at balance less the corrected form", growth),
         ),
         says(

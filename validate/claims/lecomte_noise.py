@@ -328,19 +328,20 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
         keeps("growth of one encoding alone", lone, ">=", before(0.0)),
         says("the loss after a step has this term", symbolic("eta^2 |W|_4^4 in it", term)),
         says(
-            "encodings do not descend it: one alone gets flatter under bipolar noise, by "
-            f"{-lone.value:.2g} in |W|_4^4/|W|_2^4 where theory's second order has {-predicted:.2g}",
+            "encodings do not descend it: one alone gets flatter under bipolar noise: |W|_4^4/|W|_2^4 falls "
+            f"by {-lone.value:.2g} ({-predicted:.2g} by theory, to second order in the learning rate)",
             true("growth of one encoding alone", lone, "<", before(0.0)),
             *between(allowed, "the same less theory's", lone_gap, before(0.0), before(0.0), origin=ds),
         ),
         says(
-            "what Figs. 4-6 show is of first order: extrapolated to learning rate 0 growth is "
-            f"{found['share'].value:.2f} times that at the source's",
+            "the growth of |W|_4^4 in Figs. 4-6 is of first order, and this term of second: extrapolated to "
+            f"learning rate 0 growth is {found['share'].value:.2f} times that at the source's rate",
             true("share of first order", found["share"], ">=", before(0.9)),
         ),
         says(
-            f"noise pushes overlaps of encodings further below zero, by {-overlap.value:.2g} sigma, where "
-            "negative excess kurtosis sparsifies and positive does the opposite",
+            "what sparsifies is the ReLU at the other outputs: noise pushes overlaps W_i.W_k further below "
+            f"zero, by {-overlap.value:.2g} sigma |W_k|, where negative excess kurtosis sparsifies and "
+            "positive does the opposite",
             true("W_i.W_k/(sigma |W_k|) beyond that without noise", overlap, "<", before(0.0)),
             true("rate at which kurtosis -2 sparsifies there, theory", force, ">", before(0.0)),
             true("growth at kurtosis -1 beyond normal noise's", negative, ">", before(0.0)),
@@ -376,8 +377,9 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
 
 @claim("L35", SOURCE, "4, Fig. 5", needs=["noise.fig5", "noise.drop"])
 def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
-    """final |W|_4^4 against lambda and against sigma: no effect when small, growth (with the 4th power of
-    sigma, linear in lambda), then a drop
+    """final |W|_4^4 against lambda and against sigma: almost no effect when small, then growth, much stronger
+    in sigma since the implicit regularisation has its 4th power (the l1 term is linear in lambda), then a
+    drop, of the lengths
     """
     family = Family(ALARM, limits=10)
     n, m, stds = ds.attrs["n_features"], ds.attrs["n_hidden"], ds["noise_std"].values
@@ -409,7 +411,8 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     return evidence(
         f"At n, m = {n}, {m}, {ds.sizes['run']} runs, after {steps[1]} steps growth goes as the power "
         f"{linear} of lambda from {WEAK_LAM[0]:g} to {WEAK_LAM[-1]:g}, and {steep} of sigma from "
-        f"{STEEP[0]:g} to {STEEP[-1]:g}.",
+        f"{STEEP[0]:g} to {STEEP[-1]:g}. So growth is much stronger in sigma, as printed, but the 4th power "
+        "is not why.",
         shown("growth at the weakest lambda and sigma", weak, "<=", NOTHING),
         *between(shown, "power of lambda", linear, before(1 - NEAR), before(1 + NEAR)),
         allowed(f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
@@ -464,9 +467,9 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
         f"are below {silent:.3g}, and no unit encoding on {m} neurons has more than {math.sqrt(m):.3g}.",
         allowed(f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", before(0.5)),
         says(
-            f"the figure's sigma = {printed_std:g} must be another: with n = {n} it leaves simplexes of "
-            f"any orientation alone on up to {math.floor(silent**2)} neurons, and changes |W|_4^4 by "
-            f"{grown.value:.1g} on {m}",
+            f"the figure's sigma = {printed_std:g} must be another: noise of this size leaves regular "
+            f"simplexes of {n} encodings as they are, in any orientation, on up to {math.floor(silent**2)} "
+            f"neurons, and changes |W|_4^4 by {grown.value:.1g} on {m}",
             numeric("largest |W|_1 of a unit encoding", math.sqrt(m), "<=", derived(silent)),
             shown(f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
         ),

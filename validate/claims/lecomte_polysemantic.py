@@ -200,17 +200,17 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         says(
             "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "
-            f"|D|/|E| = {drift.value:.2g} at time {clock:g} ({value(untied_length_ratio(clock)):.2g} for one "
-            "neuron)",
+            f"the decoder's weights D are {drift.value:.2g} times as long as the encoder's, E, at the time "
+            f"{2 * clock:g}/lambda ({value(untied_length_ratio(clock)):.2g} times for one neuron)",
             shown("|D|/|E| from equal weights", drift, ">", after(2.0)),
         ),
         says(
-            f"weight decay lambda as well leaves them parallel, |D|/|E| = {longer.value:.2f}",
+            f"with weight decay of the same strength as well they end parallel, |D|/|E| = {longer.value:.2f}",
             shown("cosine, weight decay", of("decay = λ", "cosine"), ">=", after(0.99)),
             shown("|D|/|E|, weight decay", longer, ">", after(1.1)),
         ),
         says(
-            "equal if the l1 term is on the decoder too",
+            "they end equal if the l1 term is on the decoder too",
             shown(f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
         ),
         fault=Verdict.OVERSTATED,

@@ -58,7 +58,8 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
     """asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l
     features on); may l >= 2 be ignored?
     """
-    dense = float(features.SparseUniform(0.01).tail(1000, 2))
+    p_dense, n_dense = 0.01, 1000
+    dense = float(features.SparseUniform(p_dense).tail(n_dense, 2))
     below = max(
         float(features.SparseUniform(p).tail(n, 2)) / ((n * p) ** 2 / 2) - 1
         for n in (2, 10, 1000, 10**6)
@@ -109,7 +110,7 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         "costs the square of that.",
         says(
             "the data concentrate where D(1-S) << 1, not at S close to 1 alone: P(l >= 2) <= "
-            f"(D(1-S))^2/2, and it is {dense:.2f} at S = 0.99 and D = 1000",
+            f"(D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = {n_dense}",
             numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
             bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
         ),

@@ -58,7 +58,7 @@ class Problem:
         Names of files; none where the proof needs none.
     sentences : callable
         From the paths of these files, what is true instead or the answer, and its findings. Findings about
-        the print make the verdict "fails" or "holds", about an answer "question, answered".
+        the print make the verdict "wrong" or "holds", about an answer "question, answered".
     """
 
     statement: str

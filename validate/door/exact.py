@@ -5,16 +5,21 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.loss import evaluator, exact_loss, value_and_gradient
+from ...solvers.loss import Loss, evaluator, exact_loss, value_and_gradient
+from ...solvers.loss.evaluator import SAMPLES
 from ...solvers.progress import shown
 from ...theory.features import Features, as_features
 from ...theory.models import Model
+from ..audit.networks import sampled_loss
 from ..loading import model_of
 from ..loading.models import features_alone, toy_model
 from .answer import Answer
 from .entry import entry
 
 __all__ = ["loss"]
+
+# Share of the loss from which on the error of an exact sum is compared with that of samples.
+LARGE_ERROR = 0.01
 
 _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition: the loss, mean of importance times squared error",
@@ -26,7 +31,7 @@ _SOURCES = (
 def loss(
     model: Any, law: Any, *, target: Any = "identity", tol: float = 1e-12, gradient: bool = False
 ) -> Answer:
-    """Return the exact expected loss of a model, without sampling.
+    """Return the exact expected loss of a model, without sampling where that is possible.
 
     >>> import numpy as np
     >>> found = loss(np.array([[1.0], [-1.0]]), 0.1)
@@ -55,12 +60,16 @@ def loss(
     Answer
         ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
         ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``,
-        ``by_b``, ``gradient_error``.
+        ``by_b``, ``gradient_error``; ``method`` of networks with hidden ReLUs. Their loss is a mean over
+        samples, with four standard errors as its error, where the exact sum would have a larger error than
+        that and than a hundredth of the loss, or does not cover features that depend on each other; the
+        summary and ``method`` ("samples") say so.
 
     Raises
     ------
     ValueError
-        If the model is of a kind whose loss is not computed, or law and model do not fit.
+        If the model is of a kind whose loss is not computed, or law and model do not fit; also if a
+        gradient is asked for that only samples would have.
     """
     with shown("loss"):
         return _answer(model_of(model, law=law), law, target, tol, gradient)
@@ -85,7 +94,10 @@ def _answer(one: Model, law: Any, target: Any, tol: float, gradient: bool) -> An
     )
     from .picture import draw_losses
 
-    return Answer(lines, "exact, to the error that is stated", _SOURCES, values, data, draw_losses)
+    sure = "exact, to the error that is stated"
+    if more.get("method") == SAMPLES:
+        sure = "a mean over samples, to four standard errors"
+    return Answer(lines, sure, _SOURCES, values, data, draw_losses)
 
 
 # A loss, the summary, and what is there besides.
@@ -105,12 +117,29 @@ def _of_toy_model(one: Model, features: Features, tol: float, gradient: bool) ->
     return found, lines, {name: getattr(found, name) for name in names}
 
 
+def _exact_or_sampled(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
+    """Return the exact loss of a network, or that of samples where it is better or there is no other."""
+    try:
+        exact = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
+    except ValueError:  # of features that depend on each other sums may be too long
+        if features.independent or gradient:
+            raise
+        return sampled_loss(one, features, target, seconds=np.inf)
+    if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:
+        return exact
+    sampled = sampled_loss(one, features, target, seconds=np.inf)
+    return min(exact, sampled, key=lambda loss: loss.error_estimate)
+
+
 def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
     """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
-    found = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
+    found = _exact_or_sampled(one, features, target, tol, gradient)
     worst = int(np.argmax(found.per_feature))
+    kind, off = (
+        ("sampled", "four standard errors") if found.method == SAMPLES else ("exact", "off by at most")
+    )
     lines = (
-        f"exact loss per output     {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
+        f"{kind + ' loss per output':25} {found.loss:.7g}, {off} {found.error_estimate:.1g}",
         f"worst output              {worst}, of {one.n_outputs}: {found.per_feature[worst]:.7g}",
     )
     more: dict[str, Any] = {"method": found.method, "estimate": found.estimate}

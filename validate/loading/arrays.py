@@ -7,7 +7,9 @@ import numpy as np
 
 from ...theory.arguments import FloatArray, shown, why_not_dense
 
-__all__ = ["array_of", "named", "numeric", "plain", "settings_beside", "without_strays"]
+__all__ = [
+    "array_of", "as_arrays", "drop_strays", "named_arrays", "require_numeric", "settings_beside", "summary",
+]  # fmt: skip
 
 # Names under which checkpoints of public code hold the weights, the usual ones first.
 _CONTAINERS = (
@@ -70,7 +72,7 @@ def array_of(value: Any, name: str = "model") -> Any:
         ) from error
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def as_arrays(value: Any, depth: int = 0) -> Any:
     """Return tensors and objects with arrays as arrays, in mappings too; what else there is stays.
 
     So do tensors that have no plain array, to be refused by name where they are needed.
@@ -78,7 +80,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         if depth > _DEEPEST:
             raise ValueError(f"`model` must have at most {_DEEPEST} mappings within each other; got more.")
-        return {name: plain(entry, depth + 1) for name, entry in value.items()}
+        return {name: as_arrays(entry, depth + 1) for name, entry in value.items()}
     if hasattr(value, "detach"):
         return value if why_not_dense(value) else array_of(value)
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
@@ -117,7 +119,7 @@ def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, A
         if isinstance(entry, Mapping):
             if name not in _BESIDE:
                 yield from _flat(entry, f"{before}{name}.")
-        else:
+        elif name != "cfg":
             yield f"{before}{name}", entry
 
 
@@ -152,21 +154,41 @@ def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def named(entries: Mapping[Any, Any]) -> dict[str, Any]:
+def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers.
 
     Examples
     --------
-    >>> sorted(named({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
+    >>> sorted(named_arrays({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
     ['W', 'b']
     """
-    inner = _unwrapped(plain(entries))
+    inner = _unwrapped(as_arrays(entries))
     return _weights_of_normed(_without_prefix(dict(_flat(inner))))
 
 
-def without_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays without those that public code keeps beside the weights: importance, losses, steps."""
-    return {name: array for name, array in arrays.items() if name.rpartition(".")[2].lower() not in _STRAYS}
+def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arrays without those that public code keeps beside the weights: importance, losses, steps.
+
+    So does an autoencoder of ARENA's keep the toy model that it reads, as "model".
+    """
+    return {
+        name: array
+        for name, array in arrays.items()
+        if name.rpartition(".")[2].lower() not in _STRAYS
+        and not ("W_enc" in arrays and name.startswith("model."))
+    }
+
+
+def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
+    """Return names and shapes in a line, cut to `width` characters.
+
+    Examples
+    --------
+    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
+    "'W (5, 2), b (5,)'"
+    """
+    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
+    return shown(words, width) if words else "no arrays"
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
@@ -183,7 +205,7 @@ def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
+def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
     """Return arrays as they are after checking that all are of real numbers.
 
     Raises

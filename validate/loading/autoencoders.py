@@ -1,10 +1,9 @@
-"""Sparse autoencoders from arrays with the names of SAELens or ARENA, with SAELens' settings, as a `Model`.
+"""Sparse autoencoders from arrays with the names and settings of SAELens, as a `Model`.
 
 Read in SAELens 6.18.0 (commit 91ca16c): ``sae.py``, ``standard_sae.py``, ``jumprelu_sae.py``; compared with
 6.54.12. An input a becomes h = ReLU(W_enc' (a - b_dec) + b_enc), without b_dec where ``apply_b_dec_to_input``
 is off, and W_dec' h + b_dec. A JumpReLU sets h to 0 where the preactivation is at most the threshold; while
-it is trained the logarithm of the threshold is stored. ARENA's have an axis of instances first, subtract
-b_dec always, and normalise the rows of the decoder, ``_W_dec`` or the encoder's transpose, when it is used.
+it is trained the logarithm of the threshold is stored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,55 +14,23 @@ import numpy as np
 from ...theory import arguments
 from ...theory.arguments import FloatArray
 from ...theory.models import Model
-from .arrays import array_of, without_strays
-from .settings import Settings, as_mapping, check_others, read_sae_settings
+from .arrays import array_of, drop_strays
+from .settings import Settings
 
-__all__ = ["autoencoder_readings", "is_autoencoder", "of_arena", "of_saelens", "read_autoencoder"]
+__all__ = ["NAME", "autoencoder_readings", "is_autoencoder", "of_saelens"]
 
+NAME = "SAELens, sparse autoencoder"
 NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
 _SCALES = ("scaling_factor", "finetuning_scaling_factor")
 _KNOWN = {*NEEDED, *_SCALES, "threshold", "log_threshold"}
-_OF_ARENA = ({"W_enc", "b_enc", "b_dec"}, {"W_enc", "_W_dec", "b_enc", "b_dec"})
-# Added to the norms by which ARENA divides; their default.
-_EPS = 1e-8
 
 
 def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
-    """Return whether arrays are an autoencoder's by the names and shapes of SAELens or ARENA."""
-    if _is_arena(arrays):
-        return True
+    """Return whether arrays are an autoencoder's by the names and shapes of SAELens."""
     if not all(name in arrays for name in ("W_enc", "W_dec")):
         return False
     first, last = (np.shape(arrays[name]) for name in ("W_enc", "W_dec"))
     return len(first) == 2 and first == last[::-1]  # a transcoder may have other outputs than inputs
-
-
-def _is_arena(arrays: Mapping[str, Any]) -> bool:
-    return {*_without_model(arrays)} in _OF_ARENA and np.ndim(arrays["W_enc"]) == 3
-
-
-def _without_model(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays without those of the toy model that ARENA's autoencoders keep within."""
-    return {name: array for name, array in arrays.items() if not name.startswith("model.")}
-
-
-def of_arena(arrays: Mapping[str, Any]) -> list[Model]:
-    """Return the autoencoders of ARENA's exercises, one for each instance.
-
-    Examples
-    --------
-    >>> arrays = {"W_enc": np.ones((3, 2, 4)), "b_enc": np.zeros((3, 4)), "b_dec": np.zeros((3, 2))}
-    >>> [one] = {str(model) for model in of_arena(arrays)}
-    >>> one
-    'Model(2 features -> 4 hidden (relu) -> 2 outputs (identity))'
-    """
-    found = {name: np.asarray(array, float) for name, array in _without_model(arrays).items()}
-    W_dec = found.get("_W_dec", found["W_enc"].swapaxes(-1, -2))
-    models = []
-    for into, out, b_enc, b_dec in zip(found["W_enc"], W_dec, found["b_enc"], found["b_dec"], strict=True):
-        out = out / (np.linalg.norm(out, axis=1, keepdims=True) + _EPS)
-        models.append(Model(into.T, b_enc - b_dec @ into, "relu", out.T, b_dec, "identity"))
-    return models
 
 
 def of_saelens(
@@ -77,7 +44,7 @@ def of_saelens(
         If arrays are missing or have other shapes, are of another architecture, or nothing says whether a
         `b_dec` that is not 0 is subtracted from the input.
     """
-    arrays = without_strays(arrays)
+    arrays = drop_strays(arrays)
     missing = [name for name in NEEDED if name not in arrays]
     if missing:
         raise ValueError(f"`model` must have {', '.join(NEEDED)}; got none named {missing[0]!r}.")
@@ -94,8 +61,8 @@ def of_saelens(
         arguments.each(name, array_of(arrays[name], name), size)
         for name, size in (("b_enc", latents), ("b_dec", d))
     )
-    taken = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
-    if taken is None and np.any(b_dec):
+    subtracts = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
+    if subtracts is None and np.any(b_dec):
         rule = (
             "say whether b_dec is subtracted from the input: by apply_b_dec_to_input in its cfg, or by "
             "Model.of(model, apply_b_dec_to_input=…)"
@@ -103,10 +70,8 @@ def of_saelens(
         raise ValueError(f"`model` must {rule}; got a b_dec of norm {np.linalg.norm(b_dec):.3g}.")
     W_dec = W_dec * _scales(arrays, settings, latents)[:, None]
     thresholds = _thresholds(arrays, settings.architecture, latents)
-    return Model(
-        W_enc.T, b_in=b_enc - W_enc.T @ b_dec if taken else b_enc, hidden="relu" if thresholds is None else
-        "jumprelu", W_out=W_dec.T, b=b_dec, output="identity", thresholds=thresholds,
-    )  # fmt: skip
+    b_in, kind = b_enc - W_enc.T @ b_dec if subtracts else b_enc, "relu" if thresholds is None else "jumprelu"
+    return Model(W_enc.T, b_in, kind, W_dec.T, b_dec, "identity", thresholds)
 
 
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
@@ -135,30 +100,16 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
 
 
 def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[Model]]]:
-    """Yield all autoencoders that arrays with the names of SAELens or ARENA may be, for a module to tell."""
-    if _is_arena(arrays):
-        yield "ARENA, sparse autoencoder", of_arena(arrays)
-        return
+    """Yield all autoencoders that arrays with the names of SAELens may be."""
     alone = {name: array for name, array in arrays.items() if name in _KNOWN}
     if not (is_autoencoder(alone) and {*NEEDED} <= {*alone}):
         return
-    name = "SAELens, sparse autoencoder"
-    for taken in (True, False):
-        subtracts = f"{name} that {'subtracts' if taken else 'does not subtract'} b_dec"
+    for subtracts in (True, False):
+        title = f"{NAME} that {'subtracts' if subtracts else 'does not subtract'} b_dec"
         for scaled in (True, False) if any(scale in alone for scale in _SCALES) else (True,):
             parts = {key: array for key, array in alone.items() if scaled or key not in _SCALES}
             settings = Settings(finetuning_scaling_factor=True)
-            yield subtracts, [of_saelens(parts, settings, taken)]
+            yield title, [of_saelens(parts, settings, subtracts)]
         if "threshold" in alone:  # a ReLU, whose threshold is kept from training
             parts = {key: array for key, array in alone.items() if key != "threshold"}
-            yield subtracts, [of_saelens(parts, settings, taken)]
-
-
-def read_autoencoder(
-    arrays: Mapping[str, Any], cfg: Any, apply_b_dec_to_input: bool | None = None
-) -> tuple[str, list[Model]]:
-    """Return what arrays with the names of SAELens or ARENA are as their configuration says."""
-    if _is_arena(arrays):
-        check_others(as_mapping(cfg))
-        return "ARENA, sparse autoencoder", of_arena(arrays)
-    return "SAELens, sparse autoencoder", [of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input)]
+            yield title, [of_saelens(parts, settings, subtracts)]

@@ -12,7 +12,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from ...theory.arguments import FloatArray, shown
 from .parts import Parts, magnitude, outputs, preactivation
 
-__all__ = ["Answers", "Match", "allowed_share", "answering"]
+__all__ = ["Answers", "allowed_share", "ways_to_call"]
 
 # Relative difference that is allowed of what is summed to an output, in double precision.
 TOLERANCE = 1e-6
@@ -42,6 +42,8 @@ _SOLVED = 2**22
 _NEWTON = 4
 # Inputs of a small batch.
 _SMALL_BATCH = 8
+# Containers within each other in which outputs are looked for.
+_DEEPEST = 4
 # Steps towards inputs that turn many neurons on.
 _PERCEPTRON = 60
 # Axes along which batches lie, in letters: b inputs, f features, i instances, o one.
@@ -51,19 +53,13 @@ _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
 
 def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) -> FloatArray:
     """Return inputs of both signs and several sizes, the first 0: single features, and mixtures."""
-    kinds = [np.zeros((1, n))]
-    features = rng.permutation(n)[:_SINGLES]
-    kinds += [sign * np.eye(n)[features] for sign in (1.0, -1.0)]
-    shape = (_MIXTURES, n)
-    kinds += [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
-    kinds += [
-        rng.normal(size=shape) * (rng.random(shape) < 0.2),
-        rng.uniform(size=shape) * (rng.random(shape) < 0.2),
-    ]
+    single, shape = np.eye(n)[rng.permutation(n)[:_SINGLES]], (_MIXTURES, n)
+    dense = [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
+    sparse = [draw(size=shape) * (rng.random(shape) < 0.2) for draw in (rng.normal, rng.uniform)]
     sizes = np.geomspace(_SIZES[0], largest, 2 * _MIXTURES)[:, None]
-    mixtures = sizes * rng.normal(size=(2 * _MIXTURES, n))
-    kinds += [mixtures, -mixtures, largest * rng.normal(size=shape)]
-    return np.concatenate(kinds)
+    scaled = sizes * rng.normal(size=(2 * _MIXTURES, n))
+    large = largest * rng.normal(size=shape)
+    return np.concatenate([np.zeros((1, n)), single, -single, *dense, *sparse, scaled, -scaled, large])
 
 
 def _distances(count: int, rng: np.random.Generator) -> FloatArray:
@@ -75,29 +71,26 @@ def _distances(count: int, rng: np.random.Generator) -> FloatArray:
 def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> FloatArray:
     """Return inputs (count, n) that take neurons and outputs of one instance to both sides of their kinks."""
     n = model.W_in.shape[1]
-    at: list[FloatArray] = [np.zeros((1, n))]
-    layers = [(model.W_in, model.b_in, model.thresholds if model.hidden == "jumprelu" else 0.0)]
+    parts: list[FloatArray] = [np.zeros((1, n))]
+    W, b, threshold = model.W_in, model.b_in, model.thresholds if model.hidden == "jumprelu" else 0.0
     if model.hidden == "identity" and model.W_out.size + model.W_in.size <= _SOLVED:
-        M = model.W_out @ model.W_in
-        layers = [(M, model.W_out @ model.b_in + model.b, 0.0)]
+        W, b = model.W_out @ model.W_in, model.W_out @ model.b_in + model.b
     elif model.output != "identity":
-        at.append(_at_kinks_of_outputs(model, rng))
-    for W, b, threshold in layers:
-        units = rng.permutation(len(W))[:_KINKS]
-        squares = np.sum(W[units] ** 2, axis=1)
-        units, squares = units[squares > 0.0], squares[squares > 0.0]
-        if not units.size:
-            continue
+        parts.append(_at_kinks_of_outputs(model, rng))
+    units = np.resize(rng.permutation(len(W)), _KINKS)
+    squares = np.sum(W[units] ** 2, axis=1)
+    units, squares = units[squares > 0.0], squares[squares > 0.0]
+    if units.size:
         start = rng.normal(size=(units.size, n)) * np.exp(rng.uniform(-3.0, 1.0, (units.size, 1)))
         scale = np.sqrt(squares) + np.abs(b[units])
         aim = np.broadcast_to(threshold, len(W))[units] + scale * _distances(units.size, rng)
-        now = np.sum(start * W[units], axis=1) + b[units]
-        at.append(start + ((aim - now) / squares)[:, None] * W[units])
+        z = np.sum(start * W[units], axis=1) + b[units]
+        parts.append(start + ((aim - z) / squares)[:, None] * W[units])
         if W.size <= _SOLVED:  # all units on, as far as that can be
-            at += [_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
-    found = np.asarray(np.concatenate(at))
-    big = np.abs(found).max(axis=1)
-    return np.asarray(found[np.isfinite(big) & (big <= 10.0 * largest)])
+            parts += [_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
+    x = np.concatenate(parts)
+    largest_entries = np.abs(x).max(axis=1)
+    return np.asarray(x[np.isfinite(largest_entries) & (largest_entries <= 10.0 * largest)])
 
 
 def _at_kinks_of_outputs(model: Parts, rng: np.random.Generator) -> FloatArray:
@@ -132,14 +125,6 @@ def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator
 
 
 @dataclass
-class Match:
-    """A model whose answers are a module's."""
-
-    factor: float
-    """What the model's outputs are to be multiplied by."""
-
-
-@dataclass
 class Answers:
     """A module that is called, with what it answered so far."""
 
@@ -154,24 +139,24 @@ class Answers:
     """Of the inputs that it takes: "both" or "positive"."""
     training: "Answers | None" = None
     """The module in the mode in which it came, if that is not evaluation."""
-    known: dict[tuple[str, int, int], list[FloatArray]] = field(default_factory=dict)
-    asked: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
+    outputs_by_form: dict[tuple[str, int, int], list[FloatArray]] = field(default_factory=dict, init=False)
+    inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
     def inputs(self, n: int, n_instances: int) -> FloatArray:
         """Return the inputs (count, instances, n) that it is asked first."""
         key = n, n_instances
-        if key not in self.asked:
+        if key not in self.inputs_by_size:
             rng = np.random.default_rng(0)
             x = random_inputs(n, rng, self.largest_input)
             if self.signs == "positive":
                 x = np.minimum(np.abs(x), 1.0)
-            self.asked[key] = np.stack([np.roll(x, k, axis=0) for k in range(n_instances)], axis=1)
-        return self.asked[key]
+            self.inputs_by_size[key] = np.stack([np.roll(x, k, axis=0) for k in range(n_instances)], axis=1)
+        return self.inputs_by_size[key]
 
-    def of(self, x: FloatArray, form: str) -> list[FloatArray]:
+    def outputs(self, x: FloatArray, form: str) -> list[FloatArray]:
         """Return all arrays that the module answers to inputs (count, instances, n) laid out in a form."""
         if form == "f":
-            each = [self._called(one) for one in x[:, 0]]
+            each = [self._arrays(one) for one in x[:, 0]]
             if not all(each) or len({len(one) for one in each}) > 1:
                 return []
             found = []
@@ -184,59 +169,64 @@ class Answers:
             laid = x[:, 0]
         return [
             turned
-            for array in self._called(laid)
+            for array in self._arrays(laid)
             if (turned := _with_instances(array, form, x.shape[:2])) is not None
         ]
 
-    def _called(self, x: FloatArray) -> list[FloatArray]:
+    def _arrays(self, x: FloatArray) -> list[FloatArray]:
         try:
-            answer = self.call(x)
-            self.unit_roundoff = max([self.unit_roundoff, *_unit_roundoffs(answer)])
-            return list(_arrays_in(answer))
+            arrays = list(_arrays_in(self.call(x)))
         except Exception as error:  # another signature, or other shapes: whatever code of the user's raises
             self.error = f"{type(error).__name__}: {shown(str(error), 120)}"
             return []
+        for array in arrays:  # which may be cast within a module
+            kind = str(array.dtype).rpartition(".")[2]
+            self.unit_roundoff = max(self.unit_roundoff, _ROUNDOFFS.get(kind, 0.0))
+        return [np.asarray(array.double() if hasattr(array, "detach") else array, float) for array in arrays]
 
     @property
     def takes_inputs(self) -> bool:
         """Whether it answered to anything so far."""
-        return any(self.known.values())
+        return any(self.outputs_by_form.values())
 
     def differs_in_training(self) -> bool:
         """Return whether the module answers otherwise in the mode in which it came."""
         if self.training is None:
             return False
-        for key, found in self.known.items():
+        for key, found in self.outputs_by_form.items():
             if found:
-                return not _same(found, self.training.first(key[1], key[2], key[0]))
+                return not _same(found, self.training.first_outputs(key[1], key[2], key[0]))
         return False
 
-    def first(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
+    def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
         """Return what it answers to the first inputs, and note whether that is random."""
         key = form, n, n_instances
-        if key not in self.known:
+        if key not in self.outputs_by_form:
             x = self.inputs(n, n_instances)
-            found = self.of(x, form)
+            found = self.outputs(x, form)
             if found and not self.is_random:
-                again = self.of(x[: len(x) if form != "f" else 8], form)
+                again = self.outputs(x[: len(x) if form != "f" else 8], form)
                 self.is_random = not _same(found, again)
-            self.known[key] = found
-        return self.known[key]
+            self.outputs_by_form[key] = found
+        return self.outputs_by_form[key]
 
-    def agrees(self, model: Parts, rows: int | None = None) -> Match | None:
-        """Return how a model's outputs are those of the module, or None; at so many inputs only, or all."""
+    def factor(self, model: Parts, rows: int | None = None) -> float | None:
+        """Return the factor of a model's outputs that makes them the module's, or None if there is none.
+
+        At the first `rows` inputs alone, if that is given.
+        """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
             x = self.inputs(n, n_instances)
-            for k, found in enumerate(self.first(n, n_instances, form)):
+            for k, found in enumerate(self.first_outputs(n, n_instances, form)):
                 if form == "bf" and n_instances > 1:
                     x = np.repeat(x[:, :1], n_instances, axis=1)
-                match = _match(model, x[:rows], found[:rows], self.unit_roundoff)
-                if match is not None and (rows is not None or self._agrees_at_kinks(model, form, k, match)):
-                    return match
+                factor = _factor(model, x[:rows], found[:rows], self.unit_roundoff)
+                if factor is not None and (rows is not None or self._agrees_at_kinks(model, form, k, factor)):
+                    return factor
         return None
 
-    def _agrees_at_kinks(self, model: Parts, form: str, k: int, match: Match) -> bool:
+    def _agrees_at_kinks(self, model: Parts, form: str, k: int, factor: float) -> bool:
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(one, rng, self.largest_input) for one in model.instances()]
         count = min(map(len, each))
@@ -250,8 +240,8 @@ class Answers:
         # Those at which most neurons are on again, as a batch of their own: answers are not to depend on it.
         most = np.argsort(np.sum(preactivation(model, x) > 0.0, axis=(1, 2)))[-_SMALL_BATCH:]
         for batch in (x, x[most]):
-            found = self.of(batch, form)
-            if k >= len(found) or not _match(model, batch, found[k], self.unit_roundoff, match.factor):
+            found = self.outputs(batch, form)
+            if k >= len(found) or not _factor(model, batch, found[k], self.unit_roundoff, factor):
                 return False
         return True
 
@@ -271,35 +261,17 @@ def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> Flo
     return None
 
 
-def _unit_roundoffs(value: Any) -> list[float]:
-    """Return the unit roundoff of the numbers in an answer, which may be cast within a module."""
-    entries = list(value.values()) if isinstance(value, Mapping) else value
-    if isinstance(entries, tuple | list):
-        return [unit for entry in entries for unit in _unit_roundoffs(entry)]
-    kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    return [_ROUNDOFFS[kind]] if kind in _ROUNDOFFS else []
-
-
-def _arrays_in(value: Any, depth: int = 0) -> Iterator[FloatArray]:
-    """Yield the arrays of floats in what a module returns: an array, or containers of them."""
-    if depth > 3:
-        return
+def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the arrays or tensors of floats in what a module returns: an array, or containers of them."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
         if value.is_floating_point():
-            yield value.double().numpy()
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _arrays_in(entry, depth + 1)
-    elif isinstance(value, tuple | list):
-        for entry in value:
-            yield from _arrays_in(entry, depth + 1)
+            yield value.detach().cpu()
     elif hasattr(value, "__array__"):
-        array = np.asarray(value)
-        if array.dtype.kind == "f":
-            yield array.astype(float)
-    elif hasattr(value, "__dict__"):
-        for entry in vars(value).values():
+        if np.asarray(value).dtype.kind == "f":
+            yield np.asarray(value)
+    elif depth < _DEEPEST and (isinstance(value, Mapping | tuple | list) or hasattr(value, "__dict__")):
+        entries = value if isinstance(value, Mapping | tuple | list) else vars(value)
+        for entry in entries.values() if isinstance(entries, Mapping) else entries:
             yield from _arrays_in(entry, depth + 1)
 
 
@@ -315,10 +287,10 @@ def allowed_share(model: Parts, unit_roundoff: float) -> float:
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
 
-def _match(
+def _factor(
     model: Parts, x: FloatArray, found: FloatArray, unit_roundoff: float, factor: float | None = None
-) -> Match | None:
-    """Return whether a model's outputs, times a factor, are those found, to rounding; None if not.
+) -> float | None:
+    """Return the factor, or the given one, of a model's outputs that makes them those found; None if none.
 
     A sum of k products is off by at most (k + 2) u of the sum of their sizes, u the unit roundoff; neurons
     pass that on, as no activation is steeper than 1. Inputs at which a JumpReLU is as close to its threshold
@@ -340,13 +312,13 @@ def _match(
         return None
     off = np.abs(found - wanted) <= allowed * size
     if factor in (None, 1.0) and off.all():
-        return Match(1.0)
+        return 1.0
     if factor is None:
         square = float(np.sum(wanted**2))
         factor = float(f"{np.sum(wanted * found) / square:.12g}") if square > 0.0 else 0.0
     if not factor > 0.0 or not np.all(np.abs(found - factor * wanted) <= allowed * factor * size):
         return None
-    return Match(factor)
+    return factor
 
 
 @contextmanager
@@ -396,7 +368,7 @@ def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 
 
 @contextmanager
-def answering(module: Any) -> Iterator[Iterator[Answers]]:
+def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     """Give the ways in which a module may be called, the most precise first; none leaves a trace in it."""
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:
@@ -415,26 +387,25 @@ def answering(module: Any) -> Iterator[Iterator[Answers]]:
     tensors = [one for one in (*inner.parameters(), *inner.buffers()) if one.is_floating_point()]
     kind = tensors[0].dtype if tensors else torch.float32
     device = tensors[0].device if tensors else "cpu"
-    in_training = any(part.training for part in inner.modules())
+    modes = [part.training for part in inner.modules()]
 
     def ways() -> Iterator[Answers]:
         for double in (True, False):
             try:
-                twin = copy.deepcopy(inner)
-                again = copy.deepcopy(inner) if in_training else None
+                twins = [copy.deepcopy(inner) for _ in range(1 + any(modes))]
             except Exception:  # whatever a module's own code raises: it is called itself
                 inner.eval()
                 yield _of_torch(inner, torch, kind, device)
                 return
-            now = torch.float64 if double else kind
-            answers = _of_torch((twin.double() if double else twin).eval(), torch, now, device)
-            if again is not None:
-                for part, original in zip(again.modules(), training_of.values(), strict=False):
-                    part.training = original
-                answers.training = _of_torch(again.double() if double else again, torch, now, device)
+            for part, mode in zip(twins[-1].modules(), modes, strict=False):
+                part.training = mode
+            twins[0].eval()
             inner.eval()  # a copy whose forward was set by hand calls it
-            yield answers
+            answers, *in_training = (
+                _of_torch(twin.double() if double else twin, torch, torch.float64 if double else kind, device)
+                for twin in twins
+            )
+            yield replace(answers, training=in_training[0] if in_training else None)
 
-    training_of = {name: part.training for name, part in inner.named_modules()}
     with _generators_put_back(torch), _put_back(inner, torch):
         yield ways()

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from scipy.special import erf, expit
@@ -15,11 +14,9 @@ from .parts import Parts, activated, magnitude, preactivation, times
 from .parts import outputs as outputs_of
 from .readings import Reading
 
-__all__ = ["difference"]
+__all__ = ["describe_difference"]
 
 Function = Callable[[FloatArray], FloatArray]
-# What the hidden neurons receive of so many inputs; those of one model are always the same.
-_Received = dict[int, Any]
 
 # Models whose variants are tried, and those of them with variants that depend on the whole batch.
 _BASES, _OF_BATCHES = 120, 4
@@ -27,8 +24,6 @@ _BASES, _OF_BATCHES = 120, 4
 _ROWS = 12
 # Top k are tried up to this one.
 _MOST_K = 64
-# Words of variants that are models too.
-_OF_MODELS = ("has a ReLU on", "has no activation", "has ReLUs")
 # Entries of an encoder up to which batches are looked at.
 _SMALL = 2**14
 # Seconds after which no further model is looked at.
@@ -89,134 +84,94 @@ def _largest_of_batch(z: FloatArray, k: int) -> FloatArray:
     return np.where(z >= least, np.maximum(z, 0.0), 0.0)
 
 
-def _normalised(x: FloatArray, how: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return normalised inputs, with what outputs are multiplied by and shifted by to undo it."""
-    mean = np.zeros((*x.shape[:2], 1))
-    if "layer" in how:
-        mean = x.mean(axis=2, keepdims=True)
-        usual = how == "layer normalisation"
-        size = (
-            np.sqrt(np.var(x, axis=2, keepdims=True) + 1e-5)
-            if usual
-            else x.std(axis=2, keepdims=True, ddof=1)
-        )
-    else:
-        size = np.linalg.norm(x, axis=2, keepdims=True) / (np.sqrt(x.shape[2]) if "√" in how else 1.0)
-    size = np.where(size > 0.0, size, 1.0)
-    return (x - mean) / size, size, mean
+def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray]]:
+    """Yield ways to normalise inputs: a name, what is subtracted, and by what they are then divided."""
+    mean, norm = x.mean(axis=2, keepdims=True), np.linalg.norm(x, axis=2, keepdims=True)
+    zero = np.zeros_like(mean)
+    spread = np.sqrt(np.var(x, axis=2, keepdims=True) + 1e-5)
+    for name, shift, size in (
+        ("layer normalisation", mean, spread),
+        ("layer normalisation of SAELens", mean, x.std(axis=2, keepdims=True, ddof=1)),
+        ("unit norm", zero, norm),
+        ("a norm of √n", zero, norm / np.sqrt(x.shape[2])),
+    ):
+        yield name, shift, np.where(size > 0.0, size, 1.0)
 
 
-_NORMALISATIONS = ("layer normalisation", "layer normalisation of SAELens", "unit norm", "a norm of √n")
-
-
-def _with(model: Parts, hidden: Function | None, output: Function | None, received: _Received) -> Function:
-    """Return a model with other activations; None is the model's own."""
-
-    def answer(x: FloatArray) -> FloatArray:
-        z = received.setdefault(len(x), None)
-        if z is None:
-            z = received[len(x)] = preactivation(model, x)
-        h = hidden(z) if hidden else activated(z, model.hidden, model.thresholds)
-        y = times(model.W_out, h) + model.b
-        return output(y) if output else activated(y, model.output, model.thresholds)
-
-    return answer
-
-
-def _variants(model: Parts, received: _Received) -> Iterator[tuple[str, Function]]:
-    """Yield a model with other activations, or of a normalised input, with what it then does."""
-    plain = _ACTIVATIONS["no activation"]
+def _variants(model: Parts) -> Iterator[tuple[str, Function | None, Function | None]]:
+    """Yield what a model may do with other hidden activations and outputs, and these; None is its own."""
+    identity, relu = (_ACTIVATIONS[name] for name in ("no activation", "a ReLU"))
     for name, f in _ACTIVATIONS.items():
         if name != _OWN.get(model.hidden):
-            yield f"has {name} on its hidden neurons", _with(model, f, None, received)
+            yield f"has {name} on its hidden neurons", f, None
         if name != _OWN.get(model.output):
-            yield f"has {name} on its outputs", _with(model, None, f, received)
+            yield f"has {name} on its outputs", None, f
         if model.output != "identity":
-            yield (
-                f"has {name} on its hidden neurons and nothing on its outputs",
-                _with(model, f, plain, received),
-            )
+            yield f"has {name} on its hidden neurons and nothing on its outputs", f, identity
     for k in range(1, min(model.W_in.shape[1], _MOST_K)):
-        yield f"takes the top {k} of its hidden neurons", _with(model, partial(_largest, k=k), None, received)
-    for how in _NORMALISATIONS:
-
-        def answer(x: FloatArray, how: str = how, undo: bool = False) -> FloatArray:
-            inner, size, mean = _normalised(x, how)
-            return outputs_of(model, inner) * size + mean if undo else outputs_of(model, inner)
-
-        yield f"normalises its input ({how})", answer
-        yield f"normalises its input ({how}) and undoes it in its outputs", partial(answer, undo=True)
-    both = _ACTIVATIONS["a ReLU"]
-    yield "has ReLUs on its hidden neurons and on its outputs", _with(model, both, both, received)
+        yield f"takes the top {k} of its hidden neurons", partial(_largest, k=k), None
+    yield "has ReLUs on its hidden neurons and on its outputs", relu, relu
 
 
-def _of_batches(model: Parts, received: _Received) -> Iterator[tuple[str, Function]]:
-    """Yield a model whose neurons depend on the whole batch, with what it then does."""
-    for k in range(1, min(model.W_in.shape[0] * model.W_in.shape[1], _MOST_K)):
-        f = partial(_largest_of_batch, k=k)
-        yield f"takes the top {k} a row of a whole batch (batch top k)", _with(model, f, None, received)
-
-
-def _named_variant(
-    model: Parts, x: FloatArray, found: FloatArray, allowed: FloatArray, batches: bool, others_only: bool
+@np.errstate(all="ignore")
+def _matching_variant(
+    model: Parts, x: FloatArray, answer: FloatArray, allowed: FloatArray, batches: bool
 ) -> str:
-    """Return what a module does whose answers are those of a variant of a model, or nothing."""
-    few = slice(1, None, max(len(x) // _ROWS, 1))
-    received: _Received = {}
-    with np.errstate(all="ignore"):
-        for name, f in _of_batches(model, received) if batches else ():
-            if np.all(np.abs(found - f(x)) <= allowed):
-                return name
-        for name, f in _variants(model, received):
-            if others_only and any(words in name for words in _OF_MODELS):
-                continue
-            if np.all(np.abs(found[few] - f(x[few])) <= allowed[few]) and np.all(
-                np.abs(found - f(x)) <= allowed
-            ):
-                return name
+    """Return what a module does whose answer is that of a variant of a model, or nothing."""
+    z, n_hidden = preactivation(model, x), model.W_in.shape[0] * model.W_in.shape[1]
+
+    def is_answer(y: FloatArray, rows: slice = slice(None)) -> bool:
+        return bool(np.all(np.abs(answer[rows] - y) <= allowed[rows]))
+
+    def agrees(hidden: Function | None, output: Function | None, rows: slice = slice(None)) -> bool:
+        h = hidden(z[rows]) if hidden else activated(z[rows], model.hidden, model.thresholds)
+        y = times(model.W_out, h) + model.b
+        return is_answer(output(y) if output else activated(y, model.output, model.thresholds), rows)
+
+    # First, as such a module answers most inputs as one with ReLUs does.
+    for k in range(1, min(n_hidden, _MOST_K)) if batches else ():
+        if agrees(partial(_largest_of_batch, k=k), None):
+            return f"takes the top {k} a row of a whole batch (batch top k)"
+    first_rows = slice(1, None, max(len(x) // _ROWS, 1))
+    for name, hidden, output in _variants(model):
+        if agrees(hidden, output, first_rows) and agrees(hidden, output):
+            return name
+    for name, shift, size in _normalisations(x):
+        y = outputs_of(model, (x - shift) / size)
+        for end, restored in (("", y), (" and undoes it in its outputs", y * size + shift)):
+            if is_answer(restored):
+                return f"normalises its input ({name}){end}"
     return ""
 
 
-def difference(
-    readings: Iterable[Reading],
-    answers: Answers,
-    names: list[str],
-    *,
-    searched: bool,
-    others_only: bool = False,
-) -> str:
+def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
     """Return what a module does that none of some models does, as the end of a sentence on it.
 
     It names the activation or normalisation with which one of the models would answer as the module does;
-    else how far off the closest one is, or, with `others_only`, nothing, and activations that a `Model` may
-    have are passed over. Where all models of its arrays were searched, it is none of ReLUs alone, though it
-    may be so at most inputs.
+    else how far off the closest one is. `names` are those of the module's arrays.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"
     if any("gate" in name or "r_mag" in name for name in names):
         return "is gated"
-    closest, apart, tried, begin = "", np.inf, 0, perf_counter()
+    closest, least_error, compared, begin = "", np.inf, 0, perf_counter()
     for reading in islice((one for one in readings if one.parts.hidden != "jumprelu"), _BASES):
         if perf_counter() - begin > _SECONDS:
             break
         model = reading.parts
         several, _, n = model.W_in.shape
-        for found in answers.first(n, several, "bf" if several == 1 else "bif"):
-            x = answers.inputs(n, several)
-            wanted = outputs_of(model, x)
-            if wanted.shape != found.shape:
+        x = answers.inputs(n, several)
+        y, size = outputs_of(model, x), magnitude(model, x).max(axis=2, keepdims=True)
+        for answer in answers.first_outputs(n, several, "bf" if several == 1 else "bif"):
+            if y.shape != answer.shape:
                 continue
-            size = magnitude(model, x).max(axis=2, keepdims=True)
-            off = float(np.nanmax(np.abs(found - wanted) / np.maximum(size, 1e-300)))
-            closest, apart = (reading.name, off) if off < apart else (closest, apart)
-            tried += 1
+            error = float(np.nanmax(np.abs(answer - y) / np.maximum(size, 1e-300)))
+            closest, least_error = (reading.name, error) if error < least_error else (closest, least_error)
+            compared += 1
             allowed = 2.0 * allowed_share(model, answers.unit_roundoff) * size
-            batches = searched and tried <= _OF_BATCHES and model.W_in.size <= _SMALL
-            if name := _named_variant(model, x, found, allowed, batches, others_only):
+            batches = compared <= _OF_BATCHES and model.W_in.size <= _SMALL
+            if name := _matching_variant(model, x, answer, allowed, batches):
                 return f"{name}, where it was read as {reading.name}"
-    if others_only:
-        return ""
     if not closest:
         return "takes no inputs or gives no outputs that its arrays allow"
-    return f"answers otherwise, by up to {100 * apart:.2g} % of what is summed; closest is {closest}"
+    return f"answers otherwise, by up to {100 * least_error:.2g} % of what is summed; closest is {closest}"

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, deserialize
 
 from ...theory.arguments import FloatArray, shown
 from ..files import error_text, named, read_arrays
-from .arrays import plain
+from .arrays import as_arrays
 
 __all__ = ["MOST_BYTES", "read_file", "read_settings"]
 
@@ -71,25 +71,42 @@ def _torch(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
-            return plain(torch.load(path, map_location="cpu", weights_only=True))
+            return as_arrays(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # a damaged file raises many types
         why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
         raise _refusal(path, f"{why}: {type(error).__name__}") from error
 
 
-def _check_heads(path: Path, large: bool) -> None:
-    """Refuse an archive with an array that no model has, or that is not there, by the heads of its arrays."""
-    with zipfile.ZipFile(path) as archive:
-        for entry in archive.infolist():
-            with archive.open(entry) as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
-                shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
-            name = entry.filename
-            if prod(shape) * kind.itemsize > min(entry.file_size, MOST_BYTES) and not kind.hasobject:
-                raise ValueError(f"{name} has the shape {shape}, and {entry.file_size} bytes")
-            if large and (len(shape) > 3 or max(shape, default=0) > _LONGEST_AXIS):
-                raise ValueError(f"{name} has the shape {shape}; at most 3 axes of at most {_LONGEST_AXIS}")
+def _check_head(file: Any, name: str, size: int, large: bool = False) -> None:
+    """Refuse an array that no model has, or that is not there, by its head and the bytes of its file."""
+    read = np.lib.format.read_array_header_1_0 if np.lib.format.read_magic(file) == (1, 0) else None
+    shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
+    if prod(shape) * kind.itemsize > min(size, MOST_BYTES) and not kind.hasobject:
+        raise ValueError(f"{name} has the shape {shape}, and {size} bytes")
+    if large and (len(shape) > 3 or max(shape, default=0) > _LONGEST_AXIS):
+        raise ValueError(f"{name} has the shape {shape}; at most 3 axes of at most {_LONGEST_AXIS}")
+
+
+def _npz(path: Path, size: int) -> dict[str, Any]:
+    """Return the arrays of an .npz file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                with archive.open(entry) as file:
+                    _check_head(file, entry.filename, entry.file_size, size > _LARGE)
+        return read_arrays(path)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise _refusal(path, shown(str(error.__cause__ or error))) from error
+
+
+def _npy(path: Path, size: int) -> FloatArray:
+    """Return the one array of an .npy file."""
+    try:
+        with open(path, "rb") as file:
+            _check_head(file, "it", size)
+        return np.asarray(np.load(path, allow_pickle=False))
+    except Exception as error:  # damaged files raise many types
+        raise _refusal(path, shown(str(error))) from error
 
 
 def _check_size(path: Path) -> int:
@@ -110,20 +127,6 @@ def _check_size(path: Path) -> int:
     return size
 
 
-def _npy(path: Path, size: int) -> FloatArray:
-    """Return the one array of an .npy file."""
-    try:
-        with open(path, "rb") as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
-            shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
-        if prod(shape) * kind.itemsize > size and not kind.hasobject:
-            raise ValueError(f"the shape {shape}, and {size} bytes")
-        return np.asarray(np.load(path, allow_pickle=False))
-    except Exception as error:  # damaged files raise many types
-        raise _refusal(path, shown(str(error))) from error
-
-
 def read_file(path: Path) -> Any:
     """Return the names and arrays of a file, or the one array of an .npy file.
 
@@ -135,14 +138,8 @@ def read_file(path: Path) -> Any:
         If a PyTorch file is to be read without PyTorch.
     """
     size, suffix = _check_size(path), path.suffix.lower()
-    if suffix == ".npy":
-        return _npy(path, size)
-    if suffix == ".npz":
-        try:
-            _check_heads(path, size > _LARGE)
-            return read_arrays(path)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise _refusal(path, shown(str(error.__cause__ or error))) from error
+    if suffix in (".npy", ".npz"):
+        return (_npy if suffix == ".npy" else _npz)(path, size)
     return _safetensors(path) if suffix == ".safetensors" else _torch(path)
 
 

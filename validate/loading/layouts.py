@@ -12,7 +12,7 @@ import numpy as np
 
 from ...theory.arguments import FloatArray
 
-__all__ = ["LAYOUTS", "Layout", "Weights", "as_axes", "sizes_of"]
+__all__ = ["LAYOUTS", "Layout", "Weights", "as_axes", "instances_of", "sizes_of"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,20 @@ def sizes_of(
     return sizes
 
 
+def instances_of(axes: Mapping[str, str], arrays: Mapping[str, Any]) -> list[dict[str, FloatArray]]:
+    """Return the arrays of each instance, of doubles, with the axes that are left without i and o."""
+    doubles, count = {}, 1
+    for name, letters in axes.items():
+        if name in arrays:
+            array = np.asarray(as_axes(arrays[name], letters), float)
+            doubles[name] = array.squeeze(letters.index("o")) if "o" in letters else array
+            count = len(array) if letters.startswith("i") else count
+    return [
+        {name: array[k] if axes[name].startswith("i") else array for name, array in doubles.items()}
+        for k in range(count)
+    ]
+
+
 @dataclass(frozen=True)
 class Layout:
     """The names and axes of the arrays of one kind of file."""
@@ -108,28 +122,21 @@ class Layout:
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
         """Yield the instances."""
-        known = {**self.optional, **self.axes}
-
-        def stack(name: str, order: str) -> FloatArray:
-            axes = known[name]
-            array = np.asarray(as_axes(arrays[name], axes), float)
-            if "o" in axes:
-                array, axes = array.squeeze(axes.index("o")), axes.replace("o", "")
-            if "i" not in axes:
-                array, axes = array[None], f"i{axes}"
-            return np.ascontiguousarray(array.transpose([axes.index(axis) for axis in f"i{order}"]))
-
-        W_out, W_in = stack(self.W_out, "fh"), stack(self.W_in, "hf")
-        b = stack(str(self.b), "f") if self.b in arrays else np.zeros(W_out.shape[:2])
-        if self.hidden_bias in arrays:
-            b = b + np.einsum("ifh,ih->if", W_out, stack(str(self.hidden_bias), "h"))
-        if self.scale in arrays:  # scale ReLU(y) = ReLU(scale y), as the scale is not negative
-            factor = float(np.asarray(arrays[str(self.scale)]))
-            if not factor >= 0.0:
-                raise ValueError(f"`{self.scale}` must not be negative; got {factor:g}.")
-            W_out, b = factor * W_out, factor * b
-        for one in zip(W_out, W_in, b, strict=True):
-            yield Weights(*one, self.b_saved)
+        axes = {**self.optional, **self.axes}
+        for parts in instances_of(axes, arrays):
+            W_out, W_in = (
+                np.ascontiguousarray(parts[name] if axes[name].endswith(order) else parts[name].T)
+                for name, order in ((self.W_out, "fh"), (self.W_in, "hf"))
+            )
+            b = parts[str(self.b)] if self.b in parts else np.zeros(len(W_out))
+            if self.hidden_bias in parts:
+                b = b + W_out @ parts[str(self.hidden_bias)]
+            if self.scale in parts:  # scale ReLU(y) = ReLU(scale y), as the scale is not negative
+                factor = float(parts[str(self.scale)])
+                if not factor >= 0.0:
+                    raise ValueError(f"`{self.scale}` must not be negative; got {factor:g}.")
+                W_out, b = factor * W_out, factor * b
+            yield Weights(W_out, W_in, b, self.b_saved)
 
     def arrays(self, model: Weights) -> dict[str, FloatArray]:
         """Return the arrays of one model, the inverse of `models`; a layout with instances gets one.
@@ -143,13 +150,13 @@ class Layout:
             raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
         if self.b is None and np.any(model.b):
             raise ValueError(f"`layout` must be one with biases for this model; got {self.name!r}.")
-        known, found = {**self.optional, **self.axes}, {}
+        axes, found = {**self.optional, **self.axes}, {}
         parts = [(self.W_out, model.W_out, "fh"), (self.W_in, model.W_in, "hf"), (self.b, model.b, "f")]
         for name, array, order in parts:
             if name is not None:
-                single = tuple(k for k, axis in enumerate(known[name]) if axis in "io")
-                kept = [order.index(axis) for axis in known[name] if axis in order]
-                found[name] = np.array(np.expand_dims(array.transpose(kept), single), order="C")
+                single = tuple(k for k, axis in enumerate(axes[name]) if axis in "io")
+                order_of_axes = [order.index(axis) for axis in axes[name] if axis in order]
+                found[name] = np.array(np.expand_dims(array.transpose(order_of_axes), single), order="C")
         return found
 
 

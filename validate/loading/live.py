@@ -1,17 +1,17 @@
 """Models from live modules: what a module answers tells which model its arrays are."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import shown
 from ...theory.models import Model
-from .arrays import named, plain, without_strays
-from .calling import Answers, answering
-from .differences import difference
+from .arrays import as_arrays, drop_strays, named_arrays, summary
+from .calling import Answers, ways_to_call
+from .differences import describe_difference
 from .parts import Parts
-from .readings import Reading, bases, readings_by_names, search
+from .readings import Reading, all_readings, find_reading, readings_by_names
 from .toy import layout_by_keys
 
 __all__ = ["arrays_of_live", "is_live", "load_live"]
@@ -50,7 +50,7 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
     A weight that is computed from others, as by weight normalisation, is there as it is computed.
     """
     if not callable(getattr(module, "state_dict", None)):
-        return dict(plain(dict(_attributes(module))))
+        return dict(as_arrays(dict(_attributes(module))))
     found = dict(module.state_dict())
     for before, part in module.named_modules():
         start = f"{before}." if before else ""
@@ -65,7 +65,7 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
             extra = {f"{start}{name}": one for name, one in part.named_buffers(recurse=False)}
             extra |= {f"{start}{name}": one for name, one in vars(part).items() if hasattr(one, "detach")}
             found |= {name: one for name, one in extra.items() if name not in found}
-    return dict(plain(found))
+    return dict(as_arrays(found))
 
 
 def _registered_before_weights(module: Any) -> str:
@@ -80,8 +80,13 @@ def _registered_before_weights(module: Any) -> str:
     return ""
 
 
-def _check_finite(arrays: Mapping[str, Any]) -> None:
+def _check_values(arrays: Mapping[str, Any]) -> None:
+    """Refuse arrays without values, and matrices that are not finite."""
     for name, array in arrays.items():
+        if getattr(array, "is_meta", False):
+            raise ValueError(
+                f"`model` must have values; {name!r} is on the meta device: load the weights first."
+            )
         floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
         if floats and array.ndim > 1 and not np.isfinite(array).all():
             raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")
@@ -107,21 +112,17 @@ def load_live(
         If it computes something that no `Model` does, or not what `layout`, `keys` or
         `apply_b_dec_to_input` say; it says what differs.
     """
-    state = arrays_of_live(module, buffers=False)
-    for name, array in state.items():
-        if getattr(array, "is_meta", False):
-            raise ValueError(
-                f"`model` must have values; {name!r} is on the meta device: load the weights first."
-            )
-    arrays = _numbers(named(state))
-    all_arrays = _numbers(named(arrays_of_live(module)))
-    _check_finite(named(state))
+    state = named_arrays(arrays_of_live(module, buffers=False))
+    _check_values(state)
+    arrays, all_arrays = _numbers(state), _numbers(named_arrays(arrays_of_live(module)))
+    is_named = layout is not None or keys is not None
+    readings = _named_readings(arrays, layout, keys, apply_b_dec_to_input)
     error = ""
-    with answering(module) as ways:
+    with ways_to_call(module) as ways:
         for answers in ways:
             for signs in ("both", "positive"):
-                answers.signs, answers.known, answers.asked = signs, {}, {}
-                found = _by_answers(answers, arrays, all_arrays, layout, keys, apply_b_dec_to_input, module)
+                answers = replace(answers, signs=signs)
+                found = _by_answers(answers, readings, all_arrays, is_named, module)
                 if found is not None:
                     return found
                 error = answers.error or error
@@ -143,7 +144,7 @@ def _named_readings(
         alone = {name: arrays[name] for name in by_keys.axes}
         models = [Model(one.W_in, W_out=one.W_out, b=one.b) for one in by_keys.models(alone)]
         return [Reading("keys", Parts.of(models))]
-    readings = [*readings_by_names(arrays)] or [*readings_by_names(without_strays(arrays))]
+    readings = [*readings_by_names(arrays)] or [*readings_by_names(drop_strays(arrays))]
     if subtracts is not None:
         other = "does not subtract b_dec" if subtracts else "that subtracts b_dec"
         readings = [one for one in readings if other not in one.name]
@@ -151,44 +152,32 @@ def _named_readings(
 
 
 def _by_answers(
-    answers: Answers,
-    arrays: Mapping[str, Any],
-    all_arrays: Mapping[str, Any],
-    layout: str | None,
-    keys: Mapping[str, str] | None,
-    subtracts: bool | None,
-    module: Any,
+    answers: Answers, readings: list[Reading], all_arrays: Mapping[str, Any], is_named: bool, module: Any
 ) -> tuple[str, list[Model], str] | None:
-    """Return what a module is, by one way of calling it; None if it does not answer so."""
-    said = layout is not None or keys is not None
-    readings = _named_readings(arrays, layout, keys, subtracts)
-    found = None
-    for reading in readings:
-        if (match := answers.agrees(reading.parts)) is not None:
-            found = reading, match
-            break
-    names, why = list(all_arrays), ""
-    if found is None and answers.takes_inputs:
-        why = difference(readings, answers, names, searched=False, others_only=True)
-    if found is None and not said and not why:
-        found = search(all_arrays, answers)
+    """Return what a module is, by one way of calling it; None if it does not answer so.
+
+    With `is_named` it is one of `readings` or none.
+    """
+    factors = ((reading, answers.factor(reading.parts)) for reading in readings)
+    found = next(((reading, factor) for reading, factor in factors if factor is not None), None)
+    if found is None and not is_named:
+        found = find_reading(all_arrays, answers)
     if not answers.takes_inputs:
         return None
     if found is None or answers.is_random:
-        tried = readings if said and readings else bases(all_arrays)
-        why = why or difference(tried, answers, names, searched=not said)
+        bases = readings if is_named and readings else all_readings(all_arrays)
+        what = describe_difference(bases, answers, all_arrays)
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
         norms = sorted(name for name in parts if "Norm" in name)
-        why += f" (it has a {', '.join(norms)})" if norms else ""
-        arrays_in_words = shown(", ".join(f"{name} {array.shape}" for name, array in all_arrays.items()), 300)
-        rule = f"compute {_KINDS}"
-        raise ValueError(f"`model` must {rule}; got a module that {why}. Its arrays: {arrays_in_words}.")
-    reading, match = found
-    notes = []
-    if match.factor != 1.0:
-        notes.append(f"its outputs times {match.factor:.12g}")
-    if answers.signs != "both":
-        notes.append("called with inputs from 0 to 1 alone, as it takes no others")
-    if answers.differs_in_training():
-        notes.append("as in evaluation mode; in training mode, in which it is, it answers otherwise")
-    return reading.name, reading.parts.models(match.factor), "; ".join(notes)
+        what += f" (it has a {', '.join(norms)})" if norms else ""
+        got = f"a module that {what}. Its arrays: {summary(all_arrays, 300)}"
+        raise ValueError(f"`model` must compute {_KINDS}; got {got}.")
+    reading, factor = found
+    notes = {
+        f"its outputs times {factor:.12g}": factor != 1.0,
+        "called with inputs from 0 to 1 alone, as it takes no others": answers.signs != "both",
+        "as in evaluation mode; in training mode, in which it is, it answers otherwise":
+            answers.differs_in_training(),
+    }  # fmt: skip
+    note = "; ".join(text for text, applies in notes.items() if applies)
+    return reading.name, reading.parts.models(factor), note

@@ -13,13 +13,13 @@ from ...theory import arguments
 from ...theory.features import Features
 from ...theory.models import Model
 from ..annotations import as_annotated
-from .arrays import named, numeric, plain, settings_beside, without_strays
-from .autoencoders import is_autoencoder, read_autoencoder
+from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
+from .autoencoders import NAME, is_autoencoder, of_saelens
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
 from .live import arrays_of_live, is_live, load_live
-from .networks import NETWORK_NAMES, recognised
-from .settings import check_others
+from .networks import NETWORK_NAMES, recognise_network
+from .settings import as_mapping, read_sae_settings, refuse_others
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
 
@@ -79,7 +79,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         if isinstance(found, np.ndarray):
             return {"W": found}
     else:
-        found = plain(model.state_dict() if hasattr(model, "state_dict") else model)
+        found = as_arrays(model.state_dict() if hasattr(model, "state_dict") else model)
     if not isinstance(found, Mapping):
         what = (
             f"{type(model).__name__} of shape {np.shape(found)}"
@@ -91,7 +91,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
     return found
 
 
-def _folder(path: Path) -> tuple[Any, Any]:
+def _read_path(path: Path) -> tuple[Any, Any]:
     """Return the arrays of a file, or of the weights in a folder of SAELens, and the settings beside them."""
     file = path / _WEIGHTS if isdir(path) else path
     if isdir(path) and not isfile(file):
@@ -111,24 +111,19 @@ def _load_state(
     apply_b_dec_to_input: bool | None,
 ) -> Loaded:
     """Return the models of arrays by name, where there is nothing to call."""
-    if keys is None and layout is None and is_autoencoder(arrays := named(_weights_alone(state))):
-        name, models = read_autoencoder(arrays, cfg, apply_b_dec_to_input)
-        return Loaded(name, tuple(models))
-    check_others(cfg if isinstance(cfg, Mapping) else {})
-    if keys is None and layout not in [one.name for one in LAYOUTS]:
-        if layout is not None:
-            arguments.choice("layout", layout, [*(one.name for one in LAYOUTS), *NETWORK_NAMES])
-        found = recognised(numeric(without_strays(named(_weights_alone(state)))), layout)
+    if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
+        return Loaded(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
+    refuse_others(as_mapping(cfg))
+    layouts = [one.name for one in LAYOUTS]
+    if layout is not None:
+        arguments.choice("layout", layout, [*layouts, *NETWORK_NAMES])
+    if keys is None and layout not in layouts:
+        found = recognise_network(require_numeric(drop_strays(named_arrays(state))), layout)
         if found is not None:
             return Loaded(found[0], tuple(found[1]))
-    name, weights = recognise(_weights_alone(state), layout=layout, keys=keys)
+    name, weights = recognise(state, layout=layout, keys=keys)
     models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
     return Loaded(name, tuple(models), all(one.b_saved for one in weights))
-
-
-def _weights_alone(state: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the entries of a state dict without the settings that lie beside them."""
-    return {name: entry for name, entry in state.items() if name != "cfg"}
 
 
 def load(
@@ -175,11 +170,11 @@ def load(
         return Loaded(found.layout, found.models, found.has_bias, note)
     cfg = {}
     if isinstance(x, str | os.PathLike):
-        x, cfg = _folder(Path(x))
+        x, cfg = _read_path(Path(x))
     elif callable(getattr(x, "state_dict", None)):
         x, cfg = x.state_dict(), getattr(x, "cfg", {})
     if isinstance(x, Mapping):
-        state = plain(x)
+        state = as_arrays(x)
         return _load_state(state, settings_beside(state) or cfg, layout, keys, apply_b_dec_to_input)
     return Loaded("one matrix", (model_of_matrix(x, n_features),))
 
@@ -264,8 +259,7 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     (array([-0.6]), array([1.5, 0.2]))
     """
     if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
-        arrays = named(_weights_alone(plain(x)))
-        return read_autoencoder(arrays, settings_beside(x), apply_b_dec_to_input)[1][0]
+        return of_saelens(named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input)
     made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
     if made.hidden == "identity" or made.output != "identity":
         raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {made}.")

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, shown
+from ...theory.arguments import FloatArray
 from ...theory.models import Model
-from .layouts import as_axes, sizes_of
+from .arrays import summary
+from .layouts import instances_of, sizes_of
 
-__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "candidates", "linear_layers", "recognised"]
-
-Arrays = Mapping[str, FloatArray]
+__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "linear_layers", "network_readings", "recognise_network"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Network:
     name: str
     axes: Mapping[str, str]
     """Axes of the arrays that have to be there."""
-    made: Callable[[dict[str, FloatArray]], Model]
+    make_model: Callable[[dict[str, FloatArray]], Model]
     """Of the arrays of one instance."""
     optional: Mapping[str, str] = field(default_factory=dict)
     named: bool = False
@@ -35,17 +34,9 @@ class Network:
         """Whether the arrays are these, and their shapes agree."""
         return sizes_of(self.axes, self.optional, arrays, {}) is not None
 
-    def models(self, arrays: Arrays) -> list[Model]:
+    def models(self, arrays: Mapping[str, Any]) -> list[Model]:
         """Return the instances."""
-        known = {**self.optional, **self.axes}
-        given = {name: np.asarray(as_axes(array, known[name]), float) for name, array in arrays.items()}
-        first = next(iter(self.axes))
-        if not known[first].startswith("i"):
-            return [self.made(given)]
-        return [
-            self.made({name: array[k] if known[name][0] == "i" else array for name, array in given.items()})
-            for k in range(given[first].shape[0])
-        ]
+        return [self.make_model(parts) for parts in instances_of({**self.optional, **self.axes}, arrays)]
 
 
 def _network(
@@ -55,21 +46,21 @@ def _network(
     b: str = "",
     thresholds: str = "",
     output: str = "identity",
-    turned: bool = False,
+    transposed: bool = False,
 ) -> Callable[[dict[str, FloatArray]], Model]:
-    """Return what makes a model of arrays with these names; `turned` if their first axis is the input's."""
+    """Return what makes a model of arrays with these names; `transposed` if inputs are rows."""
 
-    def made(arrays: dict[str, FloatArray]) -> Model:
+    def make_model(arrays: dict[str, FloatArray]) -> Model:
         into, out = arrays[W_in], arrays[W_out]
-        if turned:
+        if transposed:
             into, out = into.T, out.T
-        given = arrays.get(thresholds)
-        kind = "relu" if given is None else "jumprelu"
+        biases = arrays.get(b_in, 0.0), arrays.get(b, 0.0)
+        if thresholds not in arrays:
+            return Model(into, biases[0], "relu", out, biases[1], output)
         # Below 0 a JumpReLU is a ReLU, since it cuts that off as well.
-        floor = None if given is None else np.maximum(given, 0.0)
-        return Model(into, arrays.get(b_in, 0.0), kind, out, arrays.get(b, 0.0), output, floor)
+        return Model(into, biases[0], "jumprelu", out, biases[1], output, np.maximum(arrays[thresholds], 0.0))
 
-    return made
+    return make_model
 
 
 def _with_path(model: Model, by: FloatArray) -> Model:
@@ -101,6 +92,16 @@ def _embedded(arrays: dict[str, FloatArray]) -> Model:
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
 
 
+def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
+    """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder when used."""
+    W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
+    W_dec = arrays.get("_W_dec", W_enc.T)
+    W_dec = W_dec / (np.linalg.norm(W_dec, axis=1, keepdims=True) + _EPS)
+    return Model(W_enc.T, arrays["b_enc"] - b_dec @ W_enc, "relu", W_dec.T, b_dec, "identity")
+
+
+# Added to the norms by which ARENA divides; their default.
+_EPS = 1e-8
 _DEEP = "hidden_layers.0.weight"
 _LINEAR = "goodfire-ai/spd, hidden layers"
 _CIS = "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis"
@@ -128,21 +129,17 @@ NETWORKS = (
     Network(
         "Stefan-Heimersheim/toy-model-of-computation-in-superposition",
         {"w_in": "fh", "w_out": "hy"},
-        _network("w_in", "w_out", turned=True),
+        _network("w_in", "w_out", transposed=True),
     ),
-    Network(
-        f"{_CIS} with linear outputs",
-        {"W1": "ihf", "W2": "iyh"},
-        _network("W1", "W2", "b1", "b2"),
-        {"b1": "ih", "b2": "iy"},
-        named=True,
-    ),
-    Network(
-        f"{_CIS} with ReLU outputs",
-        {"W1": "ihf", "W2": "iyh"},
-        _network("W1", "W2", "b1", "b2", output="relu"),
-        {"b1": "ih", "b2": "iy"},
-        named=True,
+    *(
+        Network(
+            f"{_CIS} with {kind} outputs",
+            {"W1": "ihf", "W2": "iyh"},
+            _network("W1", "W2", "b1", "b2", output=output),
+            {"b1": "ih", "b2": "iy"},
+            named=True,
+        )
+        for kind, output in (("linear", "identity"), ("ReLU", "relu"))
     ),
     Network(
         f"{_CIS} with linear outputs and a skip connection",
@@ -173,9 +170,15 @@ NETWORKS = (
         named=True,
     ),
     Network(
+        "ARENA, sparse autoencoder",
+        {"W_enc": "ifh", "b_enc": "ih", "b_dec": "if"},
+        _arena_autoencoder,
+        {"_W_dec": "ihf"},
+    ),
+    Network(
         "SAELens, transcoder",
         {"W_enc": "fh", "b_enc": "h", "W_dec": "hy", "b_dec": "y"},
-        _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", turned=True),
+        _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", transposed=True),
         {"threshold": "h"},
         named=True,
     ),
@@ -198,14 +201,14 @@ def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
     return _LINEAR, [Model(W_in, W_out=W_out, b=b)]
 
 
-def candidates(arrays: Mapping[str, Any], layout: str | None) -> list[tuple[str, list[Model]]]:
-    """Return all that arrays may be, by names and shapes, or what a layout by its name makes of them."""
-    return [
-        (one.name, one.models(arrays)) for one in NETWORKS if layout in (None, one.name) and one.fits(arrays)
-    ]
+def network_readings(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]:
+    """Return all networks that arrays may be by names and shapes."""
+    linear = linear_layers(arrays)
+    found = [(network.name, network.models(arrays)) for network in NETWORKS if network.fits(arrays)]
+    return found if linear is None else [*found, linear]
 
 
-def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
+def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
     """Return the name of the layout of a network and its instances, or None if the arrays are none.
 
     Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
@@ -224,20 +227,15 @@ def recognised(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list
     for one in NETWORKS:
         if layout not in (None, one.name) or not one.fits(arrays):
             continue
-        sizes = {
-            axis: k
-            for name, axes in one.axes.items()
-            for axis, k in zip(axes, arrays[name].shape, strict=True)
-        }
+        sizes = sizes_of(one.axes, one.optional, arrays, {}) or {}
         if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
             continue
         return one.name, one.models(arrays)
-    got = shown(", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items()))
     if layout in NETWORK_NAMES:
-        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {got}.")
-    several = [name for name, _ in candidates(arrays, layout) if name.startswith(_CIS)]
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {summary(arrays)}.")
+    several = [name for name, _ in network_readings(arrays) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
-        raise ValueError(f"`model` must {rule}: {say}; got {got}.")
+        raise ValueError(f"`model` must {rule}: {say}; got {summary(arrays)}.")
     return None

@@ -1,7 +1,7 @@
 """Models of several instances as arrays with an axis more, and what they compute."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,28 +27,19 @@ class Parts:
     @classmethod
     def of(cls, models: list[Model]) -> "Parts":
         """Return the arrays of models of one size and kind."""
-        first = models[0]
-        arrays = {
-            name: np.stack([getattr(one, name) for one in models]) for name in ("W_in", "b_in", "W_out", "b")
-        }
-        thresholds = None if first.thresholds is None else np.stack([one.thresholds for one in models])
-        return cls(
-            arrays["W_in"],
-            arrays["b_in"],
-            first.hidden,
-            arrays["W_out"],
-            arrays["b"],
-            first.output,
-            thresholds,
-        )
+
+        def stacked(name: str) -> Any:
+            arrays = [getattr(model, name) for model in models]
+            return None if arrays[0] is None else np.stack(arrays)
+
+        W_in, b_in, W_out, b, thresholds = map(stacked, ("W_in", "b_in", "W_out", "b", "thresholds"))
+        return cls(W_in, b_in, models[0].hidden, W_out, b, models[0].output, thresholds)
 
     def instances(self) -> Iterator["Parts"]:
         """Yield the instances."""
+        arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
         for k in range(len(self.W_in)):
-            thresholds = None if self.thresholds is None else self.thresholds[k]
-            yield Parts(
-                self.W_in[k], self.b_in[k], self.hidden, self.W_out[k], self.b[k], self.output, thresholds
-            )
+            yield replace(self, **{name: array[k] for name, array in arrays.items()})
 
     def models(self, factor: float = 1.0) -> list[Model]:
         """Return the instances as models, their outputs multiplied by a positive factor."""

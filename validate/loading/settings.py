@@ -11,7 +11,7 @@ from typing import Any
 
 from ...theory.arguments import shown
 
-__all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "check_others", "read_sae_settings"]
+__all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "read_sae_settings", "refuse_others"]
 
 ARCHITECTURES = ("standard", "jumprelu")
 
@@ -53,6 +53,11 @@ HARMLESS = frozenset((
     "use_sparse_activations", "verbose", "wandb_entity", "wandb_id", "wandb_log_frequency",
     "wandb_project", "weight_normalize_eps",
 ))  # fmt: skip
+# Keys that change it, which an object may have by its class.
+_OF_CLASSES = (
+    "architecture", "activation_fn", "activation_fn_str", "apply_b_dec_to_input", "normalize_activations",
+    "finetuning_scaling_factor", "k", "sae_type", "top_k", "rescale_acts_by_decoder_norm", "tied_weights",
+)  # fmt: skip
 # Names of settings that change what a model computes, in whatever code.
 _SUSPECT = re.compile(
     r"(.*_)?(act|activation|nonlin\w*|normali[sz]e\w*|top_?k|gated|architecture|sae_type)"
@@ -90,10 +95,7 @@ def as_mapping(cfg: Any) -> dict[str, Any]:
     """Return a configuration, a mapping or an object of SAELens, as a mapping."""
     if isinstance(cfg, Mapping):
         return dict(cfg)
-    names = {*HARMLESS, "architecture", "activation_fn", "activation_fn_str", "activation_fn_kwargs",
-             "apply_b_dec_to_input", "normalize_activations", "finetuning_scaling_factor", "k", "sae_type",
-             "top_k", "rescale_acts_by_decoder_norm", "tied_weights"}  # fmt: skip
-    found = {name: getattr(cfg, name) for name in names if hasattr(cfg, name)}
+    found = {name: getattr(cfg, name) for name in _OF_CLASSES if hasattr(cfg, name)}
     if not isinstance(cfg, type):
         found |= {name: value for name, value in getattr(cfg, "__dict__", {}).items() if name[:1] != "_"}
     if callable(found.get("architecture")):
@@ -115,8 +117,7 @@ def read_sae_settings(cfg: Any) -> Settings:
     >>> read_sae_settings({"activation_fn_str": "relu", "apply_b_dec_to_input": "false"})
     Settings(architecture='standard', apply_b_dec_to_input=False, finetuning_scaling_factor=False)
     """
-    given = as_mapping(cfg)
-    found = {name: value for name, value in given.items() if name not in HARMLESS}
+    found = {name: value for name, value in as_mapping(cfg).items() if name not in HARMLESS}
     kind = found.pop("architecture", "standard")
     if kind not in ARCHITECTURES:
         raise ValueError(
@@ -131,7 +132,7 @@ def read_sae_settings(cfg: Any) -> Settings:
     if normal not in ("none", None, False, "false"):
         rule = "not normalise its input, or have that folded in (normalize_activations='none')"
         raise ValueError(f"`model` must {rule}; got {normal!r}.")
-    taken = found.pop("apply_b_dec_to_input", None)
+    subtracts = found.pop("apply_b_dec_to_input", None)
     scaled = _flag("finetuning_scaling_factor", found.pop("finetuning_scaling_factor", False) or False)
     for key in ("tied_weights", "rescale_acts_by_decoder_norm"):
         if _flag(key, found.get(key) or False) is False:
@@ -140,10 +141,10 @@ def read_sae_settings(cfg: Any) -> Settings:
         if value not in (None, False) if not isinstance(value, list | dict) else value:
             rule = "have a cfg of known keys alone, as any other may change what is computed"
             raise _refusal(f"{rule} (leave {key!r} out if it does not)", key, value)
-    return Settings(kind, None if taken is None else _flag("apply_b_dec_to_input", taken), scaled)
+    return Settings(kind, None if subtracts is None else _flag("apply_b_dec_to_input", subtracts), scaled)
 
 
-def check_others(cfg: Mapping[str, Any]) -> None:
+def refuse_others(cfg: Mapping[str, Any]) -> None:
     """Refuse settings beside the weights of a toy model that name another activation, or a normalisation."""
     for key, value in cfg.items():
         suspect = _SUSPECT.fullmatch(str(key).lower()) is not None

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...theory import arguments
 from ...theory.arguments import shown
-from .arrays import named, numeric, without_strays
-from .layouts import LAYOUTS, Layout, Weights, as_axes
+from .arrays import drop_strays, named_arrays, require_numeric, summary
+from .layouts import LAYOUTS, Layout, Weights
 
-__all__ = ["fitting_layouts", "layout_by_keys", "ready_keys", "recognise", "summary"]
+__all__ = ["layout_by_keys", "recognise"]
 
 # Files of public code that are not such a model: a name that gives them away, and the reason.
 _OTHERS = {
@@ -25,18 +25,6 @@ _OTHERS = {
 _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
-def summary(arrays: Mapping[str, Any]) -> str:
-    """Return names and shapes in a line, not too long.
-
-    Examples
-    --------
-    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
-    "'W (5, 2), b (5,)'"
-    """
-    words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
-    return shown(words) if words else "no arrays"
-
-
 def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:
     """Return an array's name without the prefixes that were taken off."""
     if name in arrays:
@@ -45,30 +33,33 @@ def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:
 
 
 def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
-    """Return the layout in which the user names the arrays, with the axes that their shapes allow.
-
-    Where a shape allows both, W_in is (n_hidden, n_features) and W_out is (n_features, n_hidden).
-    """
-    meant = {part: _in_arrays(name, arrays) for part, name in keys.items()}
-    unknown = {*meant} - {"W_out", "W_in", "b"} or None in meant.values() or not {"W_in", "W_out"} & {*meant}
-    if unknown:
+    """Return the layout in which the user names the arrays, with the axes that their shapes allow."""
+    names = {part: _in_arrays(name, arrays) for part, name in keys.items()}
+    if {*names} - {"W_out", "W_in", "b"} or None in names.values() or not {"W_in", "W_out"} & {*names}:
         raise ValueError(
             "`keys` must name arrays that there are: for W_in, for W_out if it is another one, and for b if "
             f"there is one; got {dict(keys)!r} for {summary(arrays)}."
         )
-    W_in, W_out = (
-        str(meant.get(part, meant.get(other))) for part, other in (("W_in", "W_out"), ("W_out", "W_in"))
-    )
-    b = meant.get("b")
-    several = "i" if np.ndim(arrays[W_in]) == 3 else ""
-    first = ("hf", "fh") if "W_in" in meant else ("fh", "hf")
-    for encoder in first:
+    layout = _layout_of("keys", arrays, {part: str(name) for part, name in names.items()})
+    if layout is None:
+        raise ValueError(f"`keys` must name arrays whose shapes multiply; got {summary(arrays)}.")
+    return layout
+
+
+def _layout_of(title: str, arrays: Mapping[str, Any], names: Mapping[str, str]) -> Layout | None:
+    """Return the layout of arrays by their names for W_in, W_out and b, or None if shapes do not multiply.
+
+    Where a shape allows both, W_in is (n_hidden, n_features) and W_out is (n_features, n_hidden).
+    """
+    W_in, W_out = names.get("W_in", names.get("W_out", "")), names.get("W_out", names.get("W_in", ""))
+    b, several = names.get("b"), "i" if np.ndim(arrays[W_in]) == 3 else ""
+    for encoder in ("hf", "fh") if "W_in" in names else ("fh", "hf"):
         for decoder in ("fh", "hf") if W_out != W_in else (encoder,):
             axes = {W_in: several + encoder, W_out: several + decoder} | ({b: f"{several}f"} if b else {})
-            layout = Layout("keys", axes, W_out, W_in, b)
+            layout = Layout(title, axes, W_out, W_in, b)
             if layout.fits({name: arrays[name] for name in axes}):
                 return layout
-    raise ValueError(f"`keys` must name arrays whose shapes multiply; got {summary(arrays)}.")
+    return None
 
 
 def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: int) -> str:
@@ -80,51 +71,27 @@ def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: i
     )
 
 
-def fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the layouts that arrays have; without a known one, that of one matrix and one vector."""
+def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
+    """Return the layouts that arrays have; without a known one, those of one matrix and one vector."""
     found = [layout for layout in LAYOUTS if layout.fits(arrays)]
-    return found or _matrix_and_vector(arrays)
+    for weight, b in permutations(arrays) if len(arrays) == 2 and not found else ():
+        both = [_layout_of(f"{weight} and {b}", arrays, {part: weight, "b": b}) for part in ("W_out", "W_in")]
+        if fits := [layout for layout in both if layout is not None]:
+            return fits
+    return found
 
 
-def _matrix_and_vector(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the layouts of a tied model of one matrix and one vector, whatever their names."""
-    if len(arrays) != 2:
-        return []
-    for weight, b in permutations(arrays):
-        for axes in ("fh", "hf", "ifh", "ihf"):
-            bias_axes = axes.replace("h", "")
-            if as_axes(arrays[weight], axes) is None or np.ndim(arrays[weight]) != len(axes):
-                continue
-            names = {weight: axes, b: bias_axes}
-            both = [
-                Layout(f"{weight} and {b}", {**names, weight: order}, weight, weight, b)
-                for order in (axes, axes.replace("fh", "hf") if "fh" in axes else axes.replace("hf", "fh"))
-            ]
-            fits = [layout for layout in both if layout.fits(arrays)]
-            if fits:
-                return fits
-    return []
-
-
-def ready_keys(arrays: Mapping[str, Any]) -> str:
-    """Return `keys` to copy, with which arrays of any names may be a toy model, or nothing.
-
-    Examples
-    --------
-    >>> ready_keys({"enc": np.ones((2, 5)), "dec": np.ones((5, 2)), "c": np.ones(5)})
-    "keys={'W_in': 'enc', 'W_out': 'dec', 'b': 'c'}"
-    """
-    sizes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
-    matrices = [name for name, shape in sizes.items() if len(shape) == 2 and 1 not in shape]
-    vectors = {name: shape[0] for name, shape in sizes.items() if len(shape) == 1}
-    pairs = [(first, last) for first in matrices for last in matrices if first != last or len(matrices) == 1]
-    for first, last in pairs:
-        m, n = sizes[first] if first != last else sorted(sizes[first])
-        if m <= n and {*sizes[last]} == {m, n} and (first == last or sizes[last] == (n, m)):
-            keys = {"W_in": first} | ({"W_out": last} if last != first else {})
-            biases = [name for name, length in vectors.items() if length == n]
-            keys |= {"b": biases[0]} if biases else {}
-            return f"keys={keys!r}"
+def _ready_keys(arrays: Mapping[str, Any]) -> str:
+    """Return `keys` to copy, with which arrays of any names may be a toy model, or nothing."""
+    shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2 and 1 not in shape]
+    pairs = [(one, other) for one in matrices for other in matrices if one != other or len(matrices) == 1]
+    for encoder, decoder in pairs:
+        m, n = shapes[encoder] if encoder != decoder else sorted(shapes[encoder])
+        if m <= n and shapes[decoder] in ((n, m), shapes[encoder] if encoder == decoder else None):
+            keys = {"W_in": encoder} | ({"W_out": decoder} if decoder != encoder else {})
+            biases = [name for name, shape in shapes.items() if shape == (n,)]
+            return f"keys={keys | ({'b': biases[0]} if biases else {})!r}"
     return ""
 
 
@@ -169,13 +136,13 @@ def _checked(arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, s
         raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
-    found = named(arrays)
+    found = named_arrays(arrays)
     if layout is not None:
         arguments.choice("layout", layout, [one.name for one in LAYOUTS])
     for name, reason in _OTHERS.items():
         if name in found and keys is None:
             raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
-    return dict(numeric(without_strays(found)))
+    return dict(require_numeric(drop_strays(found)))
 
 
 def recognise(
@@ -227,9 +194,9 @@ def recognise(
         (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
         if all(one.fits({"W": array}) for array in found.values()):
             return one.name, [model for array in found.values() for model in one.models({"W": array})]
-    fitting = fitting_layouts(found)
+    fitting = _fitting_layouts(found)
     if not fitting:
-        ready = ready_keys(found)
+        ready = _ready_keys(found)
         by_keys = f"Model.of(model, {ready})" if ready else "Model.of(model, keys=...)"
         raise ValueError(
             f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)}); or, if it is "

@@ -12,7 +12,7 @@ the kink is off by V + |x| sqrt(V) at most, by Jensen's inequality and Cauchy's:
 
 from itertools import product
 from math import comb, prod
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,9 @@ class Unit(NamedTuple):
     chances: FloatArray
     on: IntArray
     """How many of the members are on."""
+
+
+Side = Literal["left", "right"]  # of `numpy.searchsorted`
 
 
 class Sums(NamedTuple):
@@ -157,11 +160,11 @@ def _added(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> 
         )
     place, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(place, kind="stable")
-    worst = [max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "moved")]
+    radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "moved"))
     dropped = sum(sums.dropped for sums, _ in pieces)
     variance = variance[order] if any(sums.variance.size for sums, _ in pieces) else np.empty(0)
     rows = rows[order] if rows.ndim == 2 else rows
-    return Sums(place[order], mass[order], variance, rows, *worst, dropped)
+    return Sums(place[order], mass[order], variance, rows, radius, moved, dropped)
 
 
 def _sums(
@@ -238,7 +241,7 @@ def _merging(one: Sums, other: Sums, y: FloatArray, x: float) -> float:
         first, last = (np.searchsorted(other.place, -y + side, side=name) for side, name in edges)
         return np.asarray(np.maximum(total[last] - total[first], 0.0))
 
-    edges = ((-reach, "left"), (reach, "right"))
+    edges: tuple[tuple[float, Side], ...] = ((-reach, "left"), (reach, "right"))
     mass, bound = between(other.mass), np.zeros(y.size)
     for variance, times in ((one.variance, mass), (other.variance, None)):
         if variance.size:
@@ -256,7 +259,8 @@ def _slopes(
     """
     y = t + one.place
     push, size = np.zeros(y.size), np.zeros(y.size)
-    for side, name in ((-tie, "left"), (tie, "right")):
+    edges: tuple[tuple[float, Side], ...] = ((-tie, "left"), (tie, "right"))
+    for side, name in edges:
         edge = np.searchsorted(other.place, -y + side, side=name)
         push -= np.asarray((x - y) * tail.mass[edge] - tail.first[edge], np.float64)
         size += np.asarray((np.abs(x) + np.abs(y)) * tail.mass[edge] + tail.size[edge], np.float64)
