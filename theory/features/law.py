@@ -43,8 +43,7 @@ class Features:
         scale], see `uniform_from`; "binary", always scale; "half-normal", scale times \|N(0, 1)\|;
         "exponential" with mean scale; "symmetric", uniform on [-scale, scale]; "normal" with standard
         deviation scale; "rectified-normal(ratio)", scale times max(0, ratio + N(0, 1)), see
-        `rectified_normal`; or a law of your own, see `Values`. The attribute is a `Values`, which equals its
-        name.
+        `rectified_normal`; or your own, see `Values`. The attribute is a `Values`, which equals its name.
     scale : float or (n_features,) array_like, optional
         Between 1e-100 and 1e100.
     importance : float or (n_features,) array_like, optional
