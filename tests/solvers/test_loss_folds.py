@@ -57,6 +57,11 @@ def test_symmetric_values_are_folded_up_to_13_features_and_with_derivatives_up_t
             assert abs(found.loss - other.loss) <= found.error_estimate + other.error_estimate
 
 
+def test_equal_weights_whose_branches_end_late_are_not_folded():
+    f = evaluator(Features(13, 0.1, "symmetric"))
+    assert f((np.full((13, 13), 0.5), -0.1), rows=[0]).method == "lattice"
+
+
 def vertex_sum(y, weights, chances, order, edge):
     """Return E F_k(y + sum of w x) as a sum over all corners of all cubes, in fractions."""
     if not weights:

@@ -15,6 +15,7 @@ weights are apart: 2e-15 for outputs of order 1, in random models whose weights 
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from ....theory.arguments import FloatArray
 from ....theory.kernels import check_interrupt, inner, kernel, plain
@@ -338,14 +339,19 @@ ESTIMATE = (
     "heuristic: rounding in units of E (|b| + sum of |w| x)^2, never exceeded in tests by exact arithmetic"
 )
 
-# Features up to which its tables are small, by the sides of their values. Some 2^17 and 3^13 nodes are made
-# at worst, of 20 orders each: 40 and 200 MB.
+# Features up to which its tables are small, by the sides of their values: 40 MB at most for 16 on [0, 1];
+# 13 on [-1, 1] took 190 MB with equal weights, whose branches end late, and 13 MB with random ones.
 MOST = {1: 16, 2: 13}
 # Nodes up to which there are derivatives, which double the tables and take three times as long.
 MOST_NODES_WITH_SLOPES = 2.0**19
 # Seconds for each node of the tree of an output, with the share that is never made; with derivatives.
 SECONDS_PER_NODE = 4.6e-9
 SECONDS_PER_NODE_WITH_SLOPES = 1.2e-8
+# Features on [-1, 1] from which nodes are counted: equal weights have 20 times as many as others.
+COUNTED_FROM = 10
+# Seconds for each node that is made; with derivatives.
+SECONDS_PER_COUNTED = 1e-7
+SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
@@ -362,8 +368,26 @@ def terms(law: Law) -> float:
     return float(((sides + 1.0) ** min(law.n + 1, 99) - 1.0) / sides + 1.0)
 
 
+def count_nodes(rows: Rows) -> float:
+    """Return about how many nodes an output's tree has for values on [-1, 1], as its places are normal.
+
+    A place has children where the weights ahead reach 0 from it.
+    """
+    sizes = -np.sort(-np.abs(rows.M), axis=1)
+    ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
+    before = np.zeros(sizes.shape)
+    before[:, 1:] = np.cumsum(sizes[:, :-1] ** 2, axis=1)
+    spread = np.sqrt(2.0 / 3.0 * before) + 1e-300
+    b = rows.b[:, np.newaxis]
+    with np.errstate(over="ignore"):
+        shares = ndtr((ahead - b) / spread) - ndtr((-ahead - b) / spread)
+    return float(np.mean(shares @ 3.0 ** np.arange(1, sizes.shape[1] + 1)))
+
+
 def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
     """Return the seconds that an output takes: measured, for random weights; most branches end early."""
+    if law.values.sides == 2 and law.n >= COUNTED_FROM:
+        return (SECONDS_PER_COUNTED_WITH_SLOPES if ask.slopes else SECONDS_PER_COUNTED) * count_nodes(rows)
     return (SECONDS_PER_NODE_WITH_SLOPES if ask.slopes else SECONDS_PER_NODE) * terms(law)
 
 
