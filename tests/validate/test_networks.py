@@ -257,7 +257,7 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
     mean, error = _by_samples(LARGE, LARGE_LAW, _relu)
     assert abs(found.loss - mean) <= found.loss_error + 4.0 * error  # once in 1e4 or less by chance
     assert found.loss_error < 0.02 * found.loss
-    exact = audit.audit_network(LARGE, LARGE_LAW, "relu", seconds=600.0)
+    exact = door.audit(LARGE, LARGE_LAW, target="relu", seconds=np.inf)
     assert exact.method != "samples"
     assert exact.left_out == ""
     assert exact.gradient_norm > 0.0

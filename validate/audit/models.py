@@ -451,7 +451,7 @@ def audit(
     steps: int = 300,
     starts: int | None = None,
     rng: Any = 0,
-    seconds: float = 20.0,
+    seconds: Any = 20.0,
     reached: Callable[[int], None] = lambda instance: None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:

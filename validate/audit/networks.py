@@ -229,7 +229,7 @@ def naive_loss(
 
 @as_annotated
 def audit_network(
-    model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6, seconds: float = 20.0
+    model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6, seconds: Any = 20.0
 ) -> NetworkAudit:
     """Return what a network is worth beside the naive solution.
 

@@ -32,7 +32,7 @@ def audit(
     model: Any,
     law: Any,
     *,
-    seconds: float | None = None,
+    seconds: Any = None,
     starts: int | None = None,
     steps: int = 300,
     rng: Any = 0,
