@@ -139,6 +139,8 @@ class Run:
         **more: Any,
     ) -> "Run":
         """Return a run that comes with the package, or will, in a dataset; it takes too long for a report."""
+        if not isinstance(dataset, str):
+            raise ValueError(f"`dataset` must be text; got {shown(dataset)}.")
         every = settings or {}
         return cls(function, every, every, stored=dataset, what=what, seconds=seconds, **more)
 

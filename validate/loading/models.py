@@ -79,7 +79,8 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         if isinstance(found, np.ndarray):
             return {"W": found}
     else:
-        found = as_arrays(model.state_dict() if hasattr(model, "state_dict") else model)
+        found = model.state_dict() if hasattr(model, "state_dict") else model
+        found = as_arrays(found) if isinstance(found, Mapping) else found
     if not isinstance(found, Mapping):
         what = (
             f"{type(model).__name__} of shape {np.shape(found)}"
@@ -152,6 +153,8 @@ def load(
         raise ValueError(
             f"`keys` must map W_in, W_out and b to names of arrays; got {arguments.shown(keys)}."
         )
+    if apply_b_dec_to_input is not None:
+        apply_b_dec_to_input = arguments.flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Model):
         return Loaded("Model", (x,))
     if isinstance(x, Weights):
@@ -258,6 +261,8 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     >>> one.b_in, one([1.6, 9.0])
     (array([-0.6]), array([1.5, 0.2]))
     """
+    if apply_b_dec_to_input is not None:
+        apply_b_dec_to_input = arguments.flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
         return of_saelens(named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input)
     made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)

@@ -36,7 +36,10 @@ def grid(
     n_features = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
     ps = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="(]")
     ratios = arguments.real("ratio", arguments.vector("ratio", ratio), 0, 1, brackets="(]")
-    seeds = [arguments.integer("seed", item, 0, LARGEST_SIZE) for item in np.atleast_1d(np.asarray(seed))]
+    every = np.atleast_1d(np.asarray(seed))
+    if every.ndim > 1:
+        raise ValueError(f"`seed`, `seeds` must be a list of whole numbers; got shape {every.shape}.")
+    seeds = [arguments.integer("seed", item, 0, LARGEST_SIZE) for item in every]
     hidden = [max(1, round(float(item) * n_features)) for item in ratios]
     each_p, each_hidden, each_seed = map(np.ravel, np.meshgrid(ps, hidden, seeds, indexing="ij"))
     return each_hidden, each_p, each_seed
