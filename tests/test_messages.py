@@ -134,4 +134,4 @@ def test_the_page_for_beginners_names_the_extra_of_the_sweep():
     if not page.is_file():
         pytest.skip("the pages are no part of an installed package")
     task = page.read_text(encoding="utf-8").partition("**A sweep over alpha")[2].partition(".. code-block")[0]
-    assert "pip install 'superposition[sweep]'" in " ".join(task.split())
+    assert "pip install -e '.[sweep]'" in " ".join(task.split())

@@ -83,7 +83,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         found = as_arrays(found) if isinstance(found, Mapping) else found
     if not isinstance(found, Mapping):
         what = (
-            f"{type(model).__name__} of shape {np.shape(found)}"
+            f"{type(model).__name__} of shape {tuple(found.shape)}"
             if hasattr(found, "shape")
             else arguments.shown(found)
         )
