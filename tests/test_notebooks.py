@@ -61,7 +61,7 @@ def test_says_what_the_source_has_wrong_by_computing_it(name):
 def test_the_audits_found_a_cause_for_each_kind_of_gap():
     outputs = [output for cell in _code(_read("audit")) for output in cell["outputs"]]
     text = "".join(line for output in outputs for line in output.get("text", ()))
-    assert "stuck, longer training will not help" in text
+    assert "Stuck at a minimum of the loss: longer training will not help" in text
     assert re.search(r"spd, random bias: [1-9] dead", text)
     assert re.search(r"spd, bias 0: 0 dead", text)
     assert re.search(r"devinterp, bias 0: 0 dead .*, [1-9] faint", text)
