@@ -170,7 +170,7 @@ def test_rows_are_filtered(seen):
     assert seen["all"] == ALL
     assert seen["count"] == "5 of 5 claims"
     assert seen["corrected"] == ["c8"]
-    assert seen["address"] == "#verdict=wrong+as+printed%2C+corrected"
+    assert seen["address"] == "#verdict=misprint"
     assert seen["words"] == ["l3"]  # typed as in the ledger's text, though the page shows another letter
     assert seen["badge"] == ["c18"]
 
