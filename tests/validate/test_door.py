@@ -466,6 +466,10 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
     assert sp.loss(network, law).loss == found.loss
     with pytest.raises(ValueError, match=r"`law` must have at most 16,384 patterns .* 16 features"):
         sp.loss(network, law, gradient=True)
+    with pytest.raises(ValueError, match=r"`tol` must .*; got -1"):
+        sp.loss(network, law, tol=-1.0)
+    with pytest.raises(ValueError, match=r"`target` must .*; got 'sine'"):
+        sp.loss(network, law, target="sine")
 
 
 def test_a_network_whose_exact_sum_is_poor_is_sampled(monkeypatch):

@@ -119,8 +119,9 @@ def _of_toy_model(one: Model, features: Features, tol: float, gradient: bool) ->
 
 def _exact_or_sampled(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
     """Return the exact loss of a network, or that of samples where it is better or there is no other."""
+    evaluate = evaluator(features, tol=tol)  # which refuses a bad tolerance
     try:
-        exact = evaluator(features, tol=tol)(one, gradient=gradient, target=target)
+        exact = evaluate(one, gradient=gradient, target=target)
     except ValueError:  # of features that depend on each other sums may be too long
         if features.independent or gradient:
             raise
