@@ -38,7 +38,7 @@ verdicts: $(STAMP)
 
 # What commands write of the documentation: errata, tables, pictures (minutes). tests/test_pages.py compares the texts.
 pages: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python .docs/pages.py --pictures
+	OMP_NUM_THREADS=1 $(BIN)/python docs/pages.py --pictures
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -59,16 +59,16 @@ bench: $(STAMP)
 	$(BIN)/python -c "import shutil, sysconfig; shutil.rmtree(sysconfig.get_path('purelib') + '/tests', ignore_errors=True)"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-quiet --benchmark-json=$(OUT)/benchmarks.json -q
-	$(BIN)/python tests/benchmarks/table.py .docs/benchmarks.md $(OUT)/benchmarks.json
+	$(BIN)/python tests/benchmarks/table.py docs/benchmarks.md $(OUT)/benchmarks.json
 
-# What Sphinx makes of the docstrings on its way lies in .docs/api; old pages there would count as strays.
+# What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
 docs: $(STAMP)
-	rm -rf .docs/api .docs/made
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html .docs $(OUT)/docs
+	rm -rf docs/api docs/made
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs $(OUT)/docs
 	@echo "$(OUT)/docs/index.html"
 
 clean:
-	rm -rf $(VENV) $(OUT) .docs/api .docs/made build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(OUT) docs/api docs/made build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

@@ -17,27 +17,27 @@ What people come with, and what takes it:
 
 from typing import TYPE_CHECKING, Any
 
-from .theory.rooms import lazily
+from .theory.lazy import lazily
 
 if TYPE_CHECKING:
     from . import solvers as solvers
     from . import theory as theory
     from . import validate as validate
     from .theory.features import Features as Features
-    from .theory.models import Model as Model
-    from .validate.door import explore as explore
-    from .validate.door import refute as refute
-    from .validate.door.advice import audit as audit
-    from .validate.door.best import best as best
-    from .validate.door.ceiling import ceiling as ceiling
-    from .validate.door.exact import loss as loss
-    from .validate.door.foresee import predict as predict
-    from .validate.door.laws import laws as laws
-    from .validate.door.ledger import claims as claims
-    from .validate.door.phases import phases as phases
-    from .validate.door.picture import plot as plot
-    from .validate.door.sae import sae as sae
-    from .validate.door.sweeps import sweep as sweep
+    from .theory.model import Model as Model
+    from .validate.api import explore as explore
+    from .validate.api import refute as refute
+    from .validate.api.audit import audit as audit
+    from .validate.api.best import best as best
+    from .validate.api.ceiling import ceiling as ceiling
+    from .validate.api.claims import claims as claims
+    from .validate.api.laws import laws as laws
+    from .validate.api.loss import loss as loss
+    from .validate.api.phases import phases as phases
+    from .validate.api.plot import plot as plot
+    from .validate.api.predict import predict as predict
+    from .validate.api.sae import sae as sae
+    from .validate.api.sweep import sweep as sweep
 
 __version__ = "0.1.0"
 
@@ -48,7 +48,7 @@ _NAMES = (
 )  # fmt: skip
 _DOOR = {
     "Features": "theory.features",
-    **dict.fromkeys(_NAMES, "validate.door"),
+    **dict.fromkeys(_NAMES, "validate.api"),
 }
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"), _DOOR)

@@ -7,7 +7,7 @@ from typing import Any
 
 from numba.core import event
 
-from ..theory import arguments
+from ..theory import validation
 
 __all__ = ["Deadline", "DeadlineOver", "deadline_of", "work_seconds"]
 
@@ -107,4 +107,4 @@ def deadline_of(seconds: float | Deadline | None) -> Deadline:
     """
     if isinstance(seconds, Deadline):
         return seconds
-    return Deadline() if seconds is None else Deadline(arguments.number("seconds", seconds, 0.0))
+    return Deadline() if seconds is None else Deadline(validation.number("seconds", seconds, 0.0))

@@ -38,7 +38,7 @@ _FOUND: dict[bytes, Any] = {}
 def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute what takes seconds once for all documented blocks that ask for the same."""
     for module, name in (
-        ("validate.door.phases", "phase_diagram"),
+        ("validate.api.phases", "phase_diagram"),
         ("solvers.unequal", "mean_field"),
         ("solvers.unequal", "block_optimum"),
     ):

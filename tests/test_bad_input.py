@@ -39,17 +39,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
-from superposition.validate import (
-    atlas,
-    claims,
-    experiment,
-    laboratory,
-    statistics,
-    stored,
-    tidy,
-)
-from superposition.validate.codes.structure import code_structure
-from superposition.validate.stored import REFERENCE
+from superposition.solvers import statistics
+from superposition.validate import ledger
+from superposition.validate.experiments import atlas
+from superposition.validate.experiments.codes.structure import code_structure
+from superposition.validate.reference import read, rows
+from superposition.validate.reference.read import REFERENCE
+from superposition.validate.runner import cache, declarations
 
 SECONDS = 10
 LATE = f"takes more than {SECONDS} s"
@@ -277,16 +273,16 @@ def _around(module: Any) -> dict[str, Any]:
     """Return what the calls of a module see."""
     scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
     if module.__name__.startswith("superposition.validate"):
-        scope |= {name: getattr(claims, name) for name in ("CLAIMS", "Checked", "Evidence")}
-        scope |= {name: getattr(experiment, name) for name in ("Figure", "Shown")}
-        scope |= {"laboratory": laboratory, "COPY": stored.REFERENCE}
-        scope |= {"A": AXES, "Lab": laboratory.Lab, "HERE": Path.cwd(), "xr": xr}
+        scope |= {name: getattr(ledger, name) for name in ("CLAIMS", "Checked", "Evidence")}
+        scope |= {name: getattr(declarations, name) for name in ("Figure", "Shown")}
+        scope |= {"laboratory": cache, "COPY": read.REFERENCE}
+        scope |= {"A": AXES, "Lab": cache.Lab, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"Estimate": statistics.Estimate}
-        facts = dict.fromkeys(tidy.FACTS, "")
+        facts = dict.fromkeys(rows.FACTS, "")
         scope |= {
             "RUN": xr.Dataset({"loss": ("x", [0.1])}, attrs=facts),
-            "BRACKET": stored.REFERENCE / "unequal_bracket.nc",
+            "BRACKET": read.REFERENCE / "unequal_bracket.nc",
         }
         scope |= {
             "STORED": REFERENCE / "codes_lines.nc",
@@ -730,7 +726,7 @@ def _stored_copy(folder: Path) -> Path:
     """Return a folder with what `provenance` writes, copied, and links to the other stored files."""
     folder.mkdir()
     for path in REFERENCE.iterdir():
-        if path.name in (stored.SUMS, "README.md", "unequal_bracket.nc"):
+        if path.name in (read.SUMS, "README.md", "unequal_bracket.nc"):
             shutil.copy(path, folder)
         elif path.suffix == ".nc":
             (folder / path.name).symlink_to(path)
@@ -744,7 +740,7 @@ def folder(tmp_path, monkeypatch):
     inside.mkdir()
     np.savez(inside / "arrays.npz", a=np.eye(2))
     monkeypatch.chdir(inside)
-    monkeypatch.setattr(stored, "REFERENCE", _stored_copy(inside / "reference"))
+    monkeypatch.setattr(read, "REFERENCE", _stored_copy(inside / "reference"))
     monkeypatch.setattr("sys.argv", ["superposition"])
     before = _around_the_folder(inside)
     yield inside

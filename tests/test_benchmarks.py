@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "benchmarks"
-PAGE = ROOT / ".docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 MEASURED = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
 # What the engine is to be seen beside.
 OTHERS = (

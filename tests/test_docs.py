@@ -18,10 +18,10 @@ import pytest
 from scipy import integrate, stats
 
 from superposition.theory import codes, linear, noise, relu, rug, sparsification
-from superposition.validate import audit, claims
-from superposition.validate.laboratory import PHENOMENA
+from superposition.validate import audit, ledger
+from superposition.validate.runner.cache import PHENOMENA
 
-FOLDER = Path(__file__).parents[1] / ".docs"
+FOLDER = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path.name for path in FOLDER.glob("*.rst"))
 WHY = "the documentation is built by Sphinx: pip install -e '.[docs]'"
 
@@ -90,10 +90,10 @@ def test_points_to_its_room_on_each_floor(name):
 @pytest.mark.parametrize("name", PAGES)
 def test_corrections_are_those_of_the_ledger(name):
     section = _text(name).partition("What the sources have wrong\n")[2].partition("In the code\n")[0]
-    letters = "".join({claim.id[0] for claim in claims.CLAIMS})
+    letters = "".join({claim.id[0] for claim in ledger.CLAIMS})
     cited = re.findall(rf"\b[{letters}]\d+\b", " ".join(re.findall(r"\*\*(.*?)\*\*", section)))
     assert cited or not section, f"{name} cites no row of the ledger in bold"
-    claims.select(cited)  # raises if one is not in the ledger
+    ledger.select(cited)  # raises if one is not in the ledger
     errata = (FOLDER / "errata.md").read_text(encoding="utf-8").partition("<!-- errata")[2]
     assert [id for id in cited if f"\n| {id} | " not in errata] == []
 

@@ -7,8 +7,9 @@ import pytest
 
 import superposition as sp
 from superposition.solvers import relu
-from superposition.theory import arguments
-from superposition.validate import cli, predictions
+from superposition.theory import validation
+from superposition.validate import cli
+from superposition.validate.api import predictions
 
 
 def test_a_parameter_is_no_model_and_its_digits_are_not_shown():
@@ -60,7 +61,7 @@ def test_a_path_that_is_too_long_is_shown_in_part(call, ending):
 
 
 def test_a_certificate_of_a_name_that_is_too_long_is_shown_in_part():
-    from superposition.validate.certificates import check
+    from superposition.validate.proofs.certificates import check
 
     with pytest.raises(ValueError, match=r"^`path` must be .* \.\.\. .* \(no such file\)\.$") as caught:
         check("x" * 100_000)
@@ -102,24 +103,24 @@ def test_a_frame_is_named_by_its_shape():
 
 
 def test_short_memory_names_arguments_of_the_function_that_was_called(monkeypatch):
-    from superposition.validate.annotations import as_annotated
+    from superposition.theory.annotations import as_annotated
 
     @as_annotated
     def measure(weights, law, *, seconds=1.0, starts=None, steps=300, rng=0, progress=None):
         raise MemoryError("no room")
 
-    monkeypatch.setattr("superposition.validate.door.advice.audit_weights", measure)
+    monkeypatch.setattr("superposition.validate.api.audit.audit_weights", measure)
     with pytest.raises(ValueError, match=r"^`model`, `law` must be smaller: memory is short \(no room\)\.$"):
         sp.audit(np.ones((1, 2)), sp.Features(2, 0.1), seconds=1.0)
 
 
 def test_memory_that_the_process_may_not_have_is_not_asked_for(monkeypatch):
     resource = pytest.importorskip("resource")
-    arguments.fits("samples", 3, 2.0**25)
+    validation.fits("samples", 3, 2.0**25)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (2**27, hard))
     with pytest.raises(ValueError, match=r"`samples` must be smaller: arrays of 0\.25 GiB .*; got 3"):
-        arguments.fits("samples", 3, 2.0**25)
+        validation.fits("samples", 3, 2.0**25)
 
 
 def test_help_has_all_exit_statuses(capsys):
@@ -130,7 +131,7 @@ def test_help_has_all_exit_statuses(capsys):
 
 
 def test_the_page_for_beginners_names_the_extra_of_the_sweep():
-    page = Path(sp.__file__).parent.joinpath(".docs", "start.rst")
+    page = Path(sp.__file__).parent.joinpath("docs", "start.rst")
     if not page.is_file():
         pytest.skip("the pages are no part of an installed package")
     task = page.read_text(encoding="utf-8").partition("**A sweep over alpha")[2].partition(".. code-block")[0]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from superposition.validate import claims
-from superposition.validate.laboratory import PHENOMENA
+from superposition.validate import ledger
+from superposition.validate.runner.cache import PHENOMENA
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -55,7 +55,7 @@ def test_says_what_the_source_has_wrong_by_computing_it(name):
     shown = [cell for cell in _code(notebook) if "claims.run(" in "".join(cell["source"])]
     assert len(shown) == 1
     text = "".join(line for output in shown[0]["outputs"] for line in output["text"])
-    assert any(f"{verdict}: " in text for verdict in claims.WRONG)
+    assert any(f"{verdict}: " in text for verdict in ledger.WRONG)
 
 
 def test_the_audits_found_a_cause_for_each_kind_of_gap():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[1] / ".docs" / "pages.py"
+TOOL = Path(__file__).parents[1] / "docs" / "pages.py"
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from superposition.validate import cli, sweep
+from superposition.validate import cli
 from superposition.validate.cli import parser as parsing
+from superposition.validate.runner import sweep
 
 pytestmark = pytest.mark.usefixtures("found_once")
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / ".docs"
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = {path.name: path.read_text("utf-8") for path in sorted(DOCS.glob("*.rst"))}
 

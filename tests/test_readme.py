@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from superposition.validate.laboratory import PHENOMENA
+from superposition.validate.runner.cache import PHENOMENA
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_pictures_are_small():
 
 
 def test_every_picture_is_shown_in_the_gallery_or_on_its_own_page():
-    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".docs").glob("*.rst")}
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.rst")}
     shown = {stem: re.findall(r"figure:: made/(\w+)\.svg", page) for stem, page in pages.items()}
     assert [name for name in PICTURES if name not in {*shown["gallery"], *shown.get(name, [])}] == []
     assert shown["gallery"] == [name for name in PHENOMENA if name in shown["gallery"]]  # in order

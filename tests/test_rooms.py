@@ -29,7 +29,7 @@ def test_the_package_gives_its_floors_and_they_their_rooms_when_asked():
     assert rooms == [
         "superposition.theory.rug",
         "superposition.solvers.rug",
-        "superposition.validate.findings",
+        "superposition.validate.runner.findings",
     ]
 
 

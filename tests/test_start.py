@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.validate import sweep
-from superposition.validate.door.foresee import FLOOR
+from superposition.validate.api.predict import FLOOR
+from superposition.validate.runner import sweep
 
-PAGE = (Path(__file__).parents[1] / ".docs" / "start.rst").read_text("utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "start.rst").read_text("utf-8")
 pytestmark = pytest.mark.usefixtures("found_once")
 NAMES = ("should reach", "trained", "diagram", "geometry", "pairs", "widths", "sweep", "decoders", "paper")
 BLOCKS = re.findall(

@@ -48,7 +48,7 @@ def test_a_users_program_is_checked(tmp_path):
     lines = [line.partition(" ")[2].replace("builtins.", "") for line in done.stdout.splitlines()]
     assert 'note: Revealed type is "superposition.theory.features.law.Features"' in lines, done.stdout
     assert 'note: Revealed type is "float"' in lines
-    assert 'note: Revealed type is "superposition.validate.door.answer.Answer"' in lines
+    assert 'note: Revealed type is "superposition.validate.api.answer.Answer"' in lines
     assert any('has no attribute "this_does_not_exist"' in line for line in lines)
     assert any('Unexpected keyword argument "n_hiden"' in line for line in lines)
     assert len([line for line in lines if line.startswith("error")]) == 2

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import superposition
-from superposition.validate.predictions import PREDICTIONS
+from superposition.validate.api.predictions import PREDICTIONS
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="builds from a checkout")
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="
 FLOORS = ("theory", "solvers", "validate")
 DATA = (
     "py.typed",
-    "validate/explorer/*.css",
-    "validate/explorer/*.html",
-    "validate/explorer/*.js",
-    "validate/page/*.css",
-    "validate/page/*.js",
+    "validate/report/explorer/*.css",
+    "validate/report/explorer/*.html",
+    "validate/report/explorer/*.js",
+    "validate/report/page/*.css",
+    "validate/report/page/*.js",
     "validate/reference/atlas.*",
     "validate/reference/*.json",
     "validate/reference/SHA256SUMS",

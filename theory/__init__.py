@@ -4,6 +4,6 @@ A package is imported when it is asked for: after ``import superposition.theory`
 ``superposition.theory.rug``.
 """
 
-from .rooms import lazily
+from .lazy import lazily
 
 __getattr__, __dir__ = lazily(__name__, __path__)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from .arguments import integer, shown
 from .results import result
+from .validation import integer, shown
 
 __all__ = ["Derivation", "derived", "once", "sp"]
 

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, overlaps
+from ...theory.validation import FloatArray
 from ..loss import row_loss
-from ..minimise.core import End, Round, descend, race
+from ..minimise.descent import End, Round, descend, race
 from ..results import result
 from ..rug.optimum import optimum
 
@@ -116,10 +116,10 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     >>> [round(one.loss, 9) for one in found]
     [1.6661e-05, 0.001659742]
     """
-    on = arguments.probability("p", arguments.vector("p", p), low=LEAST_P)
-    tied = arguments.flag("tied", tied)
+    on = validation.probability("p", validation.vector("p", p), low=LEAST_P)
+    tied = validation.flag("tied", tied)
     found = []
-    for name in arguments.choices("names", names, CODES):
+    for name in validation.choices("names", names, CODES):
         code = overlaps(name)
         # A shift pays where there is positive interference to subtract, and a dimension to spare.
         free = not tied and max(code.values) > 0.0 and code.n_hidden + 1 < code.n_features

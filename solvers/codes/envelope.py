@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
 from ...theory import codes as theory
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.codes import CODES
 from ...theory.rug import linear_loss, zero_ratio_loss
+from ...theory.validation import FloatArray
 from .. import rug
 from ..results import result
 from .blocks import LEAST_P, Block, blocks
@@ -129,7 +129,7 @@ def envelope(
     ('rug', 'rug', 0.0)
     """
     on, _ = _plane(p, ratio)
-    tied = arguments.choice("models", models, MODELS) == "tied"
+    tied = validation.choice("models", models, MODELS) == "tied"
     return envelope_of(blocks(np.unique(on), codes, tied=tied), p, ratio, models=models)
 
 
@@ -156,7 +156,7 @@ def envelope_of(
     >>> envelope_of(found, 0.05, 0.25) == envelope(0.05, 0.25, ["pair"])
     True
     """
-    models = arguments.choice("models", models, MODELS)
+    models = validation.choice("models", models, MODELS)
     on, r = _plane(p, ratio)
     distinct = np.unique(on).tolist()
     rows = (
@@ -166,15 +166,15 @@ def envelope_of(
     )
     if not rows or any([getattr(one, "p", None) for one in row] != distinct for row in rows):
         raise ValueError(
-            f"`found` must have the blocks of one code or more at each p; got {arguments.shown(found)}."
+            f"`found` must have the blocks of one code or more at each p; got {validation.shown(found)}."
         )
     return _envelope(on, r, rows, models)
 
 
 def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    on = arguments.real("p", p, LEAST_P, 1, brackets="[)")
-    r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    on, r = arguments.together(p=on, ratio=r)
+    on = validation.real("p", p, LEAST_P, 1, brackets="[)")
+    r = validation.real("ratio", ratio, 0, 1, brackets="(]")
+    on, r = validation.together(p=on, ratio=r)
     return on, r
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import interpolate, optimize
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.codes import CODES, Overlaps, overlaps
 from ...theory.rug import zero_ratio_loss
+from ...theory.validation import FloatArray
 from ..results import result
 from .blocks import _SHIFTED, LEAST_P, Block, _least, _loss, _parameters
 
@@ -82,7 +82,7 @@ class Line:
         >>> round(plain.at(0.11).loss, 7)
         0.0015109
         """
-        on = arguments.number("p", p, float(self.p[0]), float(self.p[-1]))
+        on = validation.number("p", p, float(self.p[0]), float(self.p[-1]))
         columns = np.log(self.loss / zero_ratio_loss(self.p)), np.log(self.a), self.b, self.shift
         loss, scale, bias, shift = _between(np.log(self.p), np.stack(columns, axis=1), float(np.log(on)))
         best = float(zero_ratio_loss(on) * np.exp(loss))
@@ -201,10 +201,10 @@ def lines(
     >>> shifted.name, shifted.p.size, float(shifted.loss[0].round(6))
     ('Petersen shifted', 6, 0.004528)
     """
-    names = arguments.choices("names", names, _NAMES)
-    low = arguments.number("low", low, LEAST_P, 1, brackets="[)")
-    high = arguments.number("high", high, low, 1, brackets="(]")
-    tol = arguments.number("tol", tol, 1e-7, 1)
+    names = validation.choices("names", names, _NAMES)
+    low = validation.number("low", low, LEAST_P, 1, brackets="[)")
+    high = validation.number("high", high, low, 1, brackets="(]")
+    tol = validation.number("tol", tol, 1e-7, 1)
     p = np.geomspace(low, high, max(_STENCIL, 1 + int(np.ceil(np.log(high / low) / _FAR))))
     found = []
     for name in names:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.kernels import kernel
+from ...theory.compile.kernels import kernel
 from ..results import result
 from .flow import checked_encodings
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, number
+from ...theory.validation import FloatArray, number
 from .. import sparsification
 from ..results import result
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray, number
-from ..integrate.explicit import checked_times
-from ..integrate.inclusion import Force, Progress, advance
+from ...theory import validation
+from ...theory.validation import FloatArray, IntArray, number
+from ..flow.explicit import checked_times
+from ..flow.inclusion import Force, Progress, advance
+from ..parallel import each
 from ..results import result
-from ..threads import each
 from .forces import free_force, free_listed, tied_force, tied_listed
 
 __all__ = ["OWNED", "Flow", "checked_encodings", "flow", "flow_untied", "owners"]
@@ -114,7 +114,7 @@ def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArr
 
 def checked_encodings(W: npt.ArrayLike) -> FloatArray:
     """Return encodings as float64 after checking that they are finite and have at least two axes."""
-    array = arguments.real("W", W)
+    array = validation.real("W", W)
     if array.ndim < 2 or array.size == 0:
         raise ValueError(
             f"`W` must have shape (..., n_features, n_hidden), none of them 0; got {array.shape}."
@@ -227,16 +227,16 @@ def flow(
 
     1
     """
-    W = arguments.real("W0", W0)
+    W = validation.real("W0", W0)
     if W.ndim not in (2, 3) or W.size == 0:
         rule = "(n_features, n_hidden) or (runs, n_features, n_hidden)"
         raise ValueError(f"`W0` must have shape {rule}; got {W.shape}.")
     lam, times = number("lam", lam, 0.0), checked_times(t)
-    interference = arguments.flag("interference", interference)
+    interference = validation.flag("interference", interference)
     tol = number("tol", tol, 1e-13, 0.1)
     threshold = number("threshold", threshold, 0.0)
-    workers = arguments.integer("workers", workers, 1)
-    most = min(arguments.integer("steps", steps, 1), 2**62)
+    workers = validation.integer("workers", workers, 1)
+    most = min(validation.integer("steps", steps, 1), 2**62)
 
     n = W.shape[-2]
     force, listed = (tied_force, tied_listed) if interference else (free_force, free_listed)
@@ -299,11 +299,11 @@ def flow_untied(
     >>> result.cosine[:, 0].round(2)
     array([0.71, 1.  , 1.  ])
     """
-    A, D = arguments.matrix("encoder0", encoder0), arguments.matrix("decoder0", decoder0)
+    A, D = validation.matrix("encoder0", encoder0), validation.matrix("decoder0", decoder0)
     n, m = D.shape
     if A.shape[1] != m:
         raise ValueError(f"`encoder0` must have {m} columns as `decoder0` has; got shape {A.shape}.")
-    Q = np.eye(n) if inputs is None else arguments.matrix("inputs", inputs, (n, A.shape[0]))
+    Q = np.eye(n) if inputs is None else validation.matrix("inputs", inputs, (n, A.shape[0]))
     if Q.shape[1] != A.shape[0]:
         raise ValueError(f"`encoder0` must have {Q.shape[1]} rows, one for each input; got shape {A.shape}.")
     gap = float(np.max(np.abs(Q @ Q.T - np.eye(n))))
@@ -313,7 +313,7 @@ def flow_untied(
     decay = number("weight_decay", weight_decay, 0.0)
     times = checked_times(t)
     tol = number("tol", tol, 1e-13, 0.1)
-    most = min(arguments.integer("steps", steps, 1), 2**62)
+    most = min(validation.integer("steps", steps, 1), 2**62)
 
     X = np.concatenate([Q @ A, D])  # encodings above, decodings below: one array for the steps
     strengths = np.repeat([lam, decoder_lam], n)

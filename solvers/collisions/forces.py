@@ -1,9 +1,9 @@
-"""Smooth forces of the interference flow (`Force` of `solvers.integrate.inclusion`), dense and listed."""
+"""Smooth forces of the interference flow (`Force` of `solvers.flow.inclusion`), dense and listed."""
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, IntArray
-from ...theory.kernels import kernel
+from ...theory.compile.kernels import kernel
+from ...theory.validation import FloatArray, IntArray
 
 __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 

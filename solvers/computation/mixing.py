@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory import validation
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from ..results import result
 
 __all__ = ["MixedNetwork", "best_mixed_network"]
@@ -86,12 +86,12 @@ def best_mixed_network(
     >>> found.floor < found.loss < found.naive
     True
     """
-    M = arguments.real("mixing", arguments.matrix("mixing", mixing), -1e50, 1e50)
+    M = validation.real("mixing", validation.matrix("mixing", mixing), -1e50, 1e50)
     F = M.shape[0]
-    arguments.matrix("mixing", M, (F, F))
-    n = arguments.integer("n_hidden", n_hidden, 1, F)
-    count, most = arguments.integers(starts=(starts, 1), steps=(steps, 1))
-    generator = arguments.generator("rng", rng)
+    validation.matrix("mixing", M, (F, F))
+    n = validation.integer("n_hidden", n_hidden, 1, F)
+    count, most = validation.integers(starts=(starts, 1), steps=(steps, 1))
+    generator = validation.generator("rng", rng)
     T = np.concatenate([M + np.eye(F), -M], axis=1)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:

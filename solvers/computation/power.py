@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory import validation
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from ..results import frozen, result
 
 __all__ = ["PowerNetwork", "best_power", "power_loss"]
@@ -124,17 +124,17 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
     >>> [round(power_loss(one, 0.01) / 0.01, 6) for one in (shared, alone)]
     [0.012635, 0.05]
     """
-    known = arguments.instance("model", model, Model)
+    known = validation.instance("model", model, Model)
     if (known.n_features, known.n_outputs, known.hidden, known.output) != (2, 2, "relu", "identity"):
         rule = "two features, two outputs, ReLU neurons and a linear output"
         raise ValueError(f"`model` must have {rule}; got {known!r}.")
-    on = arguments.number("p", p, 0.0, 1.0, brackets="(]")
-    goal = arguments.choice("target", target, tuple(_TARGETS))
+    on = validation.number("p", p, 0.0, 1.0, brackets="(]")
+    goal = validation.choice("target", target, tuple(_TARGETS))
     return _value(known.W_in, known.b_in, known.W_out, known.b, on, _even(power), goal)[0]
 
 
 def _even(power: int) -> int:
-    found = arguments.integer("power", power, 2, _MOST)
+    found = validation.integer("power", power, 2, _MOST)
     if found % 2:
         raise ValueError(f"`power` must be even; got {found}.")
     return found
@@ -168,9 +168,9 @@ def best_power(
     >>> found.loss < 0.4 * found.naive, found.model.W_in.round(2)
     (True, array([[1., 1.]]))
     """
-    on = arguments.number("p", p, 0.0, 1.0, brackets="(]")
-    goal, even = arguments.choice("target", target, tuple(_TARGETS)), _even(power)
-    count, generator = arguments.integer("starts", starts, 0), arguments.generator("rng", rng)
+    on = validation.number("p", p, 0.0, 1.0, brackets="(]")
+    goal, even = validation.choice("target", target, tuple(_TARGETS)), _even(power)
+    count, generator = validation.integer("starts", starts, 0), validation.generator("rng", rng)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
         found, (by_U, by_b, by_V, by_c) = _value(z[None, :2], z[2:3], z[3:5, None], z[5:], on, even, goal)

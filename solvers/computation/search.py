@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.computation import fan_network, loss_floor, target_moments
 from ...theory.computation.floor import TARGETS
 from ...theory.computation.rare import bent
 from ...theory.features import Features
-from ...theory.models import Model
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from ..loss.evaluator import Loss
-from ..loss.hidden.network import hidden_means, means_with_targets
+from ..loss.network.assemble import hidden_means, means_with_targets
 from ..loss.networks import Networks
 from ..results import Status, result
 
@@ -116,11 +116,11 @@ class Aim:
 
 
 def _checked(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    found = arguments.instance("law", law, Features)
-    name = arguments.choice("target", target, TARGETS)
+    found = validation.instance("law", law, Features)
+    name = validation.choice("target", target, TARGETS)
     n = found.n_features
     if mixing is not None:
-        mixing = arguments.real("mixing", arguments.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
+        mixing = validation.real("mixing", validation.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
     return found, name, mixing
 
 
@@ -168,14 +168,14 @@ def network_loss(
     True
     """
     law, name, M = _checked(law, target, mixing)
-    known = arguments.instance("model", model, Model)
+    known = validation.instance("model", model, Model)
     if known.n_features != law.n_features or known.n_outputs != law.n_features:
         rule = f"{law.n_features} features and as many outputs"
         raise ValueError(f"`model` must have {rule}; got {known!r}.")
     if known.hidden == "identity":
         raise ValueError(f"`model` must have nonlinear hidden neurons; got {known!r}.")
-    aim = Aim(law, name, M, True, arguments.number("tol", tol, 0.0, 1.0, brackets="()"))
-    return aim.loss(known, arguments.flag("gradient", gradient))
+    aim = Aim(law, name, M, True, validation.number("tol", tol, 0.0, 1.0, brackets="()"))
+    return aim.loss(known, validation.flag("gradient", gradient))
 
 
 def best_readout(
@@ -212,9 +212,9 @@ def best_readout(
            [0., 0.]]), array([0.  , 0.05]))
     """
     law, name, M = _checked(law, target, mixing)
-    U = arguments.matrix("W_in", W_in, (None, law.n_features))
-    b = arguments.each("b_in", b_in, U.shape[0])
-    return Aim(law, name, M, arguments.flag("bias", bias), 1e-12).network(U, b)
+    U = validation.matrix("W_in", W_in, (None, law.n_features))
+    b = validation.each("b_in", b_in, U.shape[0])
+    return Aim(law, name, M, validation.flag("bias", bias), 1e-12).network(U, b)
 
 
 # --- The search ---------------------------------------------------------------------------------------------
@@ -343,10 +343,10 @@ def best_network(
     F = law.n_features
     if F > _MOST:
         raise ValueError(f"`law` must be of at most {_MOST} features; got {F}.")
-    n = arguments.integer("n_hidden", n_hidden, 1, _MOST)
-    count, most = arguments.integers(starts=(starts, 1), steps=(steps, 1))
-    generator = arguments.generator("rng", rng)
-    aim = Aim(law, name, M, arguments.flag("bias", bias), 1e-9)
+    n = validation.integer("n_hidden", n_hidden, 1, _MOST)
+    count, most = validation.integers(starts=(starts, 1), steps=(steps, 1))
+    generator = validation.generator("rng", rng)
+    aim = Aim(law, name, M, validation.flag("bias", bias), 1e-9)
 
     def surely(end: _End) -> _End:
         """Return the end with its loss at most: a descent may end where the loss has a large error."""

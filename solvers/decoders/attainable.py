@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
 from ...theory.features import Features, SparseUniform, Values
 from ...theory.features.values import named
 from ...theory.results import result
+from ...theory.validation import FloatArray
 from .evolution import first_noise, recovery_ratio, state_evolution
 from .optimum import DECODERS, optimum, topk_optimum
 
@@ -46,10 +46,10 @@ def _law(law: Any) -> tuple[float, Values, float, float, int | None]:
     """Return p, values, scale, mean importance and, if the law says it, the number of features."""
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
-        return float(arguments.number("law", p, LEAST_P, 1.0)), named("law", "uniform"), 1.0, 1.0, None
+        return float(validation.number("law", p, LEAST_P, 1.0)), named("law", "uniform"), 1.0, 1.0, None
     if not law.independent or np.ptp(law.p) > 0.0 or np.ptp(law.scale) > 0.0:
         raise ValueError("`law` must have independent features with one p and one scale; got others.")
-    p = float(arguments.number("law", law.p[0], LEAST_P, 1.0))
+    p = float(validation.number("law", law.p[0], LEAST_P, 1.0))
     return p, law.values, float(law.scale[0]), float(law.importance.mean()), law.n_features
 
 
@@ -89,7 +89,7 @@ def attainable(law: Any, ratio: float) -> Attainable:
     iterated             0           0
     """
     p, values, scale, importance, n = _law(law)
-    ratio = arguments.number("ratio", ratio, 0.0, 1.0, brackets="()")
+    ratio = validation.number("ratio", ratio, 0.0, 1.0, brackets="()")
     sigma = first_noise(p, ratio, "orthogonal", values)
     if not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
         allowed = f"interference in [{LEAST_SIGMA:g}, {LARGEST_SIGMA:g}]"

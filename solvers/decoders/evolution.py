@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.decoders import bayes_loss
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, pointwise
 from ...theory.features import Values
 from ...theory.features.values import named
 from ...theory.results import result
+from ...theory.validation import FloatArray
 from ..results import Status
 
 __all__ = ["PROJECTIONS", "Evolution", "first_noise", "recovery_ratio", "state_evolution"]
@@ -90,11 +90,11 @@ def state_evolution(
     >>> round(one, 6), many < 1e-12                   # what one step loses, iteration recovers
     (0.005398, True)
     """
-    p = float(arguments.number("p", p, LEAST_P, 1.0))
-    ratio = arguments.number("ratio", ratio, 0.0, 1.0, brackets="(]")
+    p = float(validation.number("p", p, LEAST_P, 1.0))
+    ratio = validation.number("ratio", ratio, 0.0, 1.0, brackets="(]")
     law = named("values", values)
-    projection = arguments.choice("projection", projection, PROJECTIONS)
-    steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
+    projection = validation.choice("projection", projection, PROJECTIONS)
+    steps, tol = validation.integer("steps", steps, 1), validation.number("tol", tol, 0.0, 1.0)
     sigma = first_noise(p, ratio, projection, law)
     if sigma > LARGEST_SIGMA:
         raise ValueError(
@@ -129,7 +129,7 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
     >>> round(recovery_ratio(0.05), 4)
     0.1122
     """
-    on = arguments.probability("p", p, low=LEAST_P)
+    on = validation.probability("p", p, low=LEAST_P)
     law = named("values", values)
 
     def line(p: float) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from ...theory import arguments
+from ...theory import validation
 from ...theory.decoders import active_fraction, bayes_loss
 from ...theory.decoders.line import best_line, line_losses
 from ...theory.decoders.loss import LARGEST_K, channel, topk_lost, topk_nodes
@@ -78,8 +78,8 @@ def optimum(
     on, s, values = channel(p, sigma, values)
     if decoder == "topk":
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
-    decoder = arguments.choice("decoder", decoder, DECODERS)
-    on, s = arguments.together(p=on, sigma=s)
+    decoder = validation.choice("decoder", decoder, DECODERS)
+    on, s = validation.together(p=on, sigma=s)
     found = np.vectorize(partial(_best, values, decoder), otypes=[np.float64] * 4)(on, s)
     return Decoder(*(part[()] for part in found))
 
@@ -168,9 +168,9 @@ def topk_optimum(
     >>> best.k, round(best.loss / optimum(0.01, 0.05).loss, 2)
     (7, 1.43)
     """
-    n = arguments.integer("n_features", n_features, 1, LARGEST_K)
+    n = validation.integer("n_features", n_features, 1, LARGEST_K)
     on, s, values = channel(p, sigma, values)
-    q, noise = float(arguments.number("p", on, 0.0, 1.0)), float(arguments.number("sigma", s, 0.0, np.inf))
+    q, noise = float(validation.number("p", on, 0.0, 1.0)), float(validation.number("sigma", s, 0.0, np.inf))
 
     @cache
     def best(k: int) -> TopK:
@@ -185,7 +185,7 @@ def topk_optimum(
         return TopK(k, a, b, topk_lost(nodes, a, b))
 
     if k is not None:
-        return best(arguments.integer("k", k, 1, n))
+        return best(validation.integer("k", k, 1, n))
     # As n grows, the best k tends to what the best threshold keeps; of few features it is another one.
     theta = _best(values, "jumprelu", q, noise)[0]
     share = float(active_fraction(max(theta, -BELOW * noise), q, noise, values=values))

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import aslinearoperator
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
 from ...theory.features import Values
 from ...theory.features.values import named
 from ...theory.features.values.law import needed
 from ...theory.results import result
+from ...theory.validation import FloatArray
 from ..results import Status
 from ..rug import RugMatrix
 from .evolution import RECOVERED
@@ -92,14 +92,14 @@ def message_passing(
     >>> bool(np.abs(found.x - x).max() < 1e-5)
     True
     """
-    p = float(arguments.number("p", p, LEAST_P, 1.0))
+    p = float(validation.number("p", p, LEAST_P, 1.0))
     values = named("values", values)
     needed(values, "values", "posterior")
-    steps, tol = arguments.integer("steps", steps, 1), arguments.number("tol", tol, 0.0, 1.0)
+    steps, tol = validation.integer("steps", steps, 1), validation.number("tol", tol, 0.0, 1.0)
     if not isinstance(A, RugMatrix) and not hasattr(A, "matvec"):
-        A = arguments.matrix("A", A)
+        A = validation.matrix("A", A)
     m, n = A.shape
-    h = arguments.vector("h", h, m)
+    h = validation.vector("h", h, m)
     if m > n:
         raise ValueError(f"`A` must have at most as many rows as columns; got shape {A.shape}.")
     mean = np.full(n, p * values.moment(1))
@@ -114,7 +114,7 @@ def message_passing(
             raise ValueError(f"`A` must have squares whose sum is positive and finite; got {size:g}.")
         ratio = n / size  # of a projector over its ratio
     else:
-        raise ValueError(f"`A` must be an array or a RugMatrix if it is square; got {arguments.shown(A)}.")
+        raise ValueError(f"`A` must be an array or a RugMatrix if it is square; got {validation.shown(A)}.")
     return _passed(_orthogonal(aslinearoperator(A), h, mean, ratio), mean, p, values, steps, tol)
 
 

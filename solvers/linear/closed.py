@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from ...theory.arguments import FloatArray, fits, real, vector
 from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, sized_spectrum
-from ..integrate.explicit import checked_times
+from ...theory.validation import FloatArray, fits, real, vector
+from ..flow.explicit import checked_times
 from .flow import LinearFlow, initial_weights, losses
 
 __all__ = ["encoder_limit", "exact_decoder_flow"]

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, choice, fits
-from ...theory.kernels import kernel
+from ...theory.compile.kernels import kernel
 from ...theory.linear.spectrum import Covariance, checked_weights, sized_spectrum
-from ..integrate import integrate
+from ...theory.validation import FloatArray, choice, fits
+from ..flow import integrate
 from ..results import Status, result
 
 __all__ = ["LinearFlow", "gradient_flow", "initial_weights", "losses"]

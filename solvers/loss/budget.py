@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
+from ...theory.validation import FloatArray
 from ..deadline import Deadline, work_seconds
 from .evaluator import Evaluator, Loss
 

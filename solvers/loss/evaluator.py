@@ -11,14 +11,16 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray, matrix, real
+from ...theory import validation
 from ...theory.features import Features, as_features
 from ...theory.features.values.law import needed
 from ...theory.loss.classes import class_weights
-from ...theory.models import Model
+from ...theory.model import Model
 from ...theory.results import frozen, result
-from .methods import classes, discrete, folds, lattice, moments, patterns, uniform, wedge
+from ...theory.validation import FloatArray, IntArray, matrix, real
+from .methods import affine, contour, discrete, folding, fourier, uniform_fourier
+from .methods import enumeration as patterns
+from .methods import exactly_k as classes
 from .methods.outputs import Ask, Law, Outputs, Rows, merged
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
@@ -45,20 +47,20 @@ METHODS: dict[str, ModuleType] = {
     # Few features on, or one: the only one that has that limit.
     "classes": classes,
     # Outputs that never bend: two moments.
-    "moments": moments,
+    "moments": affine,
     # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at the
     # same cost.
-    "folds": folds,
+    "folds": folding,
     # Few features whose values have one or two sides: 2^n, 5^n, with any dependence.
     "patterns": patterns,
     # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
     "discrete": discrete,
     # Independent uniform features: levels of weights of all sizes; losses alone.
-    "uniform": uniform,
+    "uniform": uniform_fourier,
     # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
-    "lattice": lattice,
+    "lattice": fourier,
     # Values without bounds: the same few nodes for all weights.
-    "wedge": wedge,
+    "wedge": contour,
 }
 # Sums over all states: nothing but rounding is left.
 EXACT = ("classes", "folds", "patterns", "discrete")
@@ -184,7 +186,7 @@ class Evaluator:
             M, b = model
         except (TypeError, ValueError):
             rule = "a Model or a tuple (M, b) of arrays"
-            raise ValueError(f"`model` must be {rule}; got {arguments.shown(model)}.") from None
+            raise ValueError(f"`model` must be {rule}; got {validation.shown(model)}.") from None
         return self.of_arrays(M, b, gradient, rows)
 
     def of_arrays(
@@ -200,10 +202,10 @@ class Evaluator:
         n = M.shape[1]
         if M.shape[0] != n:
             raise ValueError(f"`M` must be square; got shape {M.shape}.")
-        bias, law = real("b", arguments.each("b", b, n), -LARGEST, LARGEST), self.law(n)
+        bias, law = real("b", validation.each("b", b, n), -LARGEST, LARGEST), self.law(n)
         picked = np.arange(n)
         if rows is not None:
-            picked = arguments.indices("rows", rows, n)
+            picked = validation.indices("rows", rows, n)
             M, bias = M[picked], bias[picked]
         return self.mean(law, M, picked, bias, gradient, relu)
 
@@ -260,7 +262,7 @@ class Evaluator:
         """Leave out the features that have no weight in any output; derivatives by these follow."""
         if not law.independent or "classes" in law.kept:
             return self.sided(law, rows, slopes)
-        heard = np.abs(rows.M).max(axis=0) > uniform.NEGLIGIBLE
+        heard = np.abs(rows.M).max(axis=0) > uniform_fourier.NEGLIGIBLE
         heard[rows.features] = True
         if heard.all():
             return self.sided(law, rows, slopes)
@@ -310,8 +312,8 @@ class Evaluator:
         """Yield the methods that have what is asked for."""
         for name in METHODS:
             # Whoever limits frequencies wants a sum over them, unless few features make one needless.
-            most = MOST_NODES_WITHOUT_FREQUENCIES if self.frequencies else folds.MOST_NODES_WITH_SLOPES
-            if name == "folds" and (self.frequencies or slopes) and folds.terms(law) > most:
+            most = MOST_NODES_WITHOUT_FREQUENCIES if self.frequencies else folding.MOST_NODES_WITH_SLOPES
+            if name == "folds" and (self.frequencies or slopes) and folding.terms(law) > most:
                 continue
             if name == "discrete" and (self.frequencies or (slopes and not discrete.has_slopes(law))):
                 continue
@@ -527,7 +529,7 @@ def _of_model(model: Model, found: Loss, rows: Any) -> Loss:
     """Return a loss with the derivatives by all arrays of a model with linear hidden neurons."""
     by_M, by_b = found.by_M, found.by_b
     if rows is not None:
-        picked = arguments.indices("rows", rows, model.n_outputs)
+        picked = validation.indices("rows", rows, model.n_outputs)
         all_M, all_b = np.zeros(model.M.shape), np.zeros(model.n_outputs)
         np.add.at(all_M, picked, by_M)
         np.add.at(all_b, picked, by_b)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import FloatArray, integer, number, real, vector
+from ...theory.validation import FloatArray, integer, number, real, vector
 from .evaluator import LARGEST, Evaluator, Loss
 
 __all__ = ["exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]

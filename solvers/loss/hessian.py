@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.arguments import ComplexArray, FloatArray, integer, number, real, vector
 from ...theory.features import Features, Values, as_features
 from ...theory.features.values.law import transforms_at
 from ...theory.results import result
+from ...theory.validation import ComplexArray, FloatArray, integer, number, real, vector
 from .evaluator import LARGEST, Evaluator
-from .methods.few import one_on, pointwise
-from .methods.lattice import lattice
-from .methods.sweep import independent
+from .methods.at_most_one_active import one_on, pointwise
+from .methods.fourier import lattice
+from .methods.transform_sums import independent
 from .methods.transforms import SILENT
 
 __all__ = ["RowDerivatives", "row_hessian"]

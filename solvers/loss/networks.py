@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import number
+from ...theory import validation
 from ...theory.features import Features, as_features
-from ...theory.models import Model
+from ...theory.model import Model
 from ...theory.results import frozen
+from ...theory.validation import number
 from .evaluator import ESTIMATES, METHODS, Evaluator, Loss
-from .hidden import network, rectified
+from .network import assemble, relu_output
 
 __all__ = ["Networks", "evaluator"]
 
-ESTIMATES.update(network.ESTIMATES)
+ESTIMATES.update(assemble.ESTIMATES)
 
 
 class Networks(Evaluator):
@@ -29,7 +29,7 @@ class Networks(Evaluator):
         if isinstance(model, Model) and (model.hidden != "identity" or not plain):
             return self._network(model, gradient, rows, target)
         if not plain:
-            raise ValueError(f"`target` must be 'identity' for arrays; got {arguments.shown(target)}.")
+            raise ValueError(f"`target` must be 'identity' for arrays; got {validation.shown(target)}.")
         return super().__call__(model, gradient, rows)
 
     def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
@@ -40,16 +40,16 @@ class Networks(Evaluator):
             rule = "a linear output ('identity') unless hidden neurons are linear and targets the features"
             raise ValueError(f"`model` must have {rule}; got {model!r}.")
         if rows is not None:
-            raise ValueError(f"`rows` must be None for this model; got {arguments.shown(rows)}.")
-        A, name, B = network.targets(target, model.n_outputs, model.n_features)
+            raise ValueError(f"`rows` must be None for this model; got {validation.shown(rows)}.")
+        A, name, B = assemble.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
-        importance = network.importance_of(law, model.n_outputs)
+        importance = assemble.importance_of(law, model.n_outputs)
         if not gradient:
-            model, B = network.rest_of(model, B)
+            model, B = assemble.rest_of(model, B)
         if model.hidden == "identity":
-            found = network.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
+            found = assemble.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
         else:
-            found = network.network_loss(
+            found = assemble.network_loss(
                 model, law, A, name, importance, gradient, self.tol, self.budget, self.workers, B
             )
         losses, errors, error, slopes, slope_error, method = found
@@ -62,16 +62,16 @@ class Networks(Evaluator):
 
     def _rectified(self, model: Model, target: Any) -> Loss:
         """Return the loss of outputs that pass a ReLU, each as a network with a linear output."""
-        A, name, B = network.targets(target, model.n_outputs, model.n_features)
+        A, name, B = assemble.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
-        importance, found = network.importance_of(law, model.n_outputs), []
-        readouts = [rectified.linear_readout(model, k) for k in range(model.n_outputs)]
+        importance, found = assemble.importance_of(law, model.n_outputs), []
+        readouts = [relu_output.linear_readout(model, k) for k in range(model.n_outputs)]
         for k, one in enumerate(readouts):
             if one is None:
                 rule = "a linear output ('identity'), or outputs that read neurons of one direction each"
                 raise ValueError(f"`model` must have {rule}; got {model!r}, and not so output {k}.")
             own = A[k : k + 1], name, np.ones(1), False, self.tol, self.budget, self.workers
-            found.append(network.network_loss(one, law, *own, None if B is None else B[k : k + 1]))
+            found.append(assemble.network_loss(one, law, *own, None if B is None else B[k : k + 1]))
         losses = np.maximum([float(one[0][0]) for one in found], 0.0)
         errors = np.array([one[2] for one in found])
         mean, error = (float(np.mean(importance * one)) for one in (losses, errors))
@@ -108,7 +108,7 @@ def evaluator(
     Returns
     -------
     callable
-        ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.models.Model`, or
+        ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.model.Model`, or
         arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
         outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, "x+relu",
         or A x, A f(x) or A f(x) + B x for arrays of shape (n_outputs, n_features), given as A, as (A, "relu")
@@ -131,6 +131,6 @@ def evaluator(
         as_features(law, 1)
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
     budget = None if budget is None else number("budget", budget, 0.0, brackets="()")
-    arguments.choice("method", method, ("auto", *METHODS))
-    workers = None if workers is None else arguments.integer("workers", workers, 1)
+    validation.choice("method", method, ("auto", *METHODS))
+    workers = None if workers is None else validation.integer("workers", workers, 1)
     return Networks(law, tol=tol, budget=budget, method=method, workers=workers)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.features import as_features
+from ...theory.validation import FloatArray
 from ..deadline import Deadline, work_seconds
 from ..loss.budget import loss_by
 from ..loss.evaluator import Descent
@@ -50,13 +50,13 @@ class Objective:
     def __post_init__(self) -> None:
         n = self.n
         if not isinstance(self.bias, bool | str) or self.bias not in BIASES:
-            raise ValueError(f"`bias` must be True, False or 'common'; got {arguments.shown(self.bias)}.")
+            raise ValueError(f"`bias` must be True, False or 'common'; got {validation.shown(self.bias)}.")
         self.limit = isinstance(self.law, int | float) and not isinstance(self.law, bool) and self.law == 0
         features = as_features(1.0 if self.limit else self.law, n)
         self.features = features
         if self.largest is not None:
-            self.largest = arguments.number("largest", self.largest, 0.0, brackets="()")
-        self.up_to = n if self.classes is None else arguments.integer("classes", self.classes, 1, n)
+            self.largest = validation.number("largest", self.largest, 0.0, brackets="()")
+        self.up_to = n if self.classes is None else validation.integer("classes", self.classes, 1, n)
         self.mean, self.second = features.mean, features.second_moment
         with np.errstate(over="ignore"):
             self.unit = float(np.mean(features.importance * self.second))
@@ -87,7 +87,7 @@ class Objective:
         if not isinstance(self.penalty, tuple) or len(self.penalty) != 2 or self.penalty[0] not in kinds:
             rule = 'None, ("l1", strength), ("interference", strength) or a function'
             raise ValueError(f"`penalty` must be {rule}; got {self.penalty!r}.")
-        strength = arguments.number("penalty", self.penalty[1], 0) / (self.n * self.unit)
+        strength = validation.number("penalty", self.penalty[1], 0) / (self.n * self.unit)
         self.l1, self.interference = (strength, 0.0) if self.penalty[0] == "l1" else (0.0, strength)
 
     @contextmanager
@@ -142,7 +142,7 @@ class Objective:
             more = self.penalty(W_out, W_in, b)
             if not isinstance(more, tuple) or [np.shape(one) for one in more] != [(), (n, m), (m, n), (n,)]:
                 rule = "return a number and its derivatives by W_out, W_in and b"
-                raise ValueError(f"`penalty` must {rule}; got {arguments.shown(more)}.")
+                raise ValueError(f"`penalty` must {rule}; got {validation.shown(more)}.")
             value += float(more[0]) / self.unit
             by_out, by_in, by_b = (
                 a + np.asarray(c) / self.unit for a, c in zip((by_out, by_in, by_b), more[1:], strict=True)

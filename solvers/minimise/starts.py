@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, IntArray
 from ...theory.features import Features
+from ...theory.validation import FloatArray, IntArray
 
 __all__ = ["exclusive_groups", "grouped", "moved", "ordered", "random"]
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.noise.moments import given_kurtosis, noise_law
 from ...theory.noise.potential import loss_and_gradient
+from ...theory.validation import FloatArray
+from ..parallel import each
 from ..results import Status, result
-from ..threads import each
 from .steps import KINDS, LONGEST, longest, run_steps
 
 __all__ = ["Descent", "descend", "descend_averaged"]
@@ -58,7 +58,7 @@ class Descent:
 
 def _start(W0: npt.ArrayLike) -> FloatArray:
     """Return the start as a new array of shape (runs, n_features, n_hidden), after checking it."""
-    W = arguments.real("W0", W0, -_LARGEST, _LARGEST)
+    W = validation.real("W0", W0, -_LARGEST, _LARGEST)
     if W.ndim not in (2, 3) or W.size == 0:
         raise ValueError(
             f"`W0` must have shape (n_features, n_hidden) or (runs, n_features, n_hidden); got {W.shape}."
@@ -78,15 +78,15 @@ def _descent(
     move: Callable[[int, int], int],
 ) -> Descent:
     """Descend all runs in place by `move(run, count)`, which returns the steps it made within the range."""
-    steps = arguments.integer("steps", steps, 0, _MOST_STEPS)
-    wanted = arguments.indices("record", steps if record is None else record, steps + 1)
+    steps = validation.integer("steps", steps, 0, _MOST_STEPS)
+    wanted = validation.indices("record", steps if record is None else record, steps + 1)
     if np.any(np.diff(wanted) <= 0):
         raise ValueError(f"`record` must be increasing; got {wanted.tolist()}.")
     stops = np.union1d(wanted, steps)
     runs, n, m = W.shape
     fourth, length = np.full((2, runs, stops.size, n), np.nan)
     total = np.full((runs, stops.size), np.nan)
-    path = np.full((runs, stops.size * arguments.flag("keep_weights", keep_weights), n, m), np.nan)
+    path = np.full((runs, stops.size * validation.flag("keep_weights", keep_weights), n, m), np.nan)
     made, status = np.zeros(runs, np.int64), np.full(runs, Status.REACHED)
 
     def descend_one(run: int) -> None:
@@ -179,16 +179,16 @@ def descend(
     """
     W = _start(W0)
     runs, n, _ = W.shape
-    kind = KINDS[arguments.choice("noise", noise, tuple(KINDS))]
-    kurtosis = arguments.each("excess_kurtosis", given_kurtosis(noise, excess_kurtosis), runs)
-    std = arguments.each("noise_std", arguments.real("noise_std", noise_std, 0.0), runs)
-    rates = arguments.real("learning_rate", learning_rate, 0.0, brackets="()")
-    rate = arguments.each("learning_rate", rates, runs)
-    l1 = arguments.each("lam", arguments.real("lam", lam, 0.0), runs)
-    rows = 1 if arguments.flag("shared", shared) else n
-    draws = arguments.integer("draws", draws, 1, 10**6)
-    generators = arguments.generator("rng", rng).spawn(runs)
-    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    kind = KINDS[validation.choice("noise", noise, tuple(KINDS))]
+    kurtosis = validation.each("excess_kurtosis", given_kurtosis(noise, excess_kurtosis), runs)
+    std = validation.each("noise_std", validation.real("noise_std", noise_std, 0.0), runs)
+    rates = validation.real("learning_rate", learning_rate, 0.0, brackets="()")
+    rate = validation.each("learning_rate", rates, runs)
+    l1 = validation.each("lam", validation.real("lam", lam, 0.0), runs)
+    rows = 1 if validation.flag("shared", shared) else n
+    draws = validation.integer("draws", draws, 1, 10**6)
+    generators = validation.generator("rng", rng).spawn(runs)
+    threads = None if workers is None else validation.integer("workers", workers, 1)
 
     def move(run: int, count: int) -> int:
         law = (generators[run], kind, kurtosis[run], std[run])
@@ -230,7 +230,7 @@ def descend_averaged(
     """
     W = _start(W0)
     law = noise_law(noise, noise_std, excess_kurtosis)
-    rate = arguments.number("learning_rate", learning_rate, 0.0, brackets="()")
+    rate = validation.number("learning_rate", learning_rate, 0.0, brackets="()")
 
     def move(run: int, count: int) -> int:
         with np.errstate(over="ignore", invalid="ignore"):  # in a step that is not made

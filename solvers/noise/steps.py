@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
-from ...theory.kernels import check_interrupt, inner, kernel
+from ...theory.compile.kernels import check_interrupt, inner, kernel
+from ...theory.validation import FloatArray
 
 __all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray
+from ...theory import validation
 from ...theory.loss import checks
 from ...theory.relu import POLYTOPES, feature_dimensionality, polygon, polytope, simplex
+from ...theory.validation import FloatArray, IntArray
 from ..results import result
 
 __all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shapes"]
@@ -82,9 +82,9 @@ def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, I
 
 
 def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
-    W = arguments.matrix("W", W)
-    arguments.fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
-    return W, arguments.number("tol", tol, 0, 0.5, brackets="(]")
+    W = validation.matrix("W", W)
+    validation.fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
+    return W, validation.number("tol", tol, 0, 0.5, brackets="(]")
 
 
 def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
@@ -184,7 +184,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """
     W = checks.encodings(W)
     square = np.square(W).sum(axis=1)
-    return np.asarray((square + arguments.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))
+    return np.asarray((square + validation.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))
 
 
 def shapes(W: np.ndarray) -> str:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
+from ...theory.validation import FloatArray
 from ..loss import value_and_gradient
-from ..minimise.core import End, Round, descend, race
+from ..minimise.descent import End, Round, descend, race
 from ..results import Status, result
 
 __all__ = ["Polygon", "best_polygon"]
@@ -60,7 +60,7 @@ def best_polygon(k: int, p: float) -> Polygon:
     >>> round(pentagon.a, 3), round(pentagon.b, 3), round(pentagon.gain, 6)
     (1.287, -0.246, 0.071305)
     """
-    size, on = arguments.integer("k", k, 2, 32), arguments.number("p", p, 1e-4, 1)
+    size, on = validation.integer("k", k, 2, 32), validation.number("p", p, 1e-4, 1)
     cosines = np.cos(2.0 * np.pi * np.arange(size) / size)
     cosines[np.abs(cosines) < 1e-15] = 0.0
     M = np.array([np.roll(cosines, i) for i in range(size)])

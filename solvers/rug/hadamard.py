@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
-from ...theory.kernels import check_interrupt, inner, kernel, plain
+from ...theory import validation
+from ...theory.compile.kernels import check_interrupt, inner, kernel, plain
 from ...theory.results import frozen
+from ...theory.validation import FloatArray
 
 __all__ = ["RugMatrix", "random_projector", "rug_matrix", "walsh_hadamard"]
 
@@ -57,7 +57,7 @@ def _transform_rows(x: FloatArray) -> None:
         _levels(x[row], plain(0), n, block)
 
 
-@arguments.finite
+@validation.finite
 def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     r"""Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
 
@@ -86,19 +86,19 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     >>> walsh_hadamard([1.0, 2.0, 3.0, 4.0])
     array([10., -2., -4.,  0.])
     """
-    x = arguments.real("x", x)
+    x = validation.real("x", x)
     if x.ndim == 0:
         raise ValueError(f"`x` must have at least one dimension; got {x}.")
-    axis = arguments.integer("axis", axis, -x.ndim, x.ndim - 1)
-    n = arguments.power_of_two(f"x.shape[{axis}]", x.shape[axis])
+    axis = validation.integer("axis", axis, -x.ndim, x.ndim - 1)
+    n = validation.power_of_two(f"x.shape[{axis}]", x.shape[axis])
     y = np.array(np.moveaxis(x, axis, -1), order="C")
     _transform_rows(y.reshape(-1, n))
     return np.moveaxis(y, -1, axis)
 
 
 def _size(n_features: int) -> int:
-    n = arguments.power_of_two("n_features", arguments.integer("n_features", n_features, 2))
-    arguments.fits("n_features", n, n / 8)  # a byte for each feature, as the least that is kept
+    n = validation.power_of_two("n_features", validation.integer("n_features", n_features, 2))
+    validation.fits("n_features", n, n / 8)  # a byte for each feature, as the least that is kept
     return n
 
 
@@ -135,7 +135,7 @@ class RugMatrix(LinearOperator):
 
     def __init__(self, n_features: int, rows: npt.ArrayLike) -> None:
         n = _size(n_features)
-        chosen = arguments.indices("rows", arguments.vector("rows", rows), n, distinct=True)
+        chosen = validation.indices("rows", validation.vector("rows", rows), n, distinct=True)
         super().__init__(np.dtype(np.float64), (n, n))  # type: ignore[call-arg]  # stubs know __new__ alone
         self.rows = frozen(np.sort(chosen))
         self._left_out = np.ones(n, dtype=np.bool_)
@@ -153,7 +153,7 @@ class RugMatrix(LinearOperator):
         >>> RugMatrix(4, [1, 2]).row(1)
         array([ 0.,  1., -1.,  0.])
         """
-        i = arguments.integer("i", i, 0, self.shape[0] - 1)
+        i = validation.integer("i", i, 0, self.shape[0] - 1)
         return np.asarray(self._counts()[np.arange(self.shape[0]) ^ i] / self.rows.size)
 
     def todense(self) -> FloatArray:
@@ -167,13 +167,13 @@ class RugMatrix(LinearOperator):
     def matvec(self, x: Any) -> Any:
         """Return R x for `x` of shape (n_features,) or (n_features, 1)."""
         n = self.shape[0]
-        x = arguments.real("x", x)
+        x = validation.real("x", x)
         if x.shape not in ((n,), (n, 1)):
             raise ValueError(f"`x` must have shape ({n},) or ({n}, 1); got {x.shape}.")
         return super().matvec(x)
 
     def _matmat(self, x: Any) -> FloatArray:
-        columns = np.array(arguments.real("x", x).T, order="C")
+        columns = np.array(validation.real("x", x).T, order="C")
         _transform_rows(columns)
         columns[:, self._left_out] = 0.0
         _transform_rows(columns)
@@ -222,9 +222,9 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     array([   3,   70, 4000])
     """
     n = _size(n_features)
-    m = arguments.integer("n_hidden", n_hidden, 1, n)
-    first = 0 if arguments.flag("constant_row", constant_row) or m == n else 1
-    rows = arguments.generator("rng", rng).choice(n - first, size=m, replace=False, shuffle=False) + first
+    m = validation.integer("n_hidden", n_hidden, 1, n)
+    first = 0 if validation.flag("constant_row", constant_row) or m == n else 1
+    rows = validation.generator("rng", rng).choice(n - first, size=m, replace=False, shuffle=False) + first
     return RugMatrix(n, rows)
 
 
@@ -250,10 +250,10 @@ def random_projector(
     >>> bool(np.all(M.diagonal() == 1))
     True
     """
-    n = arguments.integer("n_features", n_features, 2)
-    m = arguments.integer("n_hidden", n_hidden, 1, n)
-    arguments.fits("n_features", n_features, n**2)
-    rng, unit = arguments.generator("rng", rng), arguments.flag("unit_diagonal", unit_diagonal)
+    n = validation.integer("n_features", n_features, 2)
+    m = validation.integer("n_hidden", n_hidden, 1, n)
+    validation.fits("n_features", n_features, n**2)
+    rng, unit = validation.generator("rng", rng), validation.flag("unit_diagonal", unit_diagonal)
     if m == n:
         return np.eye(n)
     if unit:

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import elementwise
 
-from ...theory import arguments
 from ...theory import rug as theory
-from ...theory.arguments import FloatArray
-from ...theory.kernels import check_interrupt, inner, kernel
+from ...theory import validation
+from ...theory.compile.kernels import check_interrupt, inner, kernel
 from ...theory.results import result
 from ...theory.rug.closed import best_scale, profile, slope_kernel
+from ...theory.validation import FloatArray
 
 __all__ = ["Optimum", "crossover_ratio", "optimum"]
 
@@ -65,8 +65,8 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     >>> round(best.a, 4), round(best.b, 4), round(best.loss, 6)
     (1.2548, -0.4409, 0.005789)
     """
-    on = arguments.probability("p", p, low=_LEAST_P)
-    on, fraction = arguments.together(p=on, ratio=arguments.real("ratio", ratio, 0, 1, brackets="(]"))
+    on = validation.probability("p", p, low=_LEAST_P)
+    on, fraction = validation.together(p=on, ratio=validation.real("ratio", ratio, 0, 1, brackets="(]"))
     shape, on, fraction = on.shape, on.ravel(), fraction.ravel()
     sigma = theory.sigma(on, fraction)
     # The affine optimum: a = ratio, output mean p/2. It stays where the ReLU never clips, and at ratio 1.
@@ -150,7 +150,7 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
     >>> round(crossover_ratio(0.05), 6)
     0.032137
     """
-    on = arguments.probability("p", p, low=_LEAST_P)
+    on = validation.probability("p", p, low=_LEAST_P)
     shape, on = on.shape, on.ravel()
     ratio = np.ones(on.size)
     # Within 3e-8 of p = 1 the bias is positive down to the least sigma tried: the crossing is at ratio 1.

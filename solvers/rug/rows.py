@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import Real
+from ...theory import validation
 from ...theory.features import SparseUniform
 from ...theory.results import result
+from ...theory.validation import Real
 from .hadamard import RugMatrix, rug_matrix
 from .optimum import Optimum, optimum
 
@@ -71,14 +71,14 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     >>> print(rug.sum_of_squares, rug.interference_mean)           # n_features/n_hidden - 1, -p/2
     3.0 -0.05
     """
-    p = arguments.probability("p", p)
+    p = validation.probability("p", p)
     if isinstance(M, RugMatrix):
         off = M._counts()  # whole numbers, so that the sums below are exact
         scale = float(M.rows.size)
         diagonal = off[0].copy()
         off[0] = 0.0
     else:
-        off = arguments.matrix("M", M).copy()
+        off = validation.matrix("M", M).copy()
         if off.shape[0] != off.shape[1] or off.shape[0] < 2:
             raise ValueError(f"`M` must be square with at least 2 rows; got shape {off.shape}.")
         scale = 1.0

@@ -15,13 +15,13 @@ from scipy.sparse import csr_array, hstack
 from scipy.sparse import vstack as stacked
 from scipy.special import expit, ndtr
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.decoders.line import share_above
 from ...theory.features import Features, as_features
-from ...theory.models import Model, is_above
+from ...theory.model import Model, is_above
 from ...theory.results import frozen, result
-from ..loss.hidden.nonzero import nonzero_features
+from ...theory.validation import FloatArray
+from ..loss.network.nonzero import nonzero_features
 from .measure import measure
 
 __all__ = ["DECODERS", "Ceiling", "ceiling"]
@@ -120,9 +120,9 @@ class Ceiling:
         (True, True)
         """
         low, high = self.l0[:-1].min(axis=1).min(), self.l0[:-1].max(axis=1).max()
-        at = arguments.number("l0", l0, float(low), float(high))
-        score = arguments.number("f1", f1, 0.0, 1.0)
-        own = arguments.number("f1_error", f1_error, 0.0)
+        at = validation.number("l0", l0, float(low), float(high))
+        score = validation.number("f1", f1, 0.0, 1.0)
+        own = validation.number("f1_error", f1_error, 0.0)
         right = np.clip([np.searchsorted(row, at) for row in self.l0[:-1]], 1, max(1, self.asked.size - 1))
         beside = np.stack([right - 1, np.minimum(right, self.asked.size - 1)], axis=1)
         best, error = (np.take_along_axis(one[:-1], beside, axis=1) for one in (self.f1, self.f1_error))
@@ -170,22 +170,22 @@ def ceiling(
     >>> found.decoders[4], found.f1[4].round(2), found.exact[4]
     ('linear, thresholds for F1', array([0.9]), True)
     """
-    phi = arguments.real("mixing", arguments.matrix("mixing", mixing), -_LARGEST, _LARGEST)
+    phi = validation.real("mixing", validation.matrix("mixing", mixing), -_LARGEST, _LARGEST)
     n = phi.shape[1]
     if n > MOST:
         raise ValueError(f"`mixing` must have at most {MOST} columns; got {n}.")
-    draw = arguments.generator("rng", rng)
-    samples = arguments.integer("samples", samples, 10 * BATCHES)
+    draw = validation.generator("rng", rng)
+    samples = validation.integer("samples", samples, 10 * BATCHES)
     features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
     _check_activations(phi, features)
     samples = features.known.shape[0] if isinstance(features, _Draws) else samples
     there = features if isinstance(features, _Draws) else nonzero_features(features)
     on = float(there.on_probability().sum())
     usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
-    asked = arguments.vector("l0", usual if l0 is None else np.atleast_1d(l0))
-    arguments.real("l0", asked, 0.0, float(n), brackets="()")
+    asked = validation.vector("l0", usual if l0 is None else np.atleast_1d(l0))
+    validation.real("l0", asked, 0.0, float(n), brackets="()")
     dense = n <= DENSE
-    arguments.fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
+    validation.fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
     if isinstance(features, _Draws):
         known, fresh, exact = features.known, features.fresh, False
     else:
@@ -259,8 +259,8 @@ class _Draws(NamedTuple):
         """Return halves of the draws, in random order, after checking."""
         law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
-        rows: Any = csr_array(law, dtype=float) if sparse else arguments.matrix("law", law, (None, n))
-        arguments.real("law", rows.data if sparse else rows, -_LARGEST, _LARGEST)
+        rows: Any = csr_array(law, dtype=float) if sparse else validation.matrix("law", law, (None, n))
+        validation.real("law", rows.data if sparse else rows, -_LARGEST, _LARGEST)
         count, columns = rows.shape
         if columns != n or count < 20 * BATCHES:
             rule = f"draws of {n} features, at least {20 * BATCHES}"

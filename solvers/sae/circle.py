@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.results import result
+from ...theory.validation import FloatArray
 
 __all__ = ["PairFloor", "best_pair", "pair_costs"]
 
@@ -92,15 +92,15 @@ def best_pair(
     (True, 0.0516)
     """
     q = [
-        arguments.number(name, one, 0.0, 1.0)
+        validation.number(name, one, 0.0, 1.0)
         for name, one in (("parent", parent), ("child", child), ("both", both))
     ]
     if not 0.0 < sum(q) <= 1.0 + 1e-12:
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
-    l1 = arguments.number("l1", l1, 0.0, 2.0, brackets="()")
-    gap = arguments.number("gap", gap, 0.0, 1.0, brackets="()")
-    kind = arguments.choice("kind", kind, ("all", "turned", "along"))
-    near = arguments.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
+    l1 = validation.number("l1", l1, 0.0, 2.0, brackets="()")
+    gap = validation.number("gap", gap, 0.0, 1.0, brackets="()")
+    kind = validation.choice("kind", kind, ("all", "turned", "along"))
+    near = validation.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
     patterns = list(zip(q, ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)), strict=True))
     nothing = q[0] + q[1] + 2.0 * q[2]
     # Both slopes at once: |x - D h|^2 + l1 (h_1 + h_2) <= |x|^2.

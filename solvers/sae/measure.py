@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.features import Features, SparseUniform, as_features
-from ...theory.models import Model, rounding_of_sum
+from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
-from ..loss.hidden.firing import firing
-from ..loss.hidden.layer import Setting, unit_means
-from ..loss.hidden.network import units_of
-from ..loss.hidden.nonzero import nonzero_features
+from ...theory.validation import FloatArray
+from ..loss.network.assemble import units_of
+from ..loss.network.firing import firing
+from ..loss.network.neuron_means import Setting, unit_means
+from ..loss.network.nonzero import nonzero_features
 from ..loss.networks import evaluator
 
 __all__ = ["Autoencoder", "folded", "measure"]
@@ -77,7 +77,7 @@ class Autoencoder:
         nan where that never happens.
         """
         n = self.p.size
-        i, j = arguments.integer("feature", feature, 0, n - 1), arguments.integer("other", other, 0, n - 1)
+        i, j = validation.integer("feature", feature, 0, n - 1), validation.integer("other", other, 0, n - 1)
         both, one = self.pairs[i, j], self.p[i]
         left = one - both
         if i == j or left <= 1e-15:
@@ -91,7 +91,7 @@ class Autoencoder:
         Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
         child's fires. nan if no latent stands for the parent.
         """
-        latent = int(self.match[arguments.integer("parent", parent, 0, self.p.size - 1)])
+        latent = int(self.match[validation.integer("parent", parent, 0, self.p.size - 1)])
         if latent < 0:
             return float("nan")
         return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
@@ -146,9 +146,9 @@ def measure(
     features, psi = nonzero_features(features), phi
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
-        psi = arguments.real("target", arguments.matrix("target", target, shape))
-    sizes = [arguments.integer("prefixes", one, 1, sae.n_hidden) for one in prefixes or ()]
-    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+        psi = validation.real("target", validation.matrix("target", target, shape))
+    sizes = [validation.integer("prefixes", one, 1, sae.n_hidden) for one in prefixes or ()]
+    tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
     plain = without_importance(features)
     whole = of_features(sae, phi)
@@ -200,17 +200,17 @@ def checked(
     """Return dictionary and law of an autoencoder, after checking that all fit."""
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
-        raise ValueError(f"`sae` must be {rule}; got {arguments.shown(sae)}.")
+        raise ValueError(f"`sae` must be {rule}; got {validation.shown(sae)}.")
     d = sae.n_features
     if rebuilds and sae.n_outputs != d:
         raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
     phi = (
         np.eye(d)
         if mixing is None
-        else arguments.real("mixing", arguments.matrix("mixing", mixing, (d, None)))
+        else validation.real("mixing", validation.matrix("mixing", mixing, (d, None)))
     )
     known = isinstance(law, Features | SparseUniform)
-    one = law if known else arguments.number("law", law, 0.0, 1.0, brackets="(]")
+    one = law if known else validation.number("law", law, 0.0, 1.0, brackets="(]")
     return phi, as_features(one, phi.shape[1])
 
 
@@ -259,7 +259,7 @@ def folded(sae: Model) -> Model:
     """
     if not isinstance(sae, Model) or sae.hidden == "identity":
         raise ValueError(
-            f"`sae` must be a Model with hidden='relu' or 'jumprelu'; got {arguments.shown(sae)}."
+            f"`sae` must be a Model with hidden='relu' or 'jumprelu'; got {validation.shown(sae)}."
         )
     norms = np.linalg.norm(sae.W_out, axis=0)
     size = np.where(norms > 0.0, norms, 1.0)

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.features import as_features
-from ...theory.models import Model
+from ...theory.model import Model
 from ...theory.results import frozen, result
-from ..loss.hidden.layer import Setting, Unit, unit_means
-from ..loss.hidden.network import network_loss, units_of
+from ...theory.validation import FloatArray
 from ..loss.methods.outputs import Law
+from ..loss.network.assemble import network_loss, units_of
+from ..loss.network.neuron_means import Setting, Unit, unit_means
 from .measure import checked, of_features, without_importance
 
 __all__ = ["Objective", "ObjectiveValue"]
@@ -74,9 +74,9 @@ class Objective:
     def __init__(
         self, law: Any, mixing: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
     ):
-        self.phi = arguments.real("mixing", arguments.matrix("mixing", mixing))
-        self.l1, self.l0 = arguments.number("l1", l1, 0.0), arguments.number("l0", l0, 0.0)
-        self.tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+        self.phi = validation.real("mixing", validation.matrix("mixing", mixing))
+        self.l1, self.l0 = validation.number("l1", l1, 0.0), validation.number("l0", l0, 0.0)
+        self.tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
         self.law = without_importance(as_features(law, self.phi.shape[1]))
         self._law = Law(self.law)  # with what is computed of it once
 

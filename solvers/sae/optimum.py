@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory import validation
+from ...theory.model import Model
 from ...theory.results import result
+from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import shown, status, time_left
 from .measure import Autoencoder
@@ -84,10 +84,10 @@ def best_autoencoder(
     0.095
     """
     if not isinstance(objective, Objective):
-        raise ValueError(f"`objective` must be an Objective; got {arguments.shown(objective)}.")
-    k = arguments.integer("n_latents", n_latents, 1)
-    arguments.choice("hidden", hidden, ("relu", "jumprelu"))
-    starts = arguments.integer("starts", starts, 1)
+        raise ValueError(f"`objective` must be an Objective; got {validation.shown(objective)}.")
+    k = validation.integer("n_latents", n_latents, 1)
+    validation.choice("hidden", hidden, ("relu", "jumprelu"))
+    starts = validation.integer("starts", starts, 1)
     draw, d = np.random.default_rng(rng), len(objective.phi)
     sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
     cuts = np.cumsum(sizes)[:-1]
@@ -111,7 +111,7 @@ def best_autoencoder(
 
     deadline, begin = deadline_of(seconds), work_seconds()
     if progress is not None and progress is not False and not callable(progress):
-        raise ValueError(f"`progress` must be a function; got {arguments.shown(progress)}.")
+        raise ValueError(f"`progress` must be a function; got {validation.shown(progress)}.")
     values, best, best_value = [], np.empty(0), np.inf
     with shown("best_autoencoder") if progress is None else nullcontext():
         for start in range(starts):
@@ -202,9 +202,9 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     'merges'
     """
     if not isinstance(found, Autoencoder):
-        raise ValueError(f"`found` must be an Autoencoder, from measure; got {arguments.shown(found)}.")
+        raise ValueError(f"`found` must be an Autoencoder, from measure; got {validation.shown(found)}.")
     n = found.p.size
-    two = [arguments.integer("parent", parent, 0, n - 1), arguments.integer("child", child, 0, n - 1)]
+    two = [validation.integer("parent", parent, 0, n - 1), validation.integer("child", child, 0, n - 1)]
     live = ~found.dead
     parts = np.abs(found.cosines[live][:, two])
     recall = found.recall[live][:, two]

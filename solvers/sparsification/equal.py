@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
 from ...theory.special.cubic import cubic
+from ...theory.validation import FloatArray
 
 __all__ = ["equal_weights"]
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.special import betaincinv, erfcinv
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, number
-from ...theory.kernels import check_interrupt, inner, kernel, plain, shared
+from ...theory import validation
+from ...theory.compile.kernels import check_interrupt, inner, kernel, plain, shared
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
 from ...theory.sparsification.spread import sums_above
+from ...theory.validation import FloatArray, number
 from ..results import Status, result
 
 __all__ = ["LimitLaw", "limit_law"]
@@ -349,13 +349,13 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     >>> law.nonzeros.round().astype(int)
     array([100000,    244,      1])
     """
-    t = arguments.real("t", t, 0)
+    t = validation.real("t", t, 0)
     if t.size == 0:
         raise ValueError(f"`t` must not be empty; got shape {t.shape}.")
     lam = number("lam", lam, 0, _GREATEST)
     if 0 < lam < _SMALLEST:
         raise ValueError(f"`lam` must be 0 or at least {_SMALLEST:g}; got {lam:g}.")
-    m = arguments.integer("m", m, 8, _MOST_WEIGHTS)
+    m = validation.integer("m", m, 8, _MOST_WEIGHTS)
     scale = number("scale", scale, 1 / _GREATEST, _GREATEST)
     times, place = np.unique(t, return_inverse=True)
     top = min(_TOP, m // 4)

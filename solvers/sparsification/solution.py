@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray
-from ..integrate.explicit import checked_times
+from ...theory import validation
+from ...theory.validation import FloatArray, IntArray
+from ..flow.explicit import checked_times
 from ..results import frozen, result
 from .equal import equal_weights
 from .threshold import (
@@ -94,8 +94,8 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
 
 
 def _check(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> tuple[FloatArray, float, FloatArray]:
-    w0 = np.ascontiguousarray(arguments.vector("w0", w0))
-    return w0, arguments.number("lam", lam, 0), checked_times(t)
+    w0 = np.ascontiguousarray(validation.vector("w0", w0))
+    return w0, validation.number("lam", lam, 0), checked_times(t)
 
 
 def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
@@ -153,7 +153,7 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     >>> weights_at([0.3, -0.9, 0.4], lam=0.1, t=1000).round(6)
     array([ 0.      , -0.945649,  0.      ])
     """
-    w0, lam, times = _check(w0, lam, arguments.number("t", t))
+    w0, lam, times = _check(w0, lam, validation.number("t", t))
     motion = _move(w0, lam, times)
     first, gap, stretch = int(motion.first[0]), motion.gap[0], motion.stretch[0]
     if first == motion.sizes.size:

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, IntArray
-from ...theory.kernels import check_interrupt, inner, kernel, plain
+from ...theory.compile.kernels import check_interrupt, inner, kernel, plain
+from ...theory.validation import FloatArray, IntArray
 
 __all__ = [
     "N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "integrate_threshold", "norms", "states",

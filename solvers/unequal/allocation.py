@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray
+from ...theory import validation
 from ...theory.codes import antipodal_loss, antipodal_optimum
 from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent, interference_variance
+from ...theory.validation import FloatArray, IntArray
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
 
@@ -264,14 +264,14 @@ def allocate(
     """
     features = independent(law)
     n = features.n_features
-    m = arguments.integer("n_hidden", n_hidden, 1)
-    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
-    names = arguments.choices("codes", codes, KINDS[1:4])
+    m = validation.integer("n_hidden", n_hidden, 1)
+    tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
+    names = validation.choices("codes", codes, KINDS[1:4])
     if not features.values.uniform and names != ("rug",):
         raise ValueError(
-            f"`codes` must be ['rug'] for values that are not uniform; got {arguments.shown(codes)}."
+            f"`codes` must be ['rug'] for values that are not uniform; got {validation.shown(codes)}."
         )
-    p = arguments.probability("p", features.p, low=1e-100)
+    p = validation.probability("p", features.p, low=1e-100)
     weight = features.importance * features.scale**2
     classes, back, counts = np.unique(np.stack([p, weight]), axis=1, return_inverse=True, return_counts=True)
     if m >= np.count_nonzero(weight):  # all that matter are kept, then the others

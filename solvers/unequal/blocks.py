@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.features import Features
 from ...theory.results import frozen
 from ...theory.unequal.blocks import block_law, block_losses, losses, symmetric_root, table
-from ..minimise.core import End, Round, descend, race
+from ...theory.validation import FloatArray
+from ..minimise.descent import End, Round, descend, race
 from ..results import Status, result
 from .realise import tight_frame
 
@@ -345,8 +345,8 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
            [-1.,  1.]]))
     """
     law = block_law("law", law)
-    ratio = arguments.number("ratio", ratio, 0, 1, brackets="()")
-    count, generator = arguments.integer("starts", starts, 0, _MOST_STARTS), arguments.generator("rng", rng)
+    ratio = validation.number("ratio", ratio, 0, 1, brackets="()")
+    count, generator = validation.integer("starts", starts, 0, _MOST_STARTS), validation.generator("rng", rng)
     problem = _Problem(law)
     most = problem.q / problem.k
     if ratio >= most:
@@ -403,12 +403,12 @@ def realise_blocks(
     >>> W_out.shape, b.shape
     ((8, 4), (8,))
     """
-    arguments.instance("best", best, BlockOptimum)
+    validation.instance("best", best, BlockOptimum)
     law = block_law("law", law)
-    count, generator = arguments.integer("n_blocks", n_blocks, 1), arguments.generator("rng", rng)
+    count, generator = validation.integer("n_blocks", n_blocks, 1), validation.generator("rng", rng)
     k = law.n_features
     if not all(_is_of(part, law) for part in best.parts):
-        raise ValueError(f"`law` must be the one that `best` was found for; got {arguments.shown(law)}.")
+        raise ValueError(f"`law` must be the one that `best` was found for; got {validation.shown(law)}.")
     symmetric = symmetric_root(law.covariance())
     inverse = np.linalg.pinv(symmetric)
     ends = np.round(np.cumsum([0.0] + [part.share for part in best.parts]) * count).astype(int)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray
+from ...theory import validation
 from ...theory.codes import CODES, antipodal_loss
 from ...theory.features import Features
 from ...theory.features.values import named
 from ...theory.unequal.capacity import independent_uniform
+from ...theory.validation import FloatArray, IntArray
 from ..codes import MODELS, blocks
 from ..codes.envelope import points
 from ..results import result
@@ -130,10 +130,10 @@ def allocate_codes(
     """
     features = independent_uniform(law)
     n = features.n_features
-    m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
-    names = arguments.choices("codes", codes, CODES)
-    models = arguments.choice("models", models, MODELS)
-    p = arguments.probability("p", features.p, low=1e-100)
+    m = validation.integer("n_hidden", n_hidden, 1, n - 1)
+    names = validation.choices("codes", codes, CODES)
+    models = validation.choice("models", models, MODELS)
+    p = validation.probability("p", features.p, low=1e-100)
     rows = np.stack([p, features.importance * features.scale**2])
     live = rows[1] > 0.0  # the others are dropped
     if m >= np.count_nonzero(live):

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline, PchipInterpolator
 
-from ...theory.arguments import FloatArray
 from ...theory.codes import antipodal_loss, skew_pair_loss
 from ...theory.features import Values
+from ...theory.validation import FloatArray
 from .. import decoders, rug
 from ..codes.envelope import hull
 

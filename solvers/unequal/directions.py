@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.features import Features
 from ...theory.rug import closed
 from ...theory.unequal.capacity import independent_uniform
+from ...theory.validation import FloatArray
 from ..results import result
 from .allocation import allocate
 from .curve import DROPPED, KEPT
@@ -143,8 +143,8 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     """
     features = independent_uniform(law)
     n = features.n_features
-    m = arguments.integer("n_hidden", n_hidden, 1, n - 1)
-    if arguments.flag("tied", tied):
+    m = validation.integer("n_hidden", n_hidden, 1, n - 1)
+    if validation.flag("tied", tied):
         return _tied(features, m)
     split = allocate(features, m)
     shared = (split.kind > DROPPED) & (split.kind < KEPT)

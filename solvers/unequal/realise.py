@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
 from ...theory.features import Features
 from ...theory.unequal.capacity import independent
+from ...theory.validation import FloatArray
 from .allocation import Allocation, finished
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW
 
@@ -78,10 +78,10 @@ def realise(
     """
     features = independent(law)
     n = features.n_features
-    rng = arguments.generator("rng", rng)
+    rng = validation.generator("rng", rng)
     name = "split"
     if not isinstance(split, Allocation):
-        share = arguments.real(name, arguments.vector(name, split, n), 0, 1).copy()
+        share = validation.real(name, validation.vector(name, split, n), 0, 1).copy()
         kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, KEPT, RUG))
         split = finished(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
     elif split.capacity.size != n:
@@ -90,7 +90,7 @@ def realise(
     m = round(total)
     if abs(total - m) > 1e-6 or m < 1:
         raise ValueError(f"`split` must have capacities that sum to a whole number above 0; got {total:g}.")
-    arguments.fits("split", f"{n} features", 4.0 * n * m)
+    validation.fits("split", f"{n} features", 4.0 * n * m)
     W_out, W_in, at = np.zeros((n, m)), np.zeros((m, n)), 0
     for one in np.flatnonzero(split.kind == KEPT):
         W_out[one, at] = W_in[at, one] = 1.0

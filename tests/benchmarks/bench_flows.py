@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 from superposition.solvers import collisions, linear
 from superposition.solvers.collisions.flow import LONGEST_STEP
 from superposition.solvers.collisions.forces import tied_force
-from superposition.solvers.integrate.inclusion import Progress, advance
+from superposition.solvers.flow.inclusion import Progress, advance
 
 LAM = 0.03
 STOPS = np.array([0.3, 3.0]) / LAM

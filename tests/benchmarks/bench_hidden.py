@@ -13,7 +13,7 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.solvers.sae import measure
 from superposition.theory.features import Features
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 # PyTorch's compiler warns of its own parts.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch:DeprecationWarning")

@@ -13,7 +13,7 @@ import pytest
 
 from superposition.solvers.loss import evaluator, row_loss
 from superposition.solvers.loss import exact_loss as solve
-from superposition.solvers.loss.methods.patterns import by_patterns, chances
+from superposition.solvers.loss.methods.enumeration import by_patterns, chances
 from superposition.solvers.rug import rug_matrix
 from superposition.theory.features import Features
 from superposition.theory.features.values import named

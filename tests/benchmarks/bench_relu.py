@@ -7,7 +7,7 @@ from scipy import optimize
 from superposition.solvers.relu import phase_diagram, thomson
 from superposition.solvers.relu.pair.kernels import output_loss
 from superposition.solvers.rug import exact_loss
-from superposition.theory.kernels import kernel
+from superposition.theory.compile.kernels import kernel
 from superposition.theory.loss.cube import class_gradient, class_losses
 
 

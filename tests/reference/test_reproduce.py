@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import experiments, provenance, stored
+from superposition.validate.reference import read
+from superposition.validate.runner import execute, provenance
 
 RUNS = provenance.shipped_runs()
 # Parts that differ from what is stored: the reason, and the day on which that was found.
@@ -92,7 +93,7 @@ def test_a_part_comes_out_as_stored(name):
         settings["device"] = "cpu"
     if run.torch:
         pytest.importorskip("torch")
-    found = differences(stored.read(run.stored, run=name), experiments.run(run, settings), run.check.only)
+    found = differences(read.read(run.stored, run=name), execute.run(run, settings), run.check.only)
     assert found
     worst = max(found, key=found.get)
     assert found[worst] <= run.check.tolerance, f"{worst} is off by {found[worst]:.2g} of its largest value"

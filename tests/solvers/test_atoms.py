@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.hidden import firing as firing_module
-from superposition.solvers.loss.hidden import layer
-from superposition.solvers.loss.hidden.firing import firing
-from superposition.solvers.loss.hidden.network import hidden_means, units_of
 from superposition.solvers.loss.methods.outputs import Law
+from superposition.solvers.loss.network import firing as firing_module
+from superposition.solvers.loss.network import neuron_means
+from superposition.solvers.loss.network.assemble import hidden_means, units_of
+from superposition.solvers.loss.network.firing import firing
 from superposition.solvers.sae import Objective, measure
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.features.values import Values
-from superposition.theory.models import Model, is_above
+from superposition.theory.model import Model, is_above
 
 FACTORS = (1.0, 0.1, 1.0 / 3.0, 7.0**-0.5)
 BESIDE = 1e-6
@@ -164,7 +164,7 @@ def test_2000_scores_at_atoms_are_those_of_enumeration(part):
 def without(monkeypatch, *names):
     """Leave out ways to compute means, so that others are taken."""
     for name in names:
-        for module in (layer, firing_module):
+        for module in (neuron_means, firing_module):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda *_: None)
 
@@ -223,7 +223,9 @@ def test_a_dictionary_of_signs_of_many_features(n):
     assert abs(found.products[0, 1] - product * unit**2) <= found.errors[0, 1]
     assert abs(found.mean[0] - mean * unit) <= found.unit_errors[0] < 1e-9
     assert abs(found.active[0] - active) <= found.unit_errors[0]
-    one = firing(units_of(model, layer.Setting.of(Law(features), "identity", 1e-6, 1.0))[0], pairs=True)
+    one = firing(
+        units_of(model, neuron_means.Setting.of(Law(features), "identity", 1e-6, 1.0))[0], pairs=True
+    )
     for i, k in ((0, 1), (2, n - 1)):
         given, pair = (means(joint(weights, b, p, fixed)[0])[3] for fixed in ((i,), (i, k)))
         assert one.given[i] == pytest.approx(float(given), rel=0, abs=one.error)
@@ -244,7 +246,7 @@ def test_gradients_of_sums_of_atoms_are_those_of_all_patterns(monkeypatch):
                     output="identity", thresholds=thresholds)  # fmt: skip
         f = Objective(Features(n, rng.uniform(0.05, 0.5, n), "binary"), phi, l1=0.1)
         listed = f(sae)
-        monkeypatch.setattr(layer, "FEW_ATOMS", 2)
+        monkeypatch.setattr(neuron_means, "FEW_ATOMS", 2)
         halved = f(sae)
         monkeypatch.undo()
         assert halved.value == pytest.approx(listed.value, rel=1e-13)

@@ -15,7 +15,7 @@ from superposition.solvers.collisions import (
     forces,
     owners,
 )
-from superposition.solvers.integrate import inclusion
+from superposition.solvers.flow import inclusion
 from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
 

@@ -25,7 +25,7 @@ from superposition.theory.computation import (
     shared_loss,
 )
 from superposition.theory.features import Features, synchronous
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 
 def network(rng, n_features, n_hidden):

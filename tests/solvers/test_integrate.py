@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from superposition.solvers.integrate import explicit, integrate
+from superposition.solvers.flow import explicit, integrate
 from superposition.solvers.results import Status
-from superposition.theory.kernels import kernel
+from superposition.theory.compile.kernels import kernel
 
 
 @kernel

@@ -5,9 +5,9 @@ import pytest
 from mpmath import mp, mpf
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss, value_and_gradient
-from superposition.solvers.loss.methods import lattice, wedge
-from superposition.solvers.loss.methods.patterns import by_patterns
-from superposition.solvers.loss.methods.sweep import independent
+from superposition.solvers.loss.methods import contour, fourier
+from superposition.solvers.loss.methods.enumeration import by_patterns
+from superposition.solvers.loss.methods.transform_sums import independent
 from superposition.solvers.minimise import descend
 from superposition.theory.decoders import bayes_loss
 from superposition.theory.features import VALUES, Features, Values
@@ -196,9 +196,9 @@ def test_kernels_refuse_laws_they_do_not_have():
     )
     for law in (normal, rectified, part("a", **LINE).parts, part("a", **PIECES).parts):
         with pytest.raises(ValueError, match="`law` must be of values with bounds"):
-            lattice.case(law, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20)
+            fourier.case(law, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20)
         with pytest.raises(ValueError, match="`law` must be of values that are 1, or uniform"):
             by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), law)
     for law in (uniform, part("a", **LINE).parts):
         with pytest.raises(ValueError, match="`law` must be of values without bounds"):
-            wedge.case(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)
+            contour.case(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)

@@ -6,7 +6,7 @@ import pytest
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss
 from superposition.solvers.loss.evaluator import METHODS
 from superposition.theory.features import Features, uniform_from
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 GROUP = ([0, 1], [[0, 0], [1, 1]], [0.8, 0.2])
 

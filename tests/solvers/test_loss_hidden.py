@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.hidden import layer
-from superposition.solvers.loss.hidden.network import hidden_means, without_skip
-from superposition.solvers.loss.hidden.rectified import covers, linear_readout
 from superposition.solvers.loss.methods.outputs import Law
+from superposition.solvers.loss.network import neuron_means
+from superposition.solvers.loss.network.assemble import hidden_means, without_skip
+from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.theory.features import Features
 from superposition.theory.features.values import Values
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 DIGITS, MOVED, STEP = 600, mpmath.mpf(10) ** -32, mpmath.mpf(10) ** -14
 
@@ -504,8 +504,8 @@ def test_sums_over_frequencies_agree_with_exact_integrals(values, monkeypatch):
     exact = evaluator(law)(network, gradient=True, target=target)
     assert exact.method == "boxes"
     for few in ("FEW", "FEW_TARGETS"):
-        monkeypatch.setattr(layer, few, {True: 0, False: 0})
-    monkeypatch.setattr(layer, "FEW_NORMAL", 0)
+        monkeypatch.setattr(neuron_means, few, {True: 0, False: 0})
+    monkeypatch.setattr(neuron_means, "FEW_NORMAL", 0)
     for tol in (1e-3, 1e-5):
         found = evaluator(law, tol=tol)(network, gradient=True, target=target)
         assert found.method == "lattice of pairs"
@@ -523,13 +523,13 @@ def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, m
     rng = np.random.default_rng(1)
     w = rng.normal(size=3)
     law = Law(Features(3, 0.3, values))
-    setting = layer.Setting.of(law, "identity", 1e-6, 1e7)
-    one, two = (layer.Unit(setting, scale * w, b, 0.0) for scale, b in ((1.0, 0.1), (1.1, -0.2)))
-    exact = [layer.pair_means(one, other, False) for other in (one, two)]
+    setting = neuron_means.Setting.of(law, "identity", 1e-6, 1e7)
+    one, two = (neuron_means.Unit(setting, scale * w, b, 0.0) for scale, b in ((1.0, 0.1), (1.1, -0.2)))
+    exact = [neuron_means.pair_means(one, other, False) for other in (one, two)]
     for few in ("FEW", "FEW_TARGETS"):
-        monkeypatch.setattr(layer, few, {True: 0, False: 0})
+        monkeypatch.setattr(neuron_means, few, {True: 0, False: 0})
     for other, wanted in zip((one, two), exact, strict=True):
-        found = layer.pair_means(one, other, False)
+        found = neuron_means.pair_means(one, other, False)
         assert (wanted.method, found.method) == ("boxes", "lattice of pairs")
         assert abs(found.value - wanted.value) <= found.off
         assert found.off < 1e-4
@@ -547,10 +547,10 @@ def test_a_neuron_of_one_feature_has_a_stated_error_beside_one_of_many():
 def test_integrals_behind_small_weights_have_as_many_nodes_as_they_need(values):
     """Behind a small weight the mean over one value changes as fast with the next as the weights differ."""
     w, p = np.array([[0.0520889, 0.94496851], [-0.87846804, -0.0287607]]), np.array([0.4, 0.3])
-    setting = layer.Setting.of(Law(Features(2, p, values)), "identity", 1e-12, 1e7)
+    setting = neuron_means.Setting.of(Law(Features(2, p, values)), "identity", 1e-12, 1e7)
     for b in ([0.0, 0.0], [0.02, -0.7], [-0.3, 0.4]):
-        units = [layer.Unit(setting, *one, 0.0) for one in zip(w, b, strict=True)]
-        found = layer.pair_means(*units, True)
+        units = [neuron_means.Unit(setting, *one, 0.0) for one in zip(w, b, strict=True)]
+        found = neuron_means.pair_means(*units, True)
         value, by_b, _, by_w = _nested((w[0], b[0], 0.0), (w[1], b[1], 0.0), p, values)
         assert abs(found.value - value) <= found.off
         assert np.abs(found.by_b - by_b).max() <= found.slope_error

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.hidden import limit
+from superposition.solvers.loss.network import time_limit
 from superposition.theory.features import Features
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 RNG = np.random.default_rng(0)
 MODEL = Model(RNG.normal(size=(4, 3)), hidden="relu", W_out=RNG.normal(size=(3, 4)), output="identity")
@@ -16,7 +16,7 @@ LAW = Features(3, [0.1, 0.3, 0.2], "symmetric")
 def test_within_the_limit_results_are_the_same():
     f = evaluator(LAW)
     plain = f(MODEL, gradient=True, target="relu")
-    with limit.within(1e6):
+    with time_limit.within(1e6):
         timed = f(MODEL, gradient=True, target="relu")
     assert timed.loss == plain.loss
     for name, by in plain.gradient.items():
@@ -25,7 +25,7 @@ def test_within_the_limit_results_are_the_same():
 
 def test_what_takes_longer_ends_and_the_limit_with_its_block():
     f = evaluator(LAW)
-    with pytest.raises(limit.OutOfTime, match="seconds are needed") as out, limit.within(1e-9):
+    with pytest.raises(time_limit.OutOfTime, match="seconds are needed") as out, time_limit.within(1e-9):
         f(MODEL, target="relu")
     assert out.value.seconds > 1e-9
     assert f(MODEL, target="relu").loss > 0.0
@@ -34,7 +34,7 @@ def test_what_takes_longer_ends_and_the_limit_with_its_block():
 def _clock(monkeypatch, seconds):
     """Let each part of work take so many seconds, by a clock of its own."""
     now = [0.0]
-    monkeypatch.setattr(limit, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time_limit, "perf_counter", lambda: now[0])
 
     def work(at):
         now[0] += seconds(at)
@@ -45,9 +45,9 @@ def _clock(monkeypatch, seconds):
 
 def test_the_estimate_is_that_of_all_parts(monkeypatch):
     work = _clock(monkeypatch, lambda at: 2.0)
-    with limit.within(10.0):
-        watch = limit.Watch(100)
-        with pytest.raises(limit.OutOfTime) as out:
+    with time_limit.within(10.0):
+        watch = time_limit.Watch(100)
+        with pytest.raises(time_limit.OutOfTime) as out:
             watch.each(0, work)
     assert out.value.seconds == pytest.approx(2.0 * 99)  # the first part may have been compiled
 
@@ -55,8 +55,8 @@ def test_the_estimate_is_that_of_all_parts(monkeypatch):
 def test_parts_are_done_in_any_order_and_returned_in_theirs(monkeypatch):
     done = []
     work = _clock(monkeypatch, lambda at: done.append(at) or 1.0)
-    with limit.within(30.0):
-        watch = limit.Watch(20, 5)
+    with time_limit.within(30.0):
+        watch = time_limit.Watch(20, 5)
         assert watch.each(0, work) == list(range(20))
         assert done != list(range(20))
         assert watch.each(1, work) == list(range(5))
@@ -65,8 +65,8 @@ def test_parts_are_done_in_any_order_and_returned_in_theirs(monkeypatch):
 
 def test_kinds_that_are_done_count(monkeypatch):
     work = _clock(monkeypatch, lambda at: 1.0)
-    with limit.within(20.5):
-        watch = limit.Watch(20, 5)
+    with time_limit.within(20.5):
+        watch = time_limit.Watch(20, 5)
         watch.each(0, work)
-        with pytest.raises(limit.OutOfTime):
+        with pytest.raises(time_limit.OutOfTime):
             watch.each(1, work)  # 19 and 4 are more than 20.5

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from superposition.solvers import threads
+from superposition.solvers import parallel
 from superposition.solvers.loss import exact_loss, row_loss, value_and_gradient
 
 UNIT = 2.0**-53
@@ -293,9 +293,9 @@ def test_threads_and_memory_layout_change_nothing(monkeypatch):
     M, b = network(24, 0.5, seed=7)
     frozen = M.T.copy().T
     frozen.flags.writeable = False
-    monkeypatch.setattr(threads, "_threads", lambda: 3)
+    monkeypatch.setattr(parallel, "_threads", lambda: 3)
     many = exact_loss(M, b, 0.1)
-    monkeypatch.setattr(threads, "_threads", lambda: 1)
+    monkeypatch.setattr(parallel, "_threads", lambda: 1)
     one = exact_loss(frozen, b, 0.1)
     assert np.array_equal(one.per_feature, many.per_feature)
     assert np.array_equal(one.per_feature_error, many.per_feature_error)

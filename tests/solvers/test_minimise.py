@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from superposition.solvers import threads
+from superposition.solvers import parallel
 from superposition.solvers.loss import exact_loss, value_and_gradient
-from superposition.solvers.minimise import Minimum, core, descend, lower_bound, minimise, search
+from superposition.solvers.minimise import Minimum, descend, descent, lower_bound, minimise, multistart
 from superposition.solvers.minimise.objective import Objective
-from superposition.solvers.minimise.samples import Samples
+from superposition.solvers.minimise.sampled_loss import Samples
 from superposition.solvers.relu import solve_pair
 from superposition.solvers.results import Status
 from superposition.theory import codes, rug, unequal
@@ -267,7 +267,7 @@ def test_a_budget_of_seconds_ends_a_search_and_says_so():
 
 
 def test_the_result_does_not_depend_on_the_number_of_workers(monkeypatch):
-    monkeypatch.setattr(threads, "_threads", lambda: 4)
+    monkeypatch.setattr(parallel, "_threads", lambda: 4)
     laws = Features(10, 0.1, importance=0.8 ** np.arange(10)), 0.1
     for n, m, law in zip((10, 4), (2, 2), laws, strict=True):
         one, three = (minimise(n, m, law, starts=3, workers=workers) for workers in (1, 3))
@@ -304,8 +304,8 @@ def test_a_line_on_a_terminal_tells_of_a_long_search(monkeypatch):
         shown.append(what)
         yield
 
-    monkeypatch.setattr(search, "shown", noted)
-    monkeypatch.setattr(search, "status", told.append)
+    monkeypatch.setattr(multistart, "shown", noted)
+    monkeypatch.setattr(multistart, "status", told.append)
     minimise(2, 1, 0.1, starts=2, progress=False)
     minimise(2, 1, 0.1, starts=2, progress=lambda *at: None)
     assert (told, shown) == ([], [])
@@ -331,10 +331,10 @@ def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():
     def wells(x):
         return float((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
 
-    starts = [core.End.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
-    first = core.Round(lambda end: core.descend(wells, end.x, steps=3), kept=4)
-    last = core.Round(lambda end: core.descend(wells, end.x), kept=1)
-    (best,), lost = core.race(starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1)
+    starts = [descent.End.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
+    first = descent.Round(lambda end: descent.descend(wells, end.x, steps=3), kept=4)
+    last = descent.Round(lambda end: descent.descend(wells, end.x), kept=1)
+    (best,), lost = descent.race(starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1)
     assert best.x[0] == pytest.approx(-1.01, abs=0.01)
     assert sorted(best.starts) == [1, 3]
     assert sorted(lost[0].starts) == [0, 2, 4]
@@ -348,13 +348,13 @@ def test_a_descent_rests_at_kinks_and_at_bounds():
         return float(np.sum((x - 1.0) ** 2) / 2), x - 1.0
 
     start, l1 = np.array([3.0, -2.0]), np.array([2.0, 0.5])
-    assert core.descend(bowl, start, l1=l1).x == pytest.approx([0.0, 0.5], abs=1e-7)
-    held = core.descend(bowl, start, l1=l1, bounds=[(None, None), (None, 0.3)])
+    assert descent.descend(bowl, start, l1=l1).x == pytest.approx([0.0, 0.5], abs=1e-7)
+    held = descent.descend(bowl, start, l1=l1, bounds=[(None, None), (None, 0.3)])
     assert held.x == pytest.approx([0.0, 0.3], abs=1e-7)
     assert held.value == pytest.approx(0.5 + 0.7**2 / 2 + 0.15, rel=1e-9)
     metric = np.array([[1.0, 0.3], [0.0, 2.0]])
-    assert core.descend(bowl, start, metric=metric).x == pytest.approx([1.0, 1.0], abs=1e-6)
-    rough = core.descend(lambda x: bowl(x)[0], start, gradient=False)
+    assert descent.descend(bowl, start, metric=metric).x == pytest.approx([1.0, 1.0], abs=1e-6)
+    rough = descent.descend(lambda x: bowl(x)[0], start, gradient=False)
     assert rough.x == pytest.approx([1.0, 1.0], abs=1e-4)
 
 
@@ -365,7 +365,7 @@ def test_a_hessian_by_differences_does_not_reach_over_a_kink_that_is_near():
     x = aim.join(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([1.0, 1e-6]))
     # Mean over both outputs of the second derivatives of E (w x_2 + 1)^2 and E (x_2 - w x_1 - w^2 x_2 - b)^2.
     second = 0.5 * (2.0 * p[1] / 3.0 + 2.0 * p[0] / 3.0 - 4.0 * p[1] / 3.0 + 2e-6 * p[1])
-    hessian = search._difference_hessian(lambda at: aim.smooth(at)[1], aim, x)
+    hessian = multistart._difference_hessian(lambda at: aim.smooth(at)[1], aim, x)
     assert hessian[1, 1] * aim.unit == pytest.approx(second, rel=1e-5)
 
 
@@ -373,10 +373,10 @@ def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
     def bowl(x):
         return float(x @ x / 2 + np.sum(x**4)), x + 4 * x**3, np.diag(1 + 12 * x**2)
 
-    end = core.trust(bowl, np.array([2.0, -1.0]), radius=1.0, steps=100, gtol=1e-10)
+    end = descent.trust(bowl, np.array([2.0, -1.0]), radius=1.0, steps=100, gtol=1e-10)
     assert end.status is Status.CONVERGED
     assert np.abs(end.x).max() < 1e-12
-    x, least, direction = core.newton(
+    x, least, direction = descent.newton(
         lambda x: bowl(x)[1],
         np.full(2, 0.1),
         np.eye(2),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
-from superposition.solvers import rug, threads
+from superposition.solvers import parallel, rug
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import geometry, represented, thomson
 from superposition.solvers.relu.sphere import bounds
@@ -23,8 +23,8 @@ from superposition.theory.relu import (
     thomson_bound,
     thomson_energy,
 )
-from superposition.validate.properties import weights
-from superposition.validate.relu.check import sphere_check
+from superposition.validate.experiments.relu.check import sphere_check
+from superposition.validate.proofs.properties import weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENTAGON = 5 * (3 - math.sqrt(5)) / 4
@@ -178,9 +178,9 @@ def test_a_bias_frees_the_codes_it_reaches(k):
 
 
 def test_the_numbers_do_not_depend_on_threads_or_on_how_the_seed_comes(monkeypatch):
-    monkeypatch.setattr(threads, "_threads", lambda: 3)
+    monkeypatch.setattr(parallel, "_threads", lambda: 3)
     many = thomson(9, 3, starts=6, rng=3)
-    monkeypatch.setattr(threads, "_threads", lambda: 1)
+    monkeypatch.setattr(parallel, "_threads", lambda: 1)
     one = thomson(9, 3, starts=6, rng=np.random.default_rng(3))
     np.testing.assert_array_equal(many.energies, one.energies)
     np.testing.assert_array_equal(many.W, one.W)

@@ -12,7 +12,7 @@ from scipy import linalg, stats
 from superposition.solvers.rug.hadamard import RugMatrix, random_projector, rug_matrix
 from superposition.solvers.rug.rows import row_statistics
 from superposition.theory.rug import edgeworth_correction
-from superposition.validate.properties import models
+from superposition.validate.proofs.properties import models
 
 P = 0.1
 VARIANCE = (4 * P - 3 * P**2) / 12

@@ -10,7 +10,7 @@ from superposition.solvers.sae import Objective, best_autoencoder, best_pair, me
 from superposition.solvers.sae.circle import pair_costs
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 SCALE = (1.0, 1.5, 0.5)
 

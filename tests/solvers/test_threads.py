@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from superposition.solvers import threads
-from superposition.theory.interrupts import Stopped, raise_if_interrupted
+from superposition.solvers import parallel
+from superposition.theory.compile.interrupts import Stopped, raise_if_interrupted
 
 
 @pytest.fixture
 def three(monkeypatch):
-    monkeypatch.setattr(threads, "_threads", lambda: 3)
+    monkeypatch.setattr(parallel, "_threads", lambda: 3)
 
 
 class Watch:
@@ -38,7 +38,7 @@ class Watch:
 def test_many_evaluations_use_the_same_threads(three):
     watch = Watch()
     for _ in range(20):
-        assert threads.each(watch, 9) == list(range(9))
+        assert parallel.each(watch, 9) == list(range(9))
     assert len(watch.seen) <= 3
     assert watch.most <= 3
     assert threading.get_ident() in watch.seen
@@ -54,23 +54,23 @@ def test_nested_work_stays_in_its_thread(three):
             homes.append(threading.get_ident() == mine)
             return watch(other)
 
-        return sum(threads.each(inner, 4, 3))
+        return sum(parallel.each(inner, 4, 3))
 
     before = threading.active_count()
-    assert threads.each(outer, 6) == [6] * 6
+    assert parallel.each(outer, 6) == [6] * 6
     assert all(homes)
     assert len(homes) == 24
     assert watch.most <= 3
     assert threading.active_count() <= before + 2
-    threads.each(watch, 6)  # and after nested work it is shared again
+    parallel.each(watch, 6)  # and after nested work it is shared again
     assert watch.most > 1
 
 
 def test_no_more_workers_than_cores_whatever_is_wanted(monkeypatch):
-    monkeypatch.setattr(threads.numba.config, "NUMBA_NUM_THREADS", 64)
+    monkeypatch.setattr(parallel.numba.config, "NUMBA_NUM_THREADS", 64)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     watch = Watch()
-    threads.each(watch, 40, 40)
+    parallel.each(watch, 40, 40)
     assert len(watch.seen) <= cores
 
 
@@ -83,18 +83,18 @@ def test_the_first_error_is_raised_and_work_ends(three):
         done.append(at)
 
     with pytest.raises(KeyError, match="5"):
-        threads.each(work, 10_000)
+        parallel.each(work, 10_000)
     assert sorted(done) == [0, 1, 2, 3, 4]
-    assert threads.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
+    assert parallel.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads, on purpose
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_has_threads_of_its_own(three):
-    threads.each(lambda at: at, 6)
+    parallel.each(lambda at: at, 6)
     child = os.fork()
     if not child:  # a lost pool would wait for ever
-        os._exit(0 if threads.each(lambda at: at, 6) == list(range(6)) else 1)
+        os._exit(0 if parallel.each(lambda at: at, 6) == list(range(6)) else 1)
     for _ in range(6000):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -125,29 +125,29 @@ def test_other_threads_leave_their_work_after_an_error_or_an_interrupt(three, er
             raise
 
     with pytest.raises(type(error)):
-        threads.each(work, 50)
+        parallel.each(work, 50)
     assert ended.wait(60)
-    assert threads.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
+    assert parallel.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
 
 
 def test_results_are_in_order(three):
     sys.setswitchinterval(1e-5)
     try:
-        assert threads.each(lambda at: at * at, 5000) == [at * at for at in range(5000)]
+        assert parallel.each(lambda at: at * at, 5000) == [at * at for at in range(5000)]
     finally:
         sys.setswitchinterval(5e-3)
 
 
 def blas_threads():
-    return {one["num_threads"] for one in threads._blas_controller().info()}
+    return {one["num_threads"] for one in parallel._blas_controller().info()}
 
 
 def test_blas_has_one_thread_for_as_long_as_anyone_needs_that():
-    with threads._blas_controller().limit(limits=2):
+    with parallel._blas_controller().limit(limits=2):
         before = blas_threads()
-        with threads.single_blas_thread():
+        with parallel.single_blas_thread():
             assert blas_threads() == {1}
-            worker = threading.Thread(target=threads.single_blas_thread()(lambda: None))
+            worker = threading.Thread(target=parallel.single_blas_thread()(lambda: None))
             worker.start()
             worker.join()
             assert blas_threads() == {1}
@@ -165,7 +165,7 @@ print(found.loss.hex(), *(float(x).hex() for x in found.W_out.ravel()))
 
 @pytest.mark.slow
 def test_a_search_is_the_same_to_the_bit_for_any_number_of_threads():
-    package = Path(threads.__file__).parents[2]
+    package = Path(parallel.__file__).parents[2]
     results = set()
     for count in ("1", "2", "4"):
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

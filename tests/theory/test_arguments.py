@@ -8,41 +8,41 @@ import mpmath
 import numpy as np
 import pytest
 
-from superposition.theory import arguments
+from superposition.theory import validation
 
 
 def repr_of(value):
-    return arguments.shown(value, 40).partition(" at 0x")[0]
+    return validation.shown(value, 40).partition(" at 0x")[0]
 
 
 def test_good_values_pass_unchanged():
-    assert arguments.real("p", [0.5, 1], 0, 1, brackets="(]").tolist() == [0.5, 1.0]
-    assert arguments.integer("n", np.int32(3), 1) == 3
-    assert arguments.integer("n", 4.0, 1, 4) == 4
-    assert arguments.power_of_two("n", 1) == 1
-    assert arguments.vector("b", (1, 2), 2).dtype == np.float64
-    assert arguments.matrix("M", np.eye(2), (None, 2)).shape == (2, 2)
-    assert arguments.choice("device", "cpu", ("cpu", "cuda")) == "cpu"
-    assert arguments.flag("tied", np.bool_(False)) is False
-    assert arguments.probability("p", [1, 0.25]).tolist() == [1.0, 0.25]
-    assert arguments.probability("p", 0.1, low=0.1) == 0.1
-    assert arguments.each("b", [1, 2]).tolist() == [1.0, 2.0]
-    assert arguments.each("t", 3).tolist() == [3.0]
-    arguments.fits("n", 2**14, 2**28)
+    assert validation.real("p", [0.5, 1], 0, 1, brackets="(]").tolist() == [0.5, 1.0]
+    assert validation.integer("n", np.int32(3), 1) == 3
+    assert validation.integer("n", 4.0, 1, 4) == 4
+    assert validation.power_of_two("n", 1) == 1
+    assert validation.vector("b", (1, 2), 2).dtype == np.float64
+    assert validation.matrix("M", np.eye(2), (None, 2)).shape == (2, 2)
+    assert validation.choice("device", "cpu", ("cpu", "cuda")) == "cpu"
+    assert validation.flag("tied", np.bool_(False)) is False
+    assert validation.probability("p", [1, 0.25]).tolist() == [1.0, 0.25]
+    assert validation.probability("p", 0.1, low=0.1) == 0.1
+    assert validation.each("b", [1, 2]).tolist() == [1.0, 2.0]
+    assert validation.each("t", 3).tolist() == [3.0]
+    validation.fits("n", 2**14, 2**28)
 
 
 @pytest.mark.parametrize(
     "value", [1, 1.5, np.int8(1), np.float32(1.5), fractions.Fraction(3, 2), mpmath.mpf(1.5), np.array(1.5)]
 )
 def test_real_numbers_of_all_kinds_pass(value):
-    assert arguments.number("x", value) == float(value)
-    assert arguments.vector("x", [value, 1]).tolist() == [float(value), 1.0]
+    assert validation.number("x", value) == float(value)
+    assert validation.vector("x", [value, 1]).tolist() == [float(value), 1.0]
 
 
 def test_integers_beyond_64_bits_pass():
-    assert arguments.number("x", 10**30) == 1e30
-    assert arguments.vector("x", [10**30, 1]).tolist() == [1e30, 1.0]
-    assert arguments.integer("n", 10**30, 1) == 10**30
+    assert validation.number("x", 10**30) == 1e30
+    assert validation.vector("x", [10**30, 1]).tolist() == [1e30, 1.0]
+    assert validation.integer("n", 10**30, 1) == 10**30
 
 
 WHOLE = [
@@ -53,20 +53,20 @@ WHOLE = [
 
 @pytest.mark.parametrize("value", WHOLE, ids=lambda one: type(one).__name__ + str(one))
 def test_whole_numbers_of_all_kinds_become_integers(value):
-    assert arguments.integer("n", value, 1) == 3
-    assert type(arguments.integer("n", value, 1)) is int
-    assert arguments.power_of_two("n", np.longdouble(4)) == 4
-    assert arguments.generator("rng", value).random() == np.random.default_rng(3).random()
+    assert validation.integer("n", value, 1) == 3
+    assert type(validation.integer("n", value, 1)) is int
+    assert validation.power_of_two("n", np.longdouble(4)) == 4
+    assert validation.generator("rng", value).random() == np.random.default_rng(3).random()
 
 
 def test_masked_arrays_without_a_masked_entry_are_arrays():
-    assert arguments.vector("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert validation.vector("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]
 
 
 def test_doubles_are_not_copied():
     mine = np.ones(3)
-    assert arguments.real("x", mine) is mine
-    assert arguments.vector("x", mine) is mine
+    assert validation.real("x", mine) is mine
+    assert validation.vector("x", mine) is mine
 
 
 class Tensor:
@@ -134,7 +134,7 @@ IN_ARRAYS = [
 @pytest.mark.parametrize("check", ["real", "number", "whole", "probability", "vector", "matrix", "each"])
 def test_what_is_no_number_is_refused(check, value):
     with pytest.raises(ValueError, match=r"^`x` must be real numbers( below 1.8e308)?; got .+\.") as caught:
-        getattr(arguments, check)("x", value)
+        getattr(validation, check)("x", value)
     assert len(str(caught.value)) < 170
 
 
@@ -151,27 +151,27 @@ def test_what_is_no_number_is_refused(check, value):
 )
 def test_what_is_no_integer_is_refused(value):
     with pytest.raises(ValueError, match=r"^`n` must be an integer of at least 0; got .+\."):
-        arguments.integer("n", value, 0)
+        validation.integer("n", value, 0)
 
 
 def test_a_tensor_with_a_gradient_is_told_to_lose_it():
     with pytest.raises(ValueError, match=r"requires_grad=True\)\. Detach it from its gradient first\."):
-        arguments.real("W", Tensor())
+        validation.real("W", Tensor())
 
 
 @pytest.mark.parametrize("value", [0, 1, "no", None, [True], np.array([True])])
 def test_flags_are_true_or_false(value):
     with pytest.raises(ValueError, match=r"`tied` must be True or False; got .*\."):
-        arguments.flag("tied", value)
+        validation.flag("tied", value)
 
 
 def test_generators_come_from_what_numpy_calls_a_seed():
     mine = np.random.default_rng(3)
-    assert arguments.generator("rng", mine) is mine
+    assert validation.generator("rng", mine) is mine
     first = np.random.default_rng(7).random()
     for seed in (7, np.int64(7), np.random.SeedSequence(7), np.random.PCG64(7)):
-        assert arguments.generator("rng", seed).random() == first
-    assert arguments.generator("rng", None).random() != arguments.generator("rng", None).random()
+        assert validation.generator("rng", seed).random() == first
+    assert validation.generator("rng", None).random() != validation.generator("rng", None).random()
 
 
 @pytest.mark.parametrize("value", [-1, True, 1.5, "abc", [1], np.random.RandomState(1)])
@@ -179,10 +179,10 @@ def test_other_seeds_are_refused(value):
     with pytest.raises(
         ValueError, match=r"`rng` must be a numpy.random.Generator, an integer of at least 0 or"
     ):
-        arguments.generator("rng", value)
+        validation.generator("rng", value)
 
 
-@arguments.finite
+@validation.finite
 def _quotient(x, y=1.0):
     """Divide."""
     return np.divide(x, y), np.float64(0.5)
@@ -197,20 +197,20 @@ def test_a_result_beyond_doubles_is_refused_by_the_names_of_the_arguments():
 
 
 def test_lists_of_words_and_objects_of_a_class():
-    assert arguments.choices("codes", ["b", "a"], ("a", "b")) == ("b", "a")
-    assert arguments.instance("table", {1: 2}, dict) == {1: 2}
+    assert validation.choices("codes", ["b", "a"], ("a", "b")) == ("b", "a")
+    assert validation.instance("table", {1: 2}, dict) == {1: 2}
     with pytest.raises(TypeError, match=r"`law` must be a dict; got 0\.5\."):
-        arguments.instance("law", 0.5, dict)
+        validation.instance("law", 0.5, dict)
 
 
 @pytest.mark.parametrize("value", ["a", [], None, 3, ["a", "c"], [1], np.array(["a"])])
 def test_other_lists_of_words_are_refused(value):
     with pytest.raises(ValueError, match="`codes` must be a list of words out of 'a', 'b'; got "):
-        arguments.choices("codes", value, ("a", "b"))
+        validation.choices("codes", value, ("a", "b"))
 
 
 def test_what_overflows_in_python_or_does_not_broadcast_is_refused_by_the_names_of_the_arguments():
-    @arguments.finite
+    @validation.finite
     def power(x, y):
         return x**y
 
@@ -221,7 +221,7 @@ def test_what_overflows_in_python_or_does_not_broadcast_is_refused_by_the_names_
 
 
 def test_an_error_that_speaks_of_broadcasting_is_passed_on_where_the_shapes_agree():
-    @arguments.finite
+    @validation.finite
     def speak(x, y, name):
         raise ValueError("a broadcast is no station")
 

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-from superposition.theory import interrupts
-from superposition.theory.kernels import check_interrupt, inner, kernel
+from superposition.theory.compile import interrupts
+from superposition.theory.compile.kernels import check_interrupt, inner, kernel
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="Python itself answers")
 
@@ -133,7 +133,7 @@ def test_a_kernel_that_is_interrupted_while_it_is_compiled_is_compiled_once():
 
 def test_modules_that_are_being_imported_are_seen(tmp_path, monkeypatch):
     (tmp_path / "asks.py").write_text(
-        "from superposition.theory.interrupts import is_importing\nanswer = is_importing()\n"
+        "from superposition.theory.compile.interrupts import is_importing\nanswer = is_importing()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert not interrupts.is_importing()

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from superposition.theory import kernel_cache
-from superposition.theory.kernels import kernel, ufunc
+from superposition.theory.compile import cache
+from superposition.theory.compile.kernels import kernel, ufunc
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -27,7 +27,7 @@ def double(x):
 def folder(tmp_path, monkeypatch):
     """Return the folder that compiled code is kept in."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    kernel_cache._WARNED.clear()
+    cache._WARNED.clear()
     return tmp_path
 
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_compiled_anew(folder, caplog):
 
 
 def test_no_folder_is_a_line(caplog, monkeypatch):
-    kernel_cache._WARNED.clear()
+    cache._WARNED.clear()
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     assert call() == call() == (3.0, 0)
     assert ufunc(double)(1.5) == 3.0
@@ -128,7 +128,7 @@ def test_no_folder_is_a_line(caplog, monkeypatch):
 def test_files_of_earlier_versions_are_removed(folder, monkeypatch):
     call()
     (before,) = files(folder)
-    monkeypatch.setattr(kernel_cache, "_VERSIONS", ("another",))
+    monkeypatch.setattr(cache, "_VERSIONS", ("another",))
     assert call() == (3.0, 0)
     (after,) = files(folder)
     assert before != after
@@ -149,7 +149,7 @@ def test_a_process_that_can_write_nothing_says_so_in_one_line(tmp_path):
     results = []
     for head in ("", limited):
         env = {**os.environ, "NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=tmp_path)}
-        env["PYTHONPATH"] = str(Path(kernel_cache.__file__).parents[2])
+        env["PYTHONPATH"] = str(Path(cache.__file__).parents[2])
         command = [sys.executable, "-c", head + PROGRAM]
         results.append(subprocess.run(command, env=env, capture_output=True, text=True, check=True))
     assert results[0].stdout == results[1].stdout

@@ -22,10 +22,10 @@ from numba.np.ufunc.dufunc import DUFunc
 
 from superposition import solvers, theory
 from superposition.solvers.collisions import forces
-from superposition.solvers.integrate import inclusion
+from superposition.solvers.flow import inclusion
 from superposition.solvers.noise import steps as noise
-from superposition.theory import kernels
-from superposition.theory.kernels import checksum, inner, kernel
+from superposition.theory.compile import kernels
+from superposition.theory.compile.kernels import checksum, inner, kernel
 
 SPINS = 2_000_000_000  # a few seconds: after that the flag was not seen
 
@@ -120,7 +120,7 @@ def test_kernels_use_names_of_kernel_files_alone():
                 for one in names.intersection(alias.asname or alias.name for alias in node.names):
                     value = getattr(module, one)
                     home = value.py_func.__module__ if numba.extending.is_jitted(value) else source
-                    assert home in held | {"superposition.theory.kernels"}, (name, one, home)
+                    assert home in held | {"superposition.theory.compile.kernels"}, (name, one, home)
                     seen += 1
     assert seen > 30
 
@@ -137,7 +137,7 @@ def test_numba_compares_the_checksum_of_the_kernel_files_that_are_imported():
 @pytest.mark.parametrize(
     ("edited", "changes"),
     [
-        ("theory/kernels.py", True),  # what all are compiled with
+        ("theory/compile/kernels.py", True),  # what all are compiled with
         ("theory/special/other.py", True),  # imported through a module that has no kernels
         ("solvers/unrelated.py", False),
         ("solvers/__init__.py", False),  # no kernel file: nothing of it stands in kernels
@@ -145,7 +145,7 @@ def test_numba_compares_the_checksum_of_the_kernel_files_that_are_imported():
 )
 def test_the_checksum_covers_what_a_kernel_file_imports_and_no_more(tmp_path, monkeypatch, edited, changes):
     files = {
-        "theory/kernels.py": "",
+        "theory/compile/kernels.py": "",
         "theory/special/__init__.py": "from .other import (\n    f,\n)\n",
         "theory/special/other.py": "from ..kernels import kernel\n",
         "solvers/__init__.py": "",
@@ -196,19 +196,19 @@ EDITS = {
         LOSS.format(n=4, values="uniform", exactly=2),
     ),
     "lattice <- few": (
-        "solvers/loss/methods/few.py",
+        "solvers/loss/methods/at_most_one_active.py",
         "return ramp * ramp, 2.0 * ramp",
         "return 3.0 * ramp * ramp, 2.0 * ramp",
         LOSS.format(n=6, values="symmetric", exactly=None),
     ),
     "lattice <- sweep": (
-        "solvers/loss/methods/sweep.py",
+        "solvers/loss/methods/transform_sums.py",
         "wave = weights[k]",
         "wave = 3.0 * weights[k]",
         LOSS.format(n=6, values="symmetric", exactly=None),
     ),
     "wedge <- sweep": (
-        "solvers/loss/methods/sweep.py",
+        "solvers/loss/methods/transform_sums.py",
         "wave = weights[k]",
         "wave = 3.0 * weights[k]",
         LOSS.format(n=4, values="exponential", exactly=None),

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 
 W = np.array([[1.0, -1.0, 0.5], [0.0, 2.0, 1.0]])
 

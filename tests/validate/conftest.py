@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from superposition.validate import claims, drawing, experiment, laboratory
-from superposition.validate.report import full_names
+from superposition.validate import ledger
+from superposition.validate.experiments import drawing
+from superposition.validate.report.write import full_names
+from superposition.validate.runner import cache, declarations
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
 
@@ -31,16 +33,16 @@ def _with_data(panel, dataset, ax):
 
 def _show(room, tiny, folder):
     """Run a room's experiments at tiny sizes and show all its topics; return the lab and what is shown."""
-    section = laboratory.section(room)
+    section = cache.section(room)
     assert section.name == room
     assert section.title
-    lab = laboratory.Lab(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
-    known = {claim.id for claim in claims.CLAIMS}
+    lab = cache.Lab(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
+    known = {claim.id for claim in ledger.CLAIMS}
     shown, whole = {}, []
     for topic in section.topics:
         assert set(topic.claims) <= known
         made = shown[topic.name] = topic.of(*(lab[name] for name in full_names(room, topic)))
-        assert isinstance(made, experiment.Shown)
+        assert isinstance(made, declarations.Shown)
         assert made.text or made.figures or made.tables
         for table in made.tables:
             assert table.rows
@@ -66,7 +68,7 @@ def _show(room, tiny, folder):
 
 def _judge(lab, ids):
     """Judge rows of the ledger on the lab's data."""
-    return {id: claims.judge(claims.select([id])[0], lab) for id in ids}
+    return {id: ledger.judge(ledger.select([id])[0], lab) for id in ids}
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from superposition.validate.annotations import as_annotated
+from superposition.theory.annotations import as_annotated
 
 WHOLE = [
     3, 3.0, np.int32(3), np.uint8(3), np.float32(3), np.longdouble(3), np.array(3), np.array(3.0),

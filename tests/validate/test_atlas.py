@@ -16,10 +16,12 @@ from safetensors.numpy import load_file
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory import codes
-from superposition.validate import atlas, audit, files
-from superposition.validate.atlas import grid, search, store
+from superposition.validate import audit
 from superposition.validate.cli import main
-from superposition.validate.stored import REFERENCE
+from superposition.validate.experiments import atlas
+from superposition.validate.experiments.atlas import grid, search, store
+from superposition.validate.reference import files
+from superposition.validate.reference.read import REFERENCE
 
 ALL = {one.problem: one for one in atlas.entries()}
 # Losses are converged to 1e-12 of that of the zero model, and a search may find no better one by this.
@@ -173,7 +175,7 @@ def test_what_was_stopped_goes_on(small, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
     program = (
-        "import sys; from superposition.validate.atlas import grid, make\n"
+        "import sys; from superposition.validate.experiments.atlas import grid, make\n"
         "if __name__ == '__main__':\n"
         "    some = [one for one in grid.GRID if one.name[:14] in ('n2-m1-p0.1-equ', 'n3-m1-p0.1-equ')]\n"
         "    make(folder=sys.argv[1], starts=1, jobs=2, problems=some)\n"

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, report
-from superposition.validate.experiment import Figure, Section, Shown, Table
+from superposition.validate import ledger
+from superposition.validate.report import write
+from superposition.validate.runner.declarations import Figure, Section, Shown, Table
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")
@@ -136,12 +137,12 @@ def folder(tmp_path_factory):
     )
     wide = Table("Wide", [f"a long heading {k}" for k in range(12)], [list(range(12))])
     shown = Shown("Text.", [figure], [wide], "A straight line was found, and this sentence is of use.")
-    part = report.write_topic(folder, "toy", "line", shown)
-    rows = claims.run(["C8", "C9", "C18", "L3", "L32"])
-    facts = report.provenance("quick", 0, 1.0, 1)
+    part = write.write_topic(folder, "toy", "line", shown)
+    rows = ledger.run(["C8", "C9", "C18", "L3", "L32"])
+    facts = write.provenance("quick", 0, 1.0, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "section", lambda name: Section(name, "A toy", "Text.", {}, []))
-        page = report.render([part], rows, facts)
+        patch.setattr(write, "section", lambda name: Section(name, "A toy", "Text.", {}, []))
+        page = write.render([part], rows, facts)
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder
 

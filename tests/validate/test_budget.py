@@ -10,7 +10,7 @@ import pytest
 import superposition as sp
 from superposition.solvers import progress
 from superposition.solvers.deadline import Deadline, DeadlineOver, deadline_of, work_seconds
-from superposition.solvers.minimise import core, minimise
+from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import Objective, best_autoencoder
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.validate.audit import models
@@ -106,10 +106,10 @@ def test_a_descent_ends_between_two_evaluations():
         return float(x @ x), 2 * x
 
     start = np.full(3, 2.0)
-    end = core.descend(lambda x: (slow(x)[0] ** 2, 2 * slow(x)[0] * 2 * x), start, deadline=Deadline(0.05))
+    end = descent.descend(lambda x: (slow(x)[0] ** 2, 2 * slow(x)[0] * 2 * x), start, deadline=Deadline(0.05))
     assert len(calls) <= 8
     assert end.value <= 144.0
-    assert core.descend(slow, start, deadline=Deadline(0.0)).value == 12.0  # one evaluation at least
+    assert descent.descend(slow, start, deadline=Deadline(0.0)).value == 12.0  # one evaluation at least
 
 
 def test_a_search_of_no_seconds_has_a_model_and_its_loss():

@@ -15,10 +15,10 @@ import sympy as sp
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.theory.features import Features
-from superposition.validate import certificates
 from superposition.validate.cli import main
+from superposition.validate.proofs import certificates
 
-checker = importlib.import_module("superposition.validate.certificates.check")
+checker = importlib.import_module("superposition.validate.proofs.certificates.check")
 
 STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("*.json"))
 KINDS = {"pentagon": 1, "network": 2}
@@ -26,7 +26,7 @@ CHECKERS = [
     Path(certificates.__file__).with_name(name)
     for name in ("check.py", "check_pentagon.py", "check_network.py")
 ]
-checker = sys.modules["superposition.validate.certificates.check"]
+checker = sys.modules["superposition.validate.proofs.certificates.check"]
 
 
 def written(content):

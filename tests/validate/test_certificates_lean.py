@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from superposition.validate import certificates
-from superposition.validate.certificates import certify, exact_total, lean_goal
+from superposition.validate.proofs import certificates
+from superposition.validate.proofs.certificates import certify, exact_total, lean_goal
 
 STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("wiring-*.json"))
 

@@ -10,9 +10,9 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.theory.computation import alike_loss, loss_floor
 from superposition.theory.features import Features
-from superposition.theory.models import Model
-from superposition.validate import certificates
-from superposition.validate.certificates import check_network
+from superposition.theory.model import Model
+from superposition.validate.proofs import certificates
+from superposition.validate.proofs.certificates import check_network
 
 
 def written(content):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from superposition.theory.relu import class_loss
-from superposition.validate import certificates
+from superposition.validate.proofs import certificates
 
 STORED = Path(certificates.__file__).parents[1] / "reference" / "certificates" / "pentagon.json"
-checker = sys.modules["superposition.validate.certificates.check_pentagon"]
+checker = sys.modules["superposition.validate.proofs.certificates.check_pentagon"]
 CONTENT = json.loads(STORED.read_text())
 STATED, PROOF = CONTENT["statement"], CONTENT["proof"]
 

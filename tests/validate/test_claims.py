@@ -14,9 +14,10 @@ from scipy import integrate
 from scipy.special import ndtr, xlogy
 
 from superposition.solvers.rug import optimum
+from superposition.solvers.statistics import Estimate, Family, mean
 from superposition.theory import rug
-from superposition.validate import claims, cli, judged, laboratory, page, report
-from superposition.validate.claims import (
+from superposition.validate import cli, ledger
+from superposition.validate.ledger import (
     Claim,
     Evidence,
     Finding,
@@ -27,9 +28,8 @@ from superposition.validate.claims import (
     select,
     verdict,
 )
-from superposition.validate.claims.cowsik_scaling import chain_constant, posterior_loss, small_law
-from superposition.validate.claims.cowsik_structure import drop_ratio
-from superposition.validate.claims.ledger import (
+from superposition.validate.ledger import stored_verdicts as judged
+from superposition.validate.ledger.claim import (
     ABOUT,
     Limit,
     after,
@@ -44,12 +44,15 @@ from superposition.validate.claims.ledger import (
     shown,
     symbolic,
 )
-from superposition.validate.statistics import Estimate, Family, mean
+from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss, small_law
+from superposition.validate.ledger.cowsik_structure import drop_ratio
+from superposition.validate.report import page, write
+from superposition.validate.runner import cache
 
 
 @pytest.fixture
 def lab(tmp_path):
-    return laboratory.Lab(tmp_path)
+    return cache.Lab(tmp_path)
 
 
 def kept(about):
@@ -158,7 +161,7 @@ def test_a_finding_that_fails_always_shows(about, others):
 
 def test_a_correction_shows_only_where_the_verdict_asks_for_it():
     sentence = says("it is 2", kept("corrected"))
-    row = claims.Checked(select(["C9"])[0], Evidence("", [kept("printed")], corrections=[sentence]), 0.0)
+    row = ledger.Checked(select(["C9"])[0], Evidence("", [kept("printed")], corrections=[sentence]), 0.0)
     assert (row.verdict, row.correction) == (Verdict.HOLDS, None)
     wrong = replace(row, evidence=replace(row.evidence, printed=[broken("printed")]))
     assert (wrong.verdict, wrong.correction) == (Verdict.WRONG, "it is 2")
@@ -171,8 +174,8 @@ def test_only_a_fault_is_declared():
 
 
 def test_every_verdict_is_defined_in_one_sentence():
-    assert set(claims.MEANINGS) == set(Verdict)
-    assert all(said.endswith(".") and "." not in said[:-1] for said in claims.MEANINGS.values())
+    assert set(ledger.MEANINGS) == set(Verdict)
+    assert all(said.endswith(".") and "." not in said[:-1] for said in ledger.MEANINGS.values())
 
 
 def test_limits_decide_by_the_end_that_the_claim_needs():
@@ -207,7 +210,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
         )
 
     claim = Claim("X1", "nobody2000", "1", "it grows", check)
-    record = claims.as_record(judge(claim, lab))["evidence"]["findings"]
+    record = ledger.as_record(judge(claim, lab))["evidence"]["findings"]
     assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
     several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
@@ -215,8 +218,8 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]
     assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
     assert record[1]["resolution"] is None
-    monkeypatch.setattr(claims, "select", lambda ids=None, source=None: (claim,))
-    monkeypatch.setattr(claims, "run", lambda *_, **__: (judge(claim, lab),))
+    monkeypatch.setattr(ledger, "select", lambda ids=None, source=None: (claim,))
+    monkeypatch.setattr(ledger, "run", lambda *_, **__: (judge(claim, lab),))
     monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["claims", "--run", "--evidence"]) == 0
     text = " ".join(capsys.readouterr().out.split())
@@ -246,7 +249,7 @@ def test_the_sentence_is_shown_with_the_findings_that_it_rests_on(lab):
     def check(quick):
         return Evidence("", [broken("printed")], corrections=[says("it is 1", kept("corrected"))])
 
-    record = claims.as_record(judge(Claim("X1", "nobody2000", "1", "it is 2", check), lab))
+    record = ledger.as_record(judge(Claim("X1", "nobody2000", "1", "it is 2", check), lab))
     assert record["correction"] == "it is 1"
     assert record["evidence"]["corrections"] == [{"text": "it is 1", "findings": ["gap"]}]
 
@@ -317,12 +320,12 @@ def test_selection():
 
 def test_records_are_plain_data():
     (row,) = run(["C8"])
-    record = claims.as_record(row)
+    record = ledger.as_record(row)
     assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(record)
     assert record["id"] == "C8"
     assert record["correction"]
     odd = replace(row, evidence=Evidence("", [replace(kept("printed"), value=np.inf)], {"x": np.nan}))
-    evidence = claims.as_record(odd)["evidence"]
+    evidence = ledger.as_record(odd)["evidence"]
     assert (evidence["findings"][0]["value"], evidence["numbers"]["x"]) == ("inf", "nan")
 
 
@@ -359,7 +362,7 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
         id="X2",
         check=lambda quick: Evidence("", [broken("printed")], corrections=[says("two", kept("corrected"))]),
     )
-    assert claims.text([judge(right, lab), judge(wrong, lab)], width=40).splitlines() == [
+    assert ledger.text([judge(right, lab), judge(wrong, lab)], width=40).splitlines() == [
         "X1, 1.1: one one one one one one one one",
         "one one is one",
         "    holds",
@@ -368,13 +371,13 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
         "one one is one",
         "    wrong: two",
     ]
-    assert claims.text([]) == ""
+    assert ledger.text([]) == ""
 
 
 def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(lab, monkeypatch):
-    monkeypatch.setattr(laboratory.Lab, "available", staticmethod(lambda name: False))
+    monkeypatch.setattr(cache.Lab, "available", staticmethod(lambda name: False))
     row = next(one for one in select() if one.needs)
-    (stored,) = claims.recall([row.id])
+    (stored,) = ledger.recall([row.id])
     assert judge(row, lab) == stored
     assert stored.judged
     monkeypatch.setattr(catalogue, "recall", lambda ids: ())
@@ -401,11 +404,11 @@ def test_stored_rows_come_back_as_they_were_judged(tmp_path):
     catalogue.store(rows, "2026-01-02", path=tmp_path / "kept.json")
     kept = judged.recall(path=tmp_path / "kept.json")
     assert list(kept) == ["C8", "C9"]
-    back = claims.from_record(rows[0].claim, kept["C8"])
+    back = ledger.from_record(rows[0].claim, kept["C8"])
     assert (back.judged, back.verdict, back.correction) == ("2026-01-02", rows[0].verdict, rows[0].correction)
     assert set(back.evidence.findings) == set(rows[0].evidence.findings)
     with pytest.raises(ValueError, match=r"`rows` must be judged; got C8: it broke"):
-        claims.store([replace(rows[0], trouble="it broke")], "2026-01-02", path=tmp_path / "kept.json")
+        ledger.store([replace(rows[0], trouble="it broke")], "2026-01-02", path=tmp_path / "kept.json")
 
 
 def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
@@ -415,10 +418,10 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
     code += "cli.main('claims --source lecomte2024 --wrong'.split()); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said, loaded = done.stdout.rsplit("\n", 2)[:2]
-    assert not {"'numpy'", "'superposition.validate.claims'"} & set(re.findall(r"'[\w.]+'", loaded)), said[
+    assert not {"'numpy'", "'superposition.validate.ledger'"} & set(re.findall(r"'[\w.]+'", loaded)), said[
         :500
     ]
-    wrong = [row for row in claims.recall(source="lecomte2024") if row.verdict in claims.WRONG]
+    wrong = [row for row in ledger.recall(source="lecomte2024") if row.verdict in ledger.WRONG]
     assert f"{len(wrong)} of 44 statements of lecomte2024 do not hold as printed, from stored" in said
     words = " ".join(said.split())
     for row in wrong:
@@ -455,7 +458,7 @@ def test_rows_without_findings_are_open_and_counted(lab, monkeypatch, capsys):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, lab)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    text = report.render([], rows, [])
+    text = write.render([], rows, [])
     assert "<p>2 claims of the sources; " in text
     assert "1 open</a></li>" in text
     assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text

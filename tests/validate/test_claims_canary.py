@@ -24,9 +24,9 @@ import pytest
 import sympy
 import xarray as xr
 
-from superposition.validate import laboratory
-from superposition.validate.claims import select
-from superposition.validate.claims.ledger import claim, evidence, numeric, rounding
+from superposition.validate.ledger import select
+from superposition.validate.ledger.claim import claim, evidence, numeric, rounding
+from superposition.validate.runner import cache
 
 
 def _places(x):
@@ -473,7 +473,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """Keep the data of all rows, each computed once."""
-    return laboratory.Lab(tmp_path_factory.mktemp("lab"))
+    return cache.Lab(tmp_path_factory.mktemp("lab"))
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from superposition.validate.claims import select
-from superposition.validate.codes.symmetry import run_stored
+from superposition.validate.experiments.codes.symmetry import run_stored
+from superposition.validate.ledger import select
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,19 @@ import pytest
 import xarray as xr
 
 from superposition.solvers import collisions as solvers
+from superposition.solvers.statistics import Family, mean
 from superposition.theory.collisions import quoted_polysemantic
-from superposition.validate import claims
-from superposition.validate.claims import Claim, Evidence, Finding, Verdict, lecomte_polysemantic, verdict
-from superposition.validate.claims.lecomte_collisions import ALPHA, start
-from superposition.validate.claims.ledger import allowed, derived
-from superposition.validate.statistics import Family, mean
+from superposition.validate import ledger
+from superposition.validate.ledger import (
+    Claim,
+    Evidence,
+    Finding,
+    Verdict,
+    lecomte_polysemantic,
+    verdict,
+)
+from superposition.validate.ledger.claim import allowed, derived
+from superposition.validate.ledger.lecomte_collisions import ALPHA, start
 
 
 def no_interference_between_equal_signs(quick):
@@ -45,7 +52,7 @@ def test_canary_a_wrong_statement_fails(check):
     ],
 )
 def test_rows_that_need_no_experiment(id, expected):
-    (row,) = claims.run([id])
+    (row,) = ledger.run([id])
     assert row.verdict is expected
     assert all(one.alarm == ALPHA for one in row.evidence.findings if one.kind == "experiment")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from superposition.validate import noise
-from superposition.validate.claims import Evidence, Verdict, verdict
-from superposition.validate.claims.ledger import derived, shown
-from superposition.validate.statistics import Family, mean, share
+from superposition.solvers.statistics import Family, mean, share
+from superposition.validate.experiments import noise
+from superposition.validate.ledger import Evidence, Verdict, verdict
+from superposition.validate.ledger.claim import derived, shown
 
 
 def noise_of_any_kurtosis(quick):

@@ -5,9 +5,9 @@ import pytest
 import xarray as xr
 
 from superposition.theory.collisions import separated_share
-from superposition.validate.claims import Verdict, verdict
-from superposition.validate.claims.lecomte_polysemantic import l37 as REMEDY
-from superposition.validate.collisions import VARIANTS, ZERO
+from superposition.validate.experiments.collisions import VARIANTS, ZERO
+from superposition.validate.ledger import Verdict, verdict
+from superposition.validate.ledger.lecomte_polysemantic import l37 as REMEDY
 
 PAIRS = 600
 

@@ -5,8 +5,8 @@ import pytest
 
 from superposition.solvers import linear as solvers
 from superposition.theory import linear as theory
-from superposition.validate.claims import Claim, Evidence, Finding, Verdict, judge
-from superposition.validate.laboratory import Lab
+from superposition.validate.ledger import Claim, Evidence, Finding, Verdict, judge
+from superposition.validate.runner.cache import Lab
 
 
 def source_flow_finds_the_leading_eigenvectors(quick):

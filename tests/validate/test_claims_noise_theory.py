@@ -6,9 +6,9 @@ import pytest
 import sympy
 
 from superposition.theory import noise
-from superposition.validate.claims import Evidence, Verdict, select, verdict
-from superposition.validate.claims.lecomte_noise import _sampled
-from superposition.validate.claims.ledger import symbolic
+from superposition.validate.ledger import Evidence, Verdict, select, verdict
+from superposition.validate.ledger.claim import symbolic
+from superposition.validate.ledger.lecomte_noise import _sampled
 
 
 def test_counterexamples_are_the_known_residuals():

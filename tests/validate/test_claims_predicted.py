@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate.claims import prieto
-from superposition.validate.claims.ledger import verdict
+from superposition.validate.ledger import prieto
+from superposition.validate.ledger.claim import verdict
 
 NAMES = {"kind": ["exclusive"], "strength": [1.0], "p": [0.4], "ratio": [0.125]}
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from superposition.validate.claims import problems
-from superposition.validate.claims.ledger import verdict
+from superposition.validate.ledger import problems
+from superposition.validate.ledger.claim import verdict
 
 NAME = "wiring-n2-m1-p1-4.json"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from superposition.validate.claims import elhage, notes_relu
-from superposition.validate.claims.ledger import verdict
+from superposition.validate.ledger import elhage, notes_relu
+from superposition.validate.ledger.claim import verdict
 
 
 def test_first_class_finds_a_slip(monkeypatch):

@@ -21,14 +21,16 @@ import superposition as sp
 from superposition import solvers, theory, validate
 from superposition.solvers import rug as solver
 from superposition.theory import rug
-from superposition.validate import claims, cli, door, files, laboratory, running, training
+from superposition.validate import api, cli, ledger, training
+from superposition.validate.api.predictions import PREDICTIONS
 from superposition.validate.cli import claims as claims_cli
 from superposition.validate.cli import laws, parser
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
-from superposition.validate.experiment import Run
-from superposition.validate.predictions import PREDICTIONS
-from superposition.validate.stored import REFERENCE
+from superposition.validate.reference import files
+from superposition.validate.reference.read import REFERENCE
+from superposition.validate.runner import cache, commands
+from superposition.validate.runner.declarations import Run
 
 
 def complaint(capsys, *arguments):
@@ -274,7 +276,7 @@ def test_a_full_disk_is_one_line(words, tmp_path, capsys, monkeypatch):
         words += " schedule=converged evaluation_samples=64 threads=2"
     else:
         toy = {"toy.run": Run(run_toy, name="toy.run")}
-        for module in (laboratory, running):
+        for module in (cache, commands):
             monkeypatch.setattr(module, "runs", lambda room="": toy)
             monkeypatch.setattr(module, "experiment", lambda name: toy[name])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -311,7 +313,7 @@ def test_standard_error_may_be_closed():
 
 
 def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
-    monkeypatch.setattr(claims, "run", lambda *_, **__: {}["a key"])
+    monkeypatch.setattr(ledger, "run", lambda *_, **__: {}["a key"])
     assert cli.main(["claims", "--run"]) == cli.FAULT
     captured = capsys.readouterr()
     assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
@@ -371,7 +373,7 @@ def test_interruption(capsys, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(claims, "run", interrupted)
+    monkeypatch.setattr(ledger, "run", interrupted)
     assert cli.main(["claims", "--run"]) == 130
     assert "interrupted" in capsys.readouterr().err
 
@@ -426,8 +428,8 @@ def test_options_with_a_fixed_set_of_values_declare_it(command):
 
 
 def test_declared_choices_are_those_of_the_package():
-    assert tuple(claims_cli.VERDICTS) == tuple(map(str, claims.Verdict))
-    assert tuple(laws.PRESETS) == tuple(door.laws())
+    assert tuple(claims_cli.VERDICTS) == tuple(map(str, ledger.Verdict))
+    assert tuple(laws.PRESETS) == tuple(api.laws())
     wrong = [["report", "--profile", "long"], ["claims", "--verdict", "maybe"], ["report", "--only", "x"]]
     for words in wrong:
         assert cli.main(words) == 2

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import progress
-from superposition.validate import claims, cli, files
+from superposition.validate import cli, ledger
 from superposition.validate.cli import text
+from superposition.validate.reference import files
 
 HOME = Path(cli.__file__).parent
 NASTY = "m\x1b[2J\x07\x9b31m\u202e\udc80\r"
@@ -192,7 +193,7 @@ def test_the_program_shows_it_and_leaves_a_pipe_alone(monkeypatch, capsys):
         assert terminal.told.wait(60)
         return ()
 
-    monkeypatch.setattr(claims, "run", judged)
+    monkeypatch.setattr(ledger, "run", judged)
     monkeypatch.setattr(sys, "stderr", terminal)
     assert cli.main(["claims", "--run"]) == 0
     assert "\r\x1b[Ksuperposition claims: " in terminal.written

@@ -13,23 +13,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.theory import arguments
-from superposition.validate import (
-    atlas,
-    certificates,
-    claims,
-    cli,
-    gallery,
-    laboratory,
-    report,
-    sweep,
-    tasks,
-    training,
-)
+from superposition.theory import validation
+from superposition.validate import cli, ledger, training
 from superposition.validate.audit import page
-from superposition.validate.claims import catalogue
 from superposition.validate.cli.parser import make_parser
-from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
+from superposition.validate.experiments import atlas
+from superposition.validate.ledger import catalogue
+from superposition.validate.proofs import certificates
+from superposition.validate.report import gallery, write
+from superposition.validate.runner import cache, sweep, tasks
+from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Topic
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
 NUMBERS = [
@@ -142,13 +135,13 @@ def section(name):
 
 def run_toy(size=3, seed=0, seeds=(), scale=1.0):
     """Return numbers, or fail as a function does that was given something else."""
-    size, scale = arguments.integer("size", size, 1, 1000), arguments.number("scale", scale)
+    size, scale = validation.integer("size", size, 1, 1000), validation.number("scale", scale)
     return xr.Dataset({"x": ("k", scale * np.zeros(size))}, attrs={"first": float([*seeds, seed][0])})
 
 
 @pytest.fixture
 def stand_ins(monkeypatch, tmp_path):
-    for module in (laboratory, report, gallery):
+    for module in (cache, write, gallery):
         monkeypatch.setattr(module, "section", section)
         monkeypatch.setattr(module, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
@@ -156,12 +149,12 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(tasks, "perform", reach)  # of the report
     monkeypatch.setattr(atlas.search, "perform", reach)
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
-    for module in (catalogue, claims):
+    for module in (catalogue, ledger):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run.engine, "new_model", reach)
     monkeypatch.setattr(sweep.running, "spread", reach)
     for name in ("best", "phases"):  # the searches, not what is said of their arguments
-        module = importlib.import_module(f"superposition.validate.door.{name}")
+        module = importlib.import_module(f"superposition.validate.api.{name}")
         monkeypatch.setattr(module, "minimise", reach)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from superposition.validate.codes import envelope as maps
-from superposition.validate.report import svg
+from superposition.validate.experiments.codes import envelope as maps
+from superposition.validate.report.write import svg
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from superposition.solvers import codes, rug
 from superposition.theory import codes as theory
 from superposition.theory.rug import zero_ratio_loss
-from superposition.validate.codes import adjacency, block_model
+from superposition.validate.experiments.codes import adjacency, block_model
 
 
 def _block(name, p, shift=False):

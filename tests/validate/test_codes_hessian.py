@@ -9,7 +9,7 @@ import pytest
 from superposition.solvers.loss import row_hessian
 from superposition.solvers.minimise import descend
 from superposition.solvers.rug import exact_loss, walsh_hadamard
-from superposition.validate.codes import curvatures, rug_hessian, rug_point
+from superposition.validate.experiments.codes import curvatures, rug_hessian, rug_point
 
 
 def factors(point):

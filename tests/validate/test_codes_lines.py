@@ -7,7 +7,7 @@ from scipy import optimize
 from superposition.solvers import codes
 from superposition.solvers.loss import row_loss
 from superposition.theory.codes import CODES, overlaps
-from superposition.validate.codes import known_blocks, known_envelope
+from superposition.validate.experiments.codes import known_blocks, known_envelope
 
 # Fixed before the table was made.
 ERROR = 1e-5

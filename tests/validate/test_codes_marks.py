@@ -7,9 +7,21 @@ from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.rug import exact_loss
-from superposition.validate.codes import map_figure, plot_marks, run_envelope, run_known, run_marks
-from superposition.validate.codes.symmetry import CELLS, above_copies, by_cell, change, run_stored
-from superposition.validate.drawing import svg
+from superposition.validate.experiments.codes import (
+    map_figure,
+    plot_marks,
+    run_envelope,
+    run_known,
+    run_marks,
+)
+from superposition.validate.experiments.codes.symmetry import (
+    CELLS,
+    above_copies,
+    by_cell,
+    change,
+    run_stored,
+)
+from superposition.validate.experiments.drawing import svg
 from superposition.validate.training import models_at
 
 

@@ -5,15 +5,15 @@ import pytest
 
 from superposition.solvers.rug import rug_matrix
 from superposition.theory import codes as theory
-from superposition.validate.codes import code_structure, interference_kurtosis
-from superposition.validate.codes.runs import (
+from superposition.validate.experiments.codes import code_structure, interference_kurtosis
+from superposition.validate.experiments.codes.runs import (
     run_departure,
     run_hessian,
     run_pair,
     run_polished,
     run_structure,
 )
-from superposition.validate.codes.symmetry import symmetry
+from superposition.validate.experiments.codes.symmetry import symmetry
 from superposition.validate.training import train
 
 

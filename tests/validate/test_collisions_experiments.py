@@ -7,8 +7,8 @@ from scipy import optimize, stats
 
 from superposition.theory.collisions import separated_share
 from superposition.theory.collisions.neuron import untied_length_ratio
-from superposition.validate import collisions
-from superposition.validate.collisions import ZERO, outcomes, split_neurons, train_l1
+from superposition.validate.experiments import collisions
+from superposition.validate.experiments.collisions import ZERO, outcomes, split_neurons, train_l1
 
 pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from superposition.theory import collisions as theory
-from superposition.validate.collisions import displaced_polysemantic, plot_fig3, run_fig3
+from superposition.validate.experiments.collisions import displaced_polysemantic, plot_fig3, run_fig3
 
 
 @pytest.fixture(scope="module")

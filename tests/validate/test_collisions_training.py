@@ -11,11 +11,11 @@ from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from superposition.solvers import collisions as solvers
-from superposition.validate.collisions import SHIFTED, collision_counts, train_l1
+from superposition.validate.experiments.collisions import SHIFTED, collision_counts, train_l1
 
 torch = pytest.importorskip("torch")
 
-from superposition.validate.collisions import engine  # noqa: E402
+from superposition.validate.experiments.collisions import engine  # noqa: E402
 
 
 def weights(runs, n, m, seed=0, scale=0.9):

@@ -6,7 +6,7 @@ import pytest
 from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.computation import loss_floor
 from superposition.theory.features import Features, synchronous
-from superposition.validate import computation, studies
+from superposition.validate.experiments import computation, papers
 
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
@@ -63,7 +63,7 @@ def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_a
 @pytest.mark.parametrize(("at", "want"), [([0.0, 0.25, 0.5, 1.0, 2.0], [4.0, 2.5, 1.0, 0.5, 0.5])])
 def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
     """Of the points (0, 4), (1/2, 1), (3/4, 3) and (1, 1/2) the third is above its neighbours' line."""
-    from superposition.validate.computation.runs import _envelope
+    from superposition.validate.experiments.computation.runs import _envelope
 
     found = _envelope(np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at))
     np.testing.assert_allclose(found, want, rtol=1e-12)
@@ -71,7 +71,7 @@ def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
 
 def test_neurons_alike_that_receive_all_features_are_a_network():
     """The whole network at its best readout, by the evaluator: four features on two neurons, p = 1."""
-    ds = studies.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
+    ds = papers.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
     W_in = np.full((2, 4), float(ds["others"][0]))
     W_in[:, 2:] = float(ds["dropped"][0])
     np.fill_diagonal(W_in, 1.0)
@@ -82,7 +82,7 @@ def test_neurons_alike_that_receive_all_features_are_a_network():
 
 
 def test_neurons_alike_with_few_features_each_are_a_network():
-    from superposition.validate.computation.runs import _shared
+    from superposition.validate.experiments.computation.runs import _shared
 
     law, k = Features(4, 0.5, "symmetric"), np.linspace(0.0, 0.6, 61)
     models = [best_readout([[1, x, 0, 0], [0, 0, 1, x]], 0.0, law, bias=False) for x in k]
@@ -98,7 +98,7 @@ def test_losses_without_bias_are_those_of_the_published_script():
 
 
 def test_the_floor_falls_with_mixing_and_more_if_it_is_symmetric():
-    ds = studies.run_mixing([0.0, 0.02, 0.04], seeds=range(2))
+    ds = papers.run_mixing([0.0, 0.02, 0.04], seeds=range(2))
     floor = ds["floor"].mean("seed")
     assert (floor.diff("sigma") < 0).all()
     assert (floor.sel(symmetric=1) < floor.sel(symmetric=0))[1:].all()
@@ -111,9 +111,9 @@ def test_the_naive_readout_for_mixed_targets_is_the_best_one():
     """The same network by the exact solver, three features on two neurons."""
     from superposition.solvers.computation import best_readout, network_loss
     from superposition.theory.features import Features
-    from superposition.validate.studies.cistoy import _mixing
+    from superposition.validate.experiments.papers.cistoy import _mixing
 
-    ds = studies.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
+    ds = papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
     law = Features(3, 0.2, "symmetric")
     for k, symmetric in enumerate((False, True)):
         M = 0.3 * _mixing(3, symmetric, np.random.default_rng([5, 3]))

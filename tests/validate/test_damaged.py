@@ -6,11 +6,13 @@ import shutil
 import pytest
 
 import superposition as sp
-from superposition.validate import atlas, claims, cli, judged
-from superposition.validate.stored import REFERENCE
+from superposition.validate import cli, ledger
+from superposition.validate.experiments import atlas
+from superposition.validate.ledger import stored_verdicts
+from superposition.validate.reference.read import REFERENCE
 
 READERS = {
-    "claims.json": [sp.claims, claims.recall, judged.sources, lambda: judged.store([], [])],
+    "claims.json": [sp.claims, ledger.recall, stored_verdicts.sources, lambda: stored_verdicts.store([], [])],
     "atlas.json": [atlas.names],
     "atlas.safetensors": [atlas.names],
 }
@@ -41,7 +43,7 @@ def copied(tmp_path, monkeypatch):
     """Let all read copies of the stored files, and read them again at each call."""
     for name in READERS:
         shutil.copy(REFERENCE / name, tmp_path / name)
-    for function in (judged.recall, judged.store):
+    for function in (stored_verdicts.recall, stored_verdicts.store):
         monkeypatch.setitem(function.__kwdefaults__, "path", tmp_path / "claims.json")
     monkeypatch.setattr(atlas.store, "read", lambda read=atlas.store.read.__wrapped__: read(tmp_path))
     return tmp_path

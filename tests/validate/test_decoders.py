@@ -6,8 +6,8 @@ from scipy.linalg import lstsq
 
 from superposition.solvers.decoders import optimum
 from superposition.theory.decoders import jumprelu_loss
-from superposition.validate import decoders
-from superposition.validate.decoders.trained import _Decoders, refitted
+from superposition.validate.experiments import decoders
+from superposition.validate.experiments.decoders.trained import _Decoders, refitted
 
 TINY = {
     "map": {"p": [1e-3, 0.1], "ratio": [0.1]},

@@ -1,6 +1,7 @@
 """The front door: whatever people come with is taken, and what it answers is the engine's."""
 
 import dataclasses
+import importlib
 import inspect
 import json
 import subprocess
@@ -15,8 +16,8 @@ import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
-from superposition.validate import cli, door
-from superposition.validate.door.best import in_words
+from superposition.validate import api, cli
+from superposition.validate.api.best import in_words
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
@@ -187,7 +188,7 @@ def test_audit_says_what_to_do():
 def test_predictions_say_their_kind_and_keep_their_order():
     law = sp.Features(12, 0.05, importance=0.8 ** np.arange(12))
     frame = sp.predict(law, [2, 4]).to_frame()
-    assert set(frame["kind"]) <= set(door.foresee.KINDS)
+    assert set(frame["kind"]) <= set(api.foresee.KINDS)
     for _, rows in frame.groupby("n_hidden"):
         floor = rows.loc[rows["kind"] == "proved floor", "loss"]
         others = rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"]
@@ -225,14 +226,13 @@ def test_sparsity_stands_for_p():
 
 
 def test_a_loss_with_its_gradient_is_computed_once(monkeypatch):
-    from superposition.validate.door import exact
-
-    monkeypatch.setattr(exact, "exact_loss", None)
+    module = importlib.import_module("superposition.validate.api.loss")
+    monkeypatch.setattr(module, "exact_loss", None)
     assert sp.loss(PAIR, 0.1, gradient=True).loss == pytest.approx(1 / 600, rel=1e-12)
 
 
 def test_what_serves_all_widths_is_computed_once(monkeypatch):
-    from superposition.validate.door import foresee
+    from superposition.validate.api import predict
 
     calls, asked = [], []
 
@@ -244,9 +244,9 @@ def test_what_serves_all_widths_is_computed_once(monkeypatch):
         asked.append((models, np.size(ratio)))
         return known_envelope(p, ratio, models=models)
 
-    read_runs, known_envelope = foresee.stored.read_runs, foresee.known_envelope
-    monkeypatch.setattr(foresee.stored, "read_runs", counted)
-    monkeypatch.setattr(foresee, "known_envelope", enveloped)
+    read_runs, known_envelope = predict.stored.read_runs, predict.known_envelope
+    monkeypatch.setattr(predict.stored, "read_runs", counted)
+    monkeypatch.setattr(predict, "known_envelope", enveloped)
     together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
     assert asked == [("tied", 3), ("free", 3)]
     assert calls.count(("training",)) == 1
@@ -334,7 +334,7 @@ def test_answers_have_pictures_tables_and_sources(make):
     assert isinstance(ax, Axes)
     assert ax.has_data()
     assert found.cite()
-    assert found.certainty.startswith(door.CERTAINTIES) or "proved floor" in found.certainty
+    assert found.certainty.startswith(api.CERTAINTIES) or "proved floor" in found.certainty
     assert isinstance(found.to_dataset(), xr.Dataset)
     assert len(found.to_frame())
     assert max(map(len, str(found).splitlines())) <= 80
@@ -441,7 +441,7 @@ def test_rows_that_are_asked_for_one_by_one_are_all_there(capsys):
 
 
 def test_a_loss_with_a_large_error_is_not_called_exact():
-    from superposition.validate.door.answer import certainty_with
+    from superposition.validate.api.answer import certainty_with
 
     assert certainty_with(10.8, 4.0, 12.0).startswith("computed, to within 37 % only")
     assert certainty_with(1.0, 0.01, 12.0).startswith("exact")
@@ -477,7 +477,7 @@ def test_a_network_whose_exact_sum_is_poor_is_sampled(monkeypatch):
     exact = sp.loss(network, 0.3)
     assert exact.method != "samples"
     poor = dataclasses.replace(evaluator(0.3)(network), error_estimate=0.02 * exact.loss)
-    monkeypatch.setattr("superposition.validate.door.exact.evaluator", lambda *_, **__: lambda *_, **__: poor)
+    monkeypatch.setattr("superposition.validate.api.loss.evaluator", lambda *_, **__: lambda *_, **__: poor)
     found = sp.loss(network, 0.3)
     assert found.method == "samples"
     assert abs(found.loss - exact.loss) < found.error_estimate < 0.002 * exact.loss

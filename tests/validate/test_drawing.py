@@ -10,8 +10,9 @@ from matplotlib import rc_context
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 
-from superposition.validate import drawing, statistics
-from superposition.validate.experiment import Figure
+from superposition.solvers import statistics
+from superposition.validate.experiments import drawing
+from superposition.validate.runner.declarations import Figure
 
 X = np.array([0.5, 1.0, 2.0])
 RUNS = np.random.default_rng(3).normal(1.0, 0.2, (20, 3))

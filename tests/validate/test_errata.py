@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from superposition.validate import claims, cli, page
-from superposition.validate.claims import MEANINGS, WRONG, Checked, Claim, Evidence, Finding, Verdict
-from superposition.validate.claims.ledger import says
+from superposition.validate import cli, ledger
+from superposition.validate.ledger import MEANINGS, WRONG, Checked, Claim, Evidence, Finding, Verdict
+from superposition.validate.ledger.claim import says
+from superposition.validate.report import page
 
 markdown_it = pytest.importorskip("markdown_it", reason="the parser comes with rich")
 
@@ -118,7 +119,7 @@ def test_a_cell_is_what_the_page_of_the_report_shows(text):
 
 
 def test_every_statement_of_the_ledger_makes_one_row():
-    rows = [row(c.id, "wrong", c.statement, c.statement) for c in claims.CLAIMS]
+    rows = [row(c.id, "wrong", c.statement, c.statement) for c in ledger.CLAIMS]
     found = [cells for table in tables(page.errata(rows)) for cells in table[1:]]
     assert [cells[0] for cells in found] == [r.claim.id for r in rows]
     for cells, checked in zip(found, rows, strict=True):
@@ -127,7 +128,7 @@ def test_every_statement_of_the_ledger_makes_one_row():
 
 def test_the_command_prints_them(capsys):
     assert cli.main(["claims", "--id", "C9", "C21", "--source", "cowsik2024", "--errata"]) == 0
-    assert capsys.readouterr().out.strip() == page.errata(claims.run(["C9", "C21"]))
+    assert capsys.readouterr().out.strip() == page.errata(ledger.run(["C9", "C21"]))
 
 
 @pytest.mark.parametrize("other", ["--json", "--evidence", "--verdict holds"])
@@ -144,7 +145,7 @@ def test_what_the_evidence_does_not_need_is_not_shown():
 
 @pytest.mark.parametrize("name", ["errata.md", "errata.rst"])
 def test_the_pages_define_each_kind_of_fault_as_the_code_does(name):
-    text = " ".join((Path(__file__).parents[2] / ".docs" / name).read_text(encoding="utf-8").split())
+    text = " ".join((Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8").split())
     for kind in WRONG:
         said = MEANINGS[kind]
         assert f"- *{kind}*: {said[0].lower()}{said[1:]}" in text

@@ -10,14 +10,17 @@ import numpy.typing as npt
 import pytest
 import xarray as xr
 
-from superposition.validate import cli, collisions, experiments, files, laboratory
-from superposition.validate.annotations import as_annotated
+from superposition.theory.annotations import as_annotated
+from superposition.validate import cli
+from superposition.validate.experiments import collisions
+from superposition.validate.reference import files
+from superposition.validate.runner import cache, execute
 
 SMALL = {"n_features": 8, "n_hidden": [8, 16], "runs": 2, "lam": 0.02}
 
 
 def test_a_run_is_the_functions_with_provenance():
-    ds = experiments.run(laboratory.experiment("collisions.fig3"), SMALL)
+    ds = execute.run(cache.experiment("collisions.fig3"), SMALL)
     xr.testing.assert_equal(ds, collisions.run_fig3(**SMALL))
     assert json.loads(ds.attrs["settings"]) == SMALL
     assert ds.attrs["experiment"] == "collisions.fig3"
@@ -57,7 +60,7 @@ WRONG = {
 }
 
 
-RUNS = laboratory.runs().values()
+RUNS = cache.runs().values()
 FUNCTIONS = {run.experiment: run.function for run in RUNS if run.function.__name__.startswith("run_")}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers.loss import exact_loss
-from superposition.validate.explorer import explore
+from superposition.validate.report.explorer import explore
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")

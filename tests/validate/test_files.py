@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from superposition.validate import files
+from superposition.validate.reference import files
 
 
 @pytest.fixture

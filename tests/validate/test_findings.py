@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate.findings import Criterion, after, before, derived
+from superposition.validate.runner.findings import Criterion, after, before, derived
 
 NEAR = Criterion("gap", "<=", before(0.1))
 

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, files, gallery, laboratory, stored
-from superposition.validate.experiment import Figure, Run, Section, Shown, Topic
+from superposition.validate import cli, ledger
+from superposition.validate.reference import files, read
+from superposition.validate.report import gallery
+from superposition.validate.runner import cache
+from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Topic
 
 LIMIT = 200_000  # bytes, as for the pictures of the README
 
@@ -41,10 +44,10 @@ def section(name):
 @pytest.fixture
 def toy(monkeypatch):
     """Stand-ins that tell their seed: what the command does around the pictures."""
-    for module in (gallery, laboratory):
+    for module in (gallery, cache):
         monkeypatch.setattr(module, "section", section)
         monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
-    monkeypatch.setattr(laboratory, "_has_torch", lambda: False)
+    monkeypatch.setattr(cache, "_has_torch", lambda: False)
 
 
 def check_picture(path):
@@ -57,7 +60,7 @@ def check_picture(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", laboratory.PHENOMENA)
+@pytest.mark.parametrize("name", cache.PHENOMENA)
 def test_pictures_are_small_stand_on_white_and_repeat(name, tmp_path):
     first, second = (gallery.write_gallery(tmp_path / part, [name], 1) for part in ("a", "b"))
     assert first[0] == tmp_path / "a" / f"{name}.svg"
@@ -134,10 +137,10 @@ def test_a_complaint_is_one_line(toy, tmp_path, capsys, words, message):
 def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     made = xr.Dataset({"x": ("k", [1.0])})
     run = Run(lambda: made, stored="bad")
-    monkeypatch.setattr(laboratory, "experiment", lambda name: run)
-    monkeypatch.setattr(stored, "REFERENCE", tmp_path)
+    monkeypatch.setattr(cache, "experiment", lambda name: run)
+    monkeypatch.setattr(read, "REFERENCE", tmp_path)
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.nc\n")
-    lab = laboratory.Lab(tmp_path)
+    lab = cache.Lab(tmp_path)
     xr.testing.assert_equal(lab["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  bad.nc\n")
@@ -146,14 +149,14 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
 
 
 def test_pictures_and_rows_take_what_a_report_has_made(toy, tmp_path, monkeypatch):
-    made, run = [], laboratory.Lab.run
-    monkeypatch.setattr(laboratory.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    made, run = [], cache.Lab.run
+    monkeypatch.setattr(cache.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
     first = gallery.write_gallery(tmp_path / "a", data=tmp_path / "report")
     again = gallery.write_gallery(tmp_path / "b", data=tmp_path / "report")
     assert made == [("one.x", 0), ("two.x", 0)]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     monkeypatch.undo()
-    monkeypatch.setattr(laboratory.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
-    rows = [claims.run(["C28"], data=tmp_path / "report") for _ in range(2)]
+    monkeypatch.setattr(cache.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    rows = [ledger.run(["C28"], data=tmp_path / "report") for _ in range(2)]
     assert made[2:] == [("codes.fig3", 0)]
     assert rows[0] == rows[1], "the row is kept as well, with the seconds that it took"

@@ -5,12 +5,17 @@ import pytest
 
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.unequal import independent_copies
-from superposition.validate import studies, unequal
-from superposition.validate.studies.prieto import circular_law, constructive, show_tables
+from superposition.validate.experiments import papers, unequal
+from superposition.validate.experiments.papers.prieto import circular_law, constructive, show_tables
+from superposition.validate.experiments.unequal.compared import (
+    against_code,
+    extrapolated,
+    off_line,
+    shared,
+)
+from superposition.validate.experiments.unequal.correlated import show_groups
+from superposition.validate.experiments.unequal.groups import geometry, pair_law
 from superposition.validate.training.data import sampler
-from superposition.validate.unequal.compared import against_code, extrapolated, off_line, shared
-from superposition.validate.unequal.correlated import show_groups
-from superposition.validate.unequal.groups import geometry, pair_law
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]
 
@@ -34,7 +39,7 @@ def test_what_is_shown_of_pairs():
 @pytest.mark.slow
 def test_what_is_shown_of_tables():
     pytest.importorskip("torch", reason="training needs PyTorch")
-    ds = studies.run_tables([1, 2], [0.0], [0, 1], n_features=6, steps=50, starts=1)
+    ds = papers.run_tables([1, 2], [0.0], [0, 1], n_features=6, steps=50, starts=1)
     assert np.all(ds["best"] <= ds["linear"] + 1e-12)
     assert np.all(ds["best"] <= ds["trained"].min(("decay", "seed")) + 1e-9)
     assert "nan" not in show_tables(ds).text

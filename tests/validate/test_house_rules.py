@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from superposition import validate
-from superposition.validate import atlas, certificates, provenance, running, sweep
+from superposition.validate.experiments import atlas
+from superposition.validate.proofs import certificates
+from superposition.validate.runner import commands, provenance, sweep
 
 ROOM = Path(__file__).parents[2] / "validate"
 CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
@@ -252,7 +254,7 @@ def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
         lambda: certificates.pentagon_certificate("x"),
         lambda: atlas.export("n2-m1-p0.1-equal-tied", "x.npz"),
         lambda: atlas.make("x"),
-        lambda: running.make([], "x"),
+        lambda: commands.make([], "x"),
         lambda: provenance.add_run("x"),
         lambda: sweep.run("theory.rug.sigma", {"p": [0.1]}, "x"),
     ],

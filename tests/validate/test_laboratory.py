@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import files, laboratory, stored
-from superposition.validate.experiment import Run, Section
-from superposition.validate.laboratory import Lab, schedule
-from superposition.validate.tasks import perform
+from superposition.validate.reference import files, read
+from superposition.validate.runner import cache
+from superposition.validate.runner.cache import Lab, schedule
+from superposition.validate.runner.declarations import Run, Section
+from superposition.validate.runner.tasks import perform
 
 ran = []
 
@@ -32,12 +33,12 @@ RUNS = {
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path):
-    monkeypatch.setattr(laboratory, "PHENOMENA", ("toy",))
-    monkeypatch.setattr(laboratory, "section", lambda name: Section(name, "Toy", "", RUNS, []))
-    monkeypatch.setattr(laboratory, "code", lambda: "a text")
-    monkeypatch.setattr(stored, "REFERENCE", tmp_path / "reference")
+    monkeypatch.setattr(cache, "PHENOMENA", ("toy",))
+    monkeypatch.setattr(cache, "section", lambda name: Section(name, "Toy", "", RUNS, []))
+    monkeypatch.setattr(cache, "code", lambda: "a text")
+    monkeypatch.setattr(read, "REFERENCE", tmp_path / "reference")
     (tmp_path / "reference").mkdir()
-    (tmp_path / "reference" / stored.SUMS).write_text(f"{'0' * 64}  other.nc\n")
+    (tmp_path / "reference" / read.SUMS).write_text(f"{'0' * 64}  other.nc\n")
     ran.clear()
 
 
@@ -74,7 +75,7 @@ def test_another_seed_profile_setting_or_code_is_another_run(lab, folder, monkey
     changed = {"toy.plain": {"size": 9}}
     assert Lab(folder, changed=changed)["toy.plain"].attrs["size"] == 9
     Lab(folder, changed=changed)["toy.plain"]
-    monkeypatch.setattr(laboratory, "code", lambda: "another text")
+    monkeypatch.setattr(cache, "code", lambda: "another text")
     Lab(folder, changed=changed)["toy.plain"]
     assert [size for size, _, _ in ran] == [4, 4, 40, 9, 9]
 
@@ -175,7 +176,7 @@ def test_the_digest_is_that_of_the_data(lab, folder):
 def put(folder, made):
     """Store a dataset with its checksum."""
     files.write_dataset(folder / "means.nc", made.assign_attrs(run="toy.stored"))
-    (folder / stored.SUMS).write_text(f"{files.digest(folder / 'means.nc')}  means.nc\n")
+    (folder / read.SUMS).write_text(f"{files.digest(folder / 'means.nc')}  means.nc\n")
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
@@ -187,7 +188,7 @@ def test_damaged_stored_results_are_refused(lab, tmp_path, count):
         content = damaged(whole, ("cut", "flip", "empty", "delete")[k % 4], rng)
         path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
         with pytest.raises(ValueError, match=r"`means.nc` must be .* got "):
-            stored.read("means")
+            read.read("means")
 
 
 def test_stored_results_are_read_and_say_so(lab, tmp_path):
@@ -219,7 +220,7 @@ def test_what_needs_torch_is_not_there_without_it(lab, monkeypatch):
             if answer is not None:
                 raise answer
 
-        monkeypatch.setattr(laboratory.importlib.util, "find_spec", found)
+        monkeypatch.setattr(cache.importlib.util, "find_spec", found)
         assert not lab.available("toy.trained")
         assert [task.name for task in schedule(lab, works("toy.trained"))] == ["work"]
 
@@ -248,6 +249,6 @@ def test_bad_arguments(folder, call, message):
 
 def test_the_experiments_of_the_house_have_settings_that_they_take(monkeypatch):
     monkeypatch.undo()
-    made = laboratory.experiment("sparsification.fig2")
+    made = cache.experiment("sparsification.fig2")
     (settings,) = made.settings("quick", 3)
     assert settings == {"runs": 64, "seed": 3}

@@ -6,10 +6,11 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.linear import gradient_flow
-from superposition.validate import files, linear
-from superposition.validate.linear.descent import RULES
-from superposition.validate.linear.flows import _escapes, lags
-from superposition.validate.linear.weights import expected_losses, largest_angles
+from superposition.validate.experiments import linear
+from superposition.validate.experiments.linear.descent import RULES
+from superposition.validate.experiments.linear.flows import _escapes, lags
+from superposition.validate.experiments.linear.weights import expected_losses, largest_angles
+from superposition.validate.reference import files
 
 SIGMA = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.2], [0.1, -0.2, 0.5]])
 

@@ -3,9 +3,9 @@
 import pytest
 import xarray as xr
 
-from superposition.validate import linear
-from superposition.validate.experiment import span
-from superposition.validate.linear import section
+from superposition.validate.experiments import linear
+from superposition.validate.experiments.linear import section
+from superposition.validate.runner.declarations import span
 
 TINY = {
     "plateaus": {"eigenvalues": (4.0, 1.0, 0.2), "n_hidden": 1, "runs": 2, "points": 40, "rate": 0.01},

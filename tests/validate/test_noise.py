@@ -7,11 +7,11 @@ from matplotlib.figure import Figure as Canvas
 from scipy import integrate, optimize, stats
 
 from superposition.solvers import noise as solvers
+from superposition.solvers.statistics import Family, growth_power, jackknife
 from superposition.theory import noise as theory
-from superposition.validate import noise
-from superposition.validate.noise.runs import draw, onset, starts, train
-from superposition.validate.noise.shapes import random_simplexes, shape_rate
-from superposition.validate.statistics import Family, growth_power, jackknife
+from superposition.validate.experiments import noise
+from superposition.validate.experiments.noise.runs import draw, onset, starts, train
+from superposition.validate.experiments.noise.shapes import random_simplexes, shape_rate
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
 

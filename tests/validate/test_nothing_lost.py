@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from superposition.validate import atlas, cli, files
+from superposition.validate import cli
 from superposition.validate.cli.parser import make_parser
+from superposition.validate.experiments import atlas
+from superposition.validate.reference import files
 
 GRID = "theory.rug.sigma p=[0.1,0.2] ratio=[0.1,1]"
 TINY = "n_features=4 p=[0.1] ratio=[0.5] seeds=[0] steps=100 evaluation_samples=64 schedule=converged"

@@ -4,7 +4,7 @@ import numpy as np
 
 from superposition.solvers import sparsification
 from superposition.theory import collisions
-from superposition.validate.predictions import PREDICTIONS, predict
+from superposition.validate.api.predictions import PREDICTIONS, predict
 
 
 def test_collisions_are_the_theorys():

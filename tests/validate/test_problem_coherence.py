@@ -13,7 +13,7 @@ from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import certify
 from superposition.theory.features import Features
 from superposition.theory.relu import class_loss, onset_importance
-from superposition.validate.certificates import exact_total
+from superposition.validate.proofs.certificates import exact_total
 
 HALF = sp.Rational(1, 2)
 c, d, k, s, t, x, y = sp.symbols("c d k s t x y", positive=True)
@@ -274,7 +274,7 @@ def test_superposition_lasts_up_to_these_penalties(p, importance, shares):
 
 def test_no_penalty_of_the_table_is_below_its_lower_bound():
     """The page's lambda_c/(I v), as searched, and in brackets the bound of Theorem 7."""
-    page = (Path(__file__).parents[2] / ".docs" / "problem-coherence.rst").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "problem-coherence.rst").read_text("utf-8")
     chances = [float(x) for x in re.search(r"^I +(p = .*)$", page, re.MULTILINE)[1].split("p = ")[1:]]
     rows = re.findall(r"^([\d.]+)((?: +[\d.]+ \([\d.]+\)){5})$", page, re.MULTILINE)
     assert [row[0] for row in rows] == ["1", "0.7", "0.3"]

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from superposition.validate.certificates import exact_total
+from superposition.validate.proofs.certificates import exact_total
 
 
 @pytest.fixture(scope="module")

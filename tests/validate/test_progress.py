@@ -2,8 +2,8 @@
 
 import pytest
 
-from superposition.validate import tasks as room
-from superposition.validate.tasks import Task
+from superposition.validate.runner import tasks as room
+from superposition.validate.runner.tasks import Task
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from superposition.theory.features import VALUES, Features, SparseUniform
-from superposition.validate import properties
-from superposition.validate.properties import laws, models, refute, weights
+from superposition.validate.proofs import properties
+from superposition.validate.proofs.properties import laws, models, refute, weights
 
 NAMES = {**vars(properties), "Features": Features, "SparseUniform": SparseUniform}
 

@@ -12,8 +12,8 @@ from superposition.theory.relu import (
     onset_importance,
     polygon_energy,
 )
-from superposition.validate import relu
-from superposition.validate.relu import phases, polygons, truncation
+from superposition.validate.experiments import relu
+from superposition.validate.experiments.relu import phases, polygons, truncation
 
 
 @pytest.fixture(scope="module")

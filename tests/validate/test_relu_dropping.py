@@ -6,8 +6,8 @@ from hypothesis import given
 
 from superposition.solvers.rug import exact_loss
 from superposition.theory import relu
-from superposition.validate.properties import models, numbers
-from superposition.validate.relu.dropping import class_shares, cost_of_dropping
+from superposition.validate.experiments.relu.dropping import class_shares, cost_of_dropping
+from superposition.validate.proofs.properties import models, numbers
 
 
 @given(models((1, 6), (1, 3), tied=False), numbers(1e-4, 1))

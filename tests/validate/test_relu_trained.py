@@ -9,9 +9,9 @@ from scipy import stats
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import pair_basins
 from superposition.theory.relu import onset_importance
-from superposition.validate import relu
-from superposition.validate.relu import section, trained
-from superposition.validate.relu.ends import ExactLoss
+from superposition.validate.experiments import relu
+from superposition.validate.experiments.relu import section, trained
+from superposition.validate.experiments.relu.ends import ExactLoss
 
 TINY = {
     "phases": {"size": 4, "transitions": 1, "gap": 0.5},

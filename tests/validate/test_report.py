@@ -17,9 +17,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, drawing, files, laboratory, page, report
-from superposition.validate.claims import catalogue
-from superposition.validate.experiment import Figure, Run, Section, Shown, Table, Topic
+from superposition.validate import cli, ledger
+from superposition.validate.experiments import drawing
+from superposition.validate.ledger import catalogue
+from superposition.validate.reference import files
+from superposition.validate.report import page
+from superposition.validate.report import write as report
+from superposition.validate.runner import cache as laboratory
+from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Table, Topic
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -66,7 +71,7 @@ def shown():
 
 @pytest.fixture(scope="module")
 def rows():
-    return claims.run(["C8", "C9", "C18"])
+    return ledger.run(["C8", "C9", "C18"])
 
 
 @pytest.fixture(scope="module")
@@ -241,9 +246,9 @@ def small(monkeypatch, drawn_once):
     for module in (laboratory, report):
         monkeypatch.setattr(module, "section", section)
         monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
-    judge = claims.judge
+    judge = ledger.judge
     monkeypatch.setattr(catalogue, "judge", lambda claim, lab: noted(claim.id, judge)(claim, lab))
-    monkeypatch.setattr(report.claims, "CLAIMS", claims.select(["C8", "C9"]))
+    monkeypatch.setattr(report.claims, "CLAIMS", ledger.select(["C8", "C9"]))
     monkeypatch.setattr(laboratory, "code", lambda: "a text")  # somebody may be editing while tests run
     return made, stop
 
@@ -349,8 +354,8 @@ def test_what_fails_is_told_and_takes_nothing_else_along(
 
 
 def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, capsys, monkeypatch):
-    broken = claims.Evidence("", [claims.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
-    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: claims.Checked(claim, broken, 0.0))
+    broken = ledger.Evidence("", [ledger.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
+    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: ledger.Checked(claim, broken, 0.0))
     assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1", "--only", "ledger"]) == 1
     err = capsys.readouterr().err
     assert "failed: claim C8: unsettled: a finding fails" in err

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
-from superposition.validate import files, rug
-from superposition.validate.rug import runs, section
+from superposition.validate.experiments import rug
+from superposition.validate.experiments.rug import runs, section
+from superposition.validate.reference import files
 from superposition.validate.training import train
 
 P, RATIO = (0.05, 0.4), (0.25, 0.5)

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, experiments, laboratory, running
-from superposition.validate.collisions import run_fig3
-from superposition.validate.experiment import PROFILES, Run
-from superposition.validate.files import read_dataset
-from superposition.validate.provenance import shipped_runs
-from superposition.validate.report import full_names
-from superposition.validate.stored import REFERENCE
+from superposition.validate import cli, ledger
+from superposition.validate.experiments.collisions import run_fig3
+from superposition.validate.reference.files import read_dataset
+from superposition.validate.reference.read import REFERENCE
+from superposition.validate.report.write import full_names
+from superposition.validate.runner import cache, commands, execute
+from superposition.validate.runner.declarations import PROFILES, Run
+from superposition.validate.runner.provenance import shipped_runs
 from superposition.validate.training.run import engine
 
 SMALL = {"n_features": 4, "p": [0.1], "ratio": [0.5], "seeds": [0], "steps": 100, "evaluation_samples": 64}
@@ -25,39 +26,39 @@ SMALL["schedule"] = "converged"
 
 
 def test_every_run_has_settings_that_its_function_takes():
-    for run in laboratory.runs().values():
+    for run in cache.runs().values():
         by_hand = (
             {"n_features", "n_hidden", "p", "ratio", "seeds"} if run.name.startswith("training.") else ()
         )
         for profile, piece in itertools.product(PROFILES, (0, -1)):
             given = run.settings(profile, 3)[piece]
             missing = [key for key in inspect.signature(run.function).parameters if key in by_hand]
-            experiments.checked(run.function, {key: [1] for key in missing} | given)
+            execute.checked(run.function, {key: [1] for key in missing} | given)
         if run.stored:
             assert json.loads(json.dumps(run.full)) == run.quick == run.full, "the file has it as JSON"
 
 
 def test_names_of_runs_and_files_are_of_one_run_each():
-    known = laboratory.runs()
+    known = cache.runs()
     files = [run.file for run in known.values() if run.stored]
     assert len(set(files)) == len(files)
     assert not set(files) & set(known)
     for run in [*known.values()][::5]:
-        assert laboratory.experiment(run.name) == run
-        assert not run.stored or laboratory.experiment(run.file) == run
+        assert cache.experiment(run.name) == run
+        assert not run.stored or cache.experiment(run.file) == run
 
 
 def shown_names():
     """Return each name of a run that report, ledger or documentation show, with where it is."""
     found = {}
-    for room in laboratory.PHENOMENA:
-        for topic in laboratory.section(room).topics:
+    for room in cache.PHENOMENA:
+        for topic in cache.section(room).topics:
             found |= dict.fromkeys(full_names(room, topic), f"report, {room}")
-    for claim in claims.CLAIMS:
+    for claim in ledger.CLAIMS:
         found |= dict.fromkeys(claim.needs, claim.id)
     root = Path(__file__).parents[2]
-    pages = [*root.glob(".docs/*.rst"), *root.glob(".docs/*.md"), *root.glob("*.md"), REFERENCE / "README.md"]
-    room = "|".join((*laboratory.PHENOMENA, "training"))
+    pages = [*root.glob("docs/*.rst"), *root.glob("docs/*.md"), *root.glob("*.md"), REFERENCE / "README.md"]
+    room = "|".join((*cache.PHENOMENA, "training"))
     for page in pages:
         text = page.read_text("utf-8")
         found |= dict.fromkeys(
@@ -69,7 +70,7 @@ def shown_names():
 def test_every_name_that_is_shown_can_be_run(capsys):
     names = shown_names()
     assert len(names) > 80
-    known = laboratory.runs()
+    known = cache.runs()
     meant = {name: {name} for name in known} | {run.file: {run.name} for run in known.values()}
     assert [(name, where) for name, where in names.items() if name not in meant] == []
     some = [*names][::10]
@@ -79,23 +80,23 @@ def test_every_name_that_is_shown_can_be_run(capsys):
 
 
 def test_sizes_up_to_8192_stand_in_the_table():
-    assert {job.full["n_features"] for job in running.select(["rug_n*"])} >= {1024, 2048, 4096, 8192}
+    assert {job.full["n_features"] for job in commands.select(["rug_n*"])} >= {1024, 2048, 4096, 8192}
 
 
 def test_cost_is_what_the_stored_run_took_or_what_is_declared():
-    (solved,) = running.select(["codes_lines"])
-    assert running.cost(solved) == read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
-    assert running.cost(dataclasses.replace(solved, stored="new", seconds=7.0)) == 7.0
-    (apart,) = running.select(["rug.trained"])
-    assert running.cost(apart) == 3 * apart.seconds, "there are three pieces"
-    assert np.isnan(running.cost(running.select(["training.grid"])[0]))
+    (solved,) = commands.select(["codes_lines"])
+    assert commands.cost(solved) == read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
+    assert commands.cost(dataclasses.replace(solved, stored="new", seconds=7.0)) == 7.0
+    (apart,) = commands.select(["rug.trained"])
+    assert commands.cost(apart) == 3 * apart.seconds, "there are three pieces"
+    assert np.isnan(commands.cost(commands.select(["training.grid"])[0]))
 
 
 def test_a_job_is_made_once(tmp_path):
     pytest.importorskip("torch")
     chosen, lines = ["rug_n8192_p0.05_r0.25"], []
-    (job,) = running.select(chosen)
-    (path,) = running.make(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
+    (job,) = commands.select(chosen)
+    (path,) = commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
     ds = read_dataset(path)
     settings = json.loads(ds.attrs["settings"])
     assert settings == job.full | SMALL | {"precision": "bf16", "most_steps": None}, "with defaults"
@@ -106,13 +107,13 @@ def test_a_job_is_made_once(tmp_path):
     assert list(tmp_path.rglob("*checkpoint*")) == []
     before = path.stat().st_mtime_ns
     same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
-    assert running.make(chosen, out=tmp_path, changed=SMALL, **same) == [path]
+    assert commands.make(chosen, out=tmp_path, changed=SMALL, **same) == [path]
     assert lines == [f"{job.name}: there already"]
     with pytest.raises(ValueError, match=rf"`out` must be .*{job.file}.nc.* the same settings; got "):
-        running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+        commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert path.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
-        running.make(chosen, out=tmp_path, changed={"colour": 1})
+        commands.make(chosen, out=tmp_path, changed={"colour": 1})
 
 
 def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
@@ -124,12 +125,12 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(engine, "evaluate", stopped)
     with pytest.raises(KeyboardInterrupt):
-        running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+        commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     left = [one.name for one in tmp_path.rglob("[!.]*") if one.is_file()]
     assert left == ["training-rug_n128-0.checkpoint.npz"]
     monkeypatch.undo()
     monkeypatch.setattr(engine, "run_block", stopped)  # all steps are done
-    (path,) = running.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+    (path,) = commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert list(tmp_path.glob("*.nc")) == [path]
     assert list(tmp_path.rglob("*checkpoint*")) == []
 
@@ -137,7 +138,7 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
 def test_the_list_has_every_run(capsys):
     assert cli.main(["run", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in every] == list(laboratory.runs())
+    assert [one["name"] for one in every] == list(cache.runs())
     listed = {one["name"]: one for one in every}
     assert {name for name, one in listed.items() if one["made"]} == set(shipped_runs())
     assert listed["training.rug_n128"]["made"] == "2026-11-21"
@@ -150,9 +151,9 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
     parts = [{"n_hidden": [m]} for m in small["n_hidden"]]
     apart = Run(run_fig3, small, small, parts, "n_hidden", name="toy.apart")
     toys = {"toy.apart": apart, "toy.whole": dataclasses.replace(apart, apart=(), name="toy.whole")}
-    for module in (laboratory, running):
+    for module in (cache, commands):
         monkeypatch.setattr(module, "experiment", lambda name: toys[name])
-    apart, whole = running.make(list(toys), out=tmp_path)
+    apart, whole = commands.make(list(toys), out=tmp_path)
     xr.testing.assert_allclose(read_dataset(apart), read_dataset(whole))
     facts = read_dataset(apart).attrs
     assert json.loads(facts["settings"])["parts"] == parts

@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from superposition.theory import sae as theory
-from superposition.validate import sae
-from superposition.validate.sae.section import SECTION
+from superposition.validate.experiments import sae
+from superposition.validate.experiments.sae.section import SECTION
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 
 import superposition as sp
 from superposition.theory.features import Features
-from superposition.validate.door import autoencoder_of
+from superposition.validate.api import autoencoder_of
 
 torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
 lens = pytest.importorskip("sae_lens", reason="it is an oracle: pip install sae-lens")
@@ -307,7 +307,7 @@ def test_autoencoders_trained_by_saelens_are_in_the_predicted_phase():
             assert phases[-1] == said or above[-1] > APART, "the objective's own phase is another"
         table.append((one, other, both, l1, said, phases.count(said)))
         print(*table[-1], phases, np.round(above, 5))
-    page = (Path(__file__).parents[2] / ".docs" / "sae.rst").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "sae.rst").read_text("utf-8")
     rows = [line.split() for line in page.splitlines()]
     printed = [row for row in rows if len(row) == 6 and row[4] in ("absorbs", "hedges")]
     assert [list(map(str, row)) for row in table] == printed

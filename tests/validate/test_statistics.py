@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from superposition.validate import statistics
-from superposition.validate.statistics import Estimate, Family
+from superposition.solvers import statistics
+from superposition.solvers.statistics import Estimate, Family
 
 
 @pytest.fixture

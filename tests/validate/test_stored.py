@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate import claims, cli, laboratory, provenance, running, stored, tidy
-from superposition.validate.laboratory import Lab
-from superposition.validate.stored import REFERENCE
+from superposition.validate import cli, ledger
+from superposition.validate.reference import read
+from superposition.validate.reference import rows as tidy
+from superposition.validate.reference.read import REFERENCE
+from superposition.validate.runner import cache, commands, provenance
+from superposition.validate.runner.cache import Lab
 
-DATASETS = sorted(stored.checksums())
+DATASETS = sorted(read.checksums())
 RUNS = provenance.shipped_runs()
 
 
@@ -23,9 +26,9 @@ def copy(tmp_path, monkeypatch):
     """Work on a copy of the stored files."""
     folder = tmp_path / "reference"
     folder.mkdir()
-    for path in (*REFERENCE.glob("*.nc"), REFERENCE / "README.md", REFERENCE / stored.SUMS):
+    for path in (*REFERENCE.glob("*.nc"), REFERENCE / "README.md", REFERENCE / read.SUMS):
         shutil.copy(path, folder)
-    monkeypatch.setattr(stored, "REFERENCE", folder)
+    monkeypatch.setattr(read, "REFERENCE", folder)
     return folder
 
 
@@ -33,11 +36,11 @@ def test_the_checksums_are_those_of_all_datasets():
     assert sorted(path.stem for path in REFERENCE.glob("*.nc")) == DATASETS
     assert len(DATASETS) <= 15
     if shutil.which("sha256sum"):
-        subprocess.run(["sha256sum", "--check", "--quiet", stored.SUMS], cwd=REFERENCE, check=True)
+        subprocess.run(["sha256sum", "--check", "--quiet", read.SUMS], cwd=REFERENCE, check=True)
 
 
 def test_every_dataset_says_how_its_runs_were_made():
-    found = {name: facts for dataset in DATASETS for name, facts in stored.facts(dataset).items()}
+    found = {name: facts for dataset in DATASETS for name, facts in read.facts(dataset).items()}
     assert set(found) == set(RUNS)
     for name, facts in found.items():
         assert facts["settings"] == provenance.full_settings(RUNS[name], RUNS[name].full), name
@@ -45,7 +48,7 @@ def test_every_dataset_says_how_its_runs_were_made():
         known = set(tidy.FACTS) - {"libraries"}  # which the oldest runs did not note
         assert all(facts[key] for key in known), name
     for dataset in DATASETS:
-        assert stored.load(dataset).attrs["title"]
+        assert read.load(dataset).attrs["title"]
 
 
 def test_the_readme_has_the_table_of_the_datasets():
@@ -57,19 +60,19 @@ def test_the_readme_has_the_table_of_the_datasets():
 def readers(dataset):
     """Return what reads a dataset, by its name."""
     name, run = next((name, run) for name, run in RUNS.items() if run.stored == dataset)
-    rows = [row.id for row in claims.select() if name in row.needs]
+    rows = [row.id for row in ledger.select() if name in row.needs]
     found = {
-        "load": lambda: stored.load(dataset),
-        "read": lambda: stored.read(dataset, run=name),
-        "read_runs": lambda: stored.read_runs(dataset),
-        "facts": lambda: stored.facts(dataset),
+        "load": lambda: read.load(dataset),
+        "read": lambda: read.read(dataset, run=name),
+        "read_runs": lambda: read.read_runs(dataset),
+        "facts": lambda: read.facts(dataset),
         "lab": lambda: Lab(REFERENCE)[name],
-        "cost": lambda: running.cost(run),
+        "cost": lambda: commands.cost(run),
         "table": provenance.table,
         "shipped_runs": provenance.shipped_runs,
     }
     if rows:
-        found["claims"] = lambda: claims.judge(claims.select(rows[:1])[0], Lab(REFERENCE))
+        found["claims"] = lambda: ledger.judge(ledger.select(rows[:1])[0], Lab(REFERENCE))
     return found
 
 
@@ -92,30 +95,30 @@ def test_damaged_data_are_refused_by_name_by_everything_that_reads_them(copy, da
 
 def test_damaged_checksums_are_refused(copy):
     for content in ("", "x\n", f"{'0' * 63}  training.nc\n"):
-        (copy / stored.SUMS).write_text(content)
+        (copy / read.SUMS).write_text(content)
         with pytest.raises(ValueError, match=r"`SHA256SUMS` must have a checksum and NAME\.nc in each line"):
-            stored.read("codes_lines")
-    (copy / stored.SUMS).unlink()
+            read.read("codes_lines")
+    (copy / read.SUMS).unlink()
     with pytest.raises(ValueError, match="`SHA256SUMS` must be a file of checksums; got "):
-        stored.read("codes_lines")
+        read.read("codes_lines")
 
 
 def test_a_file_without_a_checksum_is_in_no_verdict(copy):
     shutil.copy(copy / "training.nc", copy / "more.nc")
     with pytest.raises(ValueError, match=r"`dataset` must be one of codes_lines, .*; got 'more'"):
-        stored.read("more")
+        read.read("more")
 
 
 def test_runs_are_found_by_their_settings():
-    large = stored.read_runs("training", schedule="both", n_features=lambda n: n > 4096)
+    large = read.read_runs("training", schedule="both", n_features=lambda n: n > 4096)
     assert list(large) == ["training.rug_n8192_p0.05_r0.25", "training.rug_n8192_p0.05_r0.5"]
     for where, got in (({"steps": 7}, "steps=7"), ({"colour": "red"}, "colour='red'")):
         with pytest.raises(ValueError, match=f"`where` must fit a run of training; got {got}"):
-            stored.read_runs("training", **where)
+            read.read_runs("training", **where)
     with pytest.raises(ValueError, match=r"`where` must fit one run of .*; got unequal\.blocks, "):
-        stored.read("unequal_blocks")
+        read.read("unequal_blocks")
     with pytest.raises(ValueError, match=r"`name` must be one of codes\.lines; got 'codes\.known'"):
-        tidy.extract_run(stored.load("codes_lines"), "codes.known")
+        tidy.extract_run(read.load("codes_lines"), "codes.known")
 
 
 def made(**data):
@@ -163,21 +166,21 @@ SMALL = {"n_features": 4, "n_hidden": [4], "runs": 2}
 def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsys, name):
     """In place of a run of the same name, or beside those that are there."""
     toy = dataclasses.replace(RUNS["collisions.fresh"], name=name, quick=SMALL, full=SMALL)
-    for module in (laboratory, running):
+    for module in (cache, commands):
         monkeypatch.setattr(module, "experiment", lambda name: toy)
     monkeypatch.setattr(provenance, "runs", lambda: {**RUNS, name: toy})
-    long = stored.read("collisions_fig3", run="collisions.long")
-    (path,) = running.make([name], out=copy.parent / "made", device="cpu")
+    long = read.read("collisions_fig3", run="collisions.long")
+    (path,) = commands.make([name], out=copy.parent / "made", device="cpu")
     assert cli.main(["reference", str(path)]) == 0
     assert f"stored: {name}" in capsys.readouterr().out
-    facts = stored.facts("collisions_fig3")
+    facts = read.facts("collisions_fig3")
     assert list(facts) == list(dict.fromkeys(["collisions.long", "collisions.fresh", name]))
     assert facts[name]["settings"]["lam"] == 0.003, "a default is told as well"
-    new = stored.read("collisions_fig3", run=name)
+    new = read.read("collisions_fig3", run=name)
     np.testing.assert_array_equal(new["polysemantic"], toy.function(**SMALL)["polysemantic"])
-    xr.testing.assert_identical(long, stored.read("collisions_fig3", run="collisions.long"))
+    xr.testing.assert_identical(long, read.read("collisions_fig3", run="collisions.long"))
     assert provenance.table() in (copy / "README.md").read_text()
-    subprocess.run(["sha256sum", "--check", "--quiet", stored.SUMS], cwd=copy, check=True)
+    subprocess.run(["sha256sum", "--check", "--quiet", read.SUMS], cwd=copy, check=True)
 
 
 def test_other_files_are_not_stored(copy, tmp_path):

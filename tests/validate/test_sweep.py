@@ -20,10 +20,12 @@ import xarray as xr
 from zarr.storage import LocalStore
 
 from superposition.solvers import rug
-from superposition.validate import cli, files, sweep
-from superposition.validate.sweep import points
-from superposition.validate.sweep.store import DONE, FAILED, open_for_writing
-from superposition.validate.tasks import cluster
+from superposition.validate import cli
+from superposition.validate.reference import files
+from superposition.validate.runner import sweep
+from superposition.validate.runner.sweep import points
+from superposition.validate.runner.sweep.store import DONE, FAILED, open_for_writing
+from superposition.validate.runner.tasks import cluster
 
 GRID = {"x": [0.5, 1.5], "k": [3, 1, 2, 7, 5]}
 calls: list[tuple[float, int]] = []
@@ -427,7 +429,10 @@ def test_a_list_is_an_axis_also_for_arguments_that_are_lists(tmp_path, capsys):
         ("theory.rug.sigma p=3:3 ratio=1", "`p` must be a range of whole numbers that rise, .*'3:3'"),
         ("theory.rug.sigma p=0:1:.1 ratio=1", "`p` must be a range of whole numbers that rise, .*'0:1:.1'"),
         ("theory.rug.sigma p=0.1 ratio=1", "`settings` must hold an axis of the grid, a list such as p="),
-        ('validate.files.write_text path=["x"] text=y', "`work` must be .*got 'validate.files.write_text'"),
+        (
+            'validate.reference.files.write_text path=["x"] text=y',
+            "`work` must be .*got 'validate.reference.files.write_text'",
+        ),
         ("validate.training.train n_features=[4] checkpoint=x", "`checkpoint` must be left out.*got 'x'"),
         ('rug.reference folder=["x"]', "`folder` must be left out.*got \\['x'\\]"),
     ],
@@ -444,7 +449,8 @@ def test_a_bad_command_is_one_line(words, said, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "work", ["validate.files.write_text", "validate.atlas.export", "theory.rug.no", "theory"]
+    "work",
+    ["validate.reference.files.write_text", "validate.experiments.atlas.export", "theory.rug.no", "theory"],
 )
 def test_functions_that_may_do_more_than_compute_are_refused(work):
     with pytest.raises(ValueError, match=rf"`work` must be .*got '{work}'"):

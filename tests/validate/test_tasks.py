@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from superposition.validate.tasks import Task, cluster, cores, perform
+from superposition.validate.runner.tasks import Task, cluster, cores, perform
 
 
 def square(value):

@@ -10,7 +10,7 @@ import xarray as xr
 
 from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features, exclusive
-from superposition.validate.files import read_dataset, write_dataset
+from superposition.validate.reference.files import read_dataset, write_dataset
 from superposition.validate.training import falling, grid, learning_rates, train, weight_statistics
 
 torch = pytest.importorskip("torch")

@@ -5,7 +5,7 @@ import pytest
 
 from superposition.solvers.loss import evaluator
 from superposition.theory.features import Features
-from superposition.theory.models import Model
+from superposition.theory.model import Model
 from superposition.validate.training import network_loss
 
 torch = pytest.importorskip("torch")

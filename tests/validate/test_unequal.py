@@ -7,16 +7,16 @@ from superposition.solvers.unequal import allocate
 from superposition.theory.codes import antipodal_loss
 from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
-from superposition.validate.unequal import (
+from superposition.validate.experiments.unequal import (
     run_bracket,
     run_codes,
     run_descended,
     run_split,
     run_width,
 )
-from superposition.validate.unequal.descended import silencing
-from superposition.validate.unequal.scaling import exponents
-from superposition.validate.unequal.width import measured, normal_losses
+from superposition.validate.experiments.unequal.descended import silencing
+from superposition.validate.experiments.unequal.scaling import exponents
+from superposition.validate.experiments.unequal.width import measured, normal_losses
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
@@ -40,7 +40,7 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 @pytest.mark.slow
 def test_trained_models_lie_above_the_proved_bound(tmp_path):
     """Also at the places that the ordinary test leaves out; the report says which code is below them."""
-    from superposition.validate.laboratory import Lab
+    from superposition.validate.runner.cache import Lab
 
     lab = Lab(tmp_path)
     for runs, solved in (("width", "split"), ("many", "split_many"), ("decay", "split")):

@@ -10,8 +10,9 @@ import re
 
 import pytest
 
-from superposition.validate import claims, judged
-from superposition.validate.laboratory import Lab
+from superposition.validate import ledger
+from superposition.validate.ledger import stored_verdicts
+from superposition.validate.runner.cache import Lab
 
 ROUNDING = 1e-9
 NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?!\w)")
@@ -62,7 +63,7 @@ def differences(new, old, place=""):
 
 def test_every_row_is_stored_and_no_other():
     """After a row was added: superposition claims --run --store --id ID."""
-    assert list(judged.recall()) == [row.id for row in claims.CLAIMS]
+    assert list(stored_verdicts.recall()) == [row.id for row in ledger.CLAIMS]
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +75,14 @@ def lab(tmp_path_factory):
     "row",
     [
         pytest.param(row, id=row.id, marks=[pytest.mark.slow] if row.id in SLOW else [])
-        for row in claims.CLAIMS
+        for row in ledger.CLAIMS
     ],
 )
 def test_a_row_is_judged_as_it_is_stored(row, lab):
     """After an edit of a check or its data: superposition claims --run --store --id ID."""
     if not all(map(lab.available, row.needs)):
         pytest.skip("needs PyTorch")
-    new, old = claims.as_record(claims.judge(row, lab)), judged.recall([row.id]).get(row.id)
+    new, old = ledger.as_record(ledger.judge(row, lab)), stored_verdicts.recall([row.id]).get(row.id)
     assert old is not None, "is not stored"
     for record in (new, old):
         del record["judged"], record["seconds"]

@@ -7,14 +7,14 @@ The page "Structured codes" has the proof.
 
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import Real, plain
+from .. import validation
 from ..unequal.bounds import alike_bound, any_decoder_bound
+from ..validation import Real, plain
 
 __all__ = ["decoder_bound", "relu_bound"]
 
 
-@arguments.finite
+@validation.finite
 def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     """Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
@@ -43,13 +43,13 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     >>> round(relu_bound(1e-9, 0.5) / 1e-18, 4), round(25 / 162, 4)
     (0.1543, 0.1543)
     """
-    on = arguments.real("p", p, 0, 1, brackets="()")
-    r = arguments.real("ratio", ratio, 0, 1, brackets="(]")
-    arguments.together(p=on, ratio=r)
+    on = validation.real("p", p, 0, 1, brackets="()")
+    r = validation.real("ratio", ratio, 0, 1, brackets="(]")
+    validation.together(p=on, ratio=r)
     return plain(alike_bound(on, r))
 
 
-@arguments.finite
+@validation.finite
 def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     r"""Bound from below of the loss of any decoder whatever of n_hidden linear measurements.
 
@@ -66,5 +66,5 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     >>> round(decoder_bound(0.1, 0.05), 6), decoder_bound(0.1, 0.2)
     (0.002057, 0.0)
     """
-    on, r = arguments.probability("p", p), arguments.real("ratio", ratio, 0, 1)
+    on, r = validation.probability("p", p), validation.real("ratio", ratio, 0, 1)
     return plain(any_decoder_bound(on, r))

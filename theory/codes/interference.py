@@ -15,8 +15,8 @@ W_out ≠ W_in' three dimensions do for any number of features: `cut_polygon`.
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, Real, plain
+from .. import validation
+from ..validation import FloatArray, Real, plain
 
 __all__ = ["collision_loss", "cut_polygon", "pair_cost", "small_p_constant"]
 
@@ -47,7 +47,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
     >>> pair_cost([0.5, 1.0, 2.0])
     array([0.0625    , 0.16666667, 0.25      ])
     """
-    strength = arguments.real("c", c, 0)
+    strength = validation.real("c", c, 0)
     weak = np.minimum(strength, 1.0)
     strong = np.maximum(strength, 1.0)
     return plain(weak**2 * (2.0 - weak) / 6.0 + (1.0 - 1.0 / strong) / 6.0)
@@ -77,7 +77,7 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     >>> small_p_constant([[1, -1], [-1, 1]])
     0.16666666666666666
     """
-    square = arguments.square("M", M)
+    square = validation.square("M", M)
     diagonal = np.diag(square)
     if np.any(diagonal <= 0.0):
         raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")
@@ -110,8 +110,8 @@ def cut_polygon(n_features: int) -> FloatArray:
     >>> int(np.linalg.matrix_rank(M)), round(small_p_constant(M), 6)     # ratio 1/4
     (3, 2.755983)
     """
-    n = arguments.integer("n_features", n_features, 3)
-    arguments.fits("n_features", n, 3 * n**2)
+    n = validation.integer("n_features", n_features, 3)
+    validation.fits("n_features", n, 3 * n**2)
     j = np.arange(n)
     # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate
     height = np.sin(np.pi / n * (j[:, None] - j)) ** 2 / np.sin(np.pi / n) ** 2
@@ -120,7 +120,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     return M
 
 
-@arguments.finite
+@validation.finite
 def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     r"""Bound from above of the loss of a block without positive interference: p/3 where two are on.
 
@@ -146,7 +146,7 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     >>> round(collision_loss(1e-3, 12) / 1e-6, 6)
     3.648388
     """
-    on = arguments.probability("p", p)
-    n = arguments.whole("n_features", n_features)
+    on = validation.probability("p", p)
+    n = validation.whole("n_features", n_features)
     others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
     return plain(-on / 3.0 * np.expm1(others))

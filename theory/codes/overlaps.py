@@ -15,10 +15,10 @@ import math
 
 import numpy as np
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
 from ..relu import polygon, polytope, simplex
 from ..results import result
+from ..validation import FloatArray
 
 __all__ = ["CODES", "Overlaps", "overlaps", "strongly_regular"]
 
@@ -40,7 +40,7 @@ class Overlaps:
 
     def row(self) -> FloatArray:
         """Return the row of the Gram matrix, the feature's own 1 first."""
-        arguments.fits("n_features", self.n_features, self.n_features)
+        validation.fits("n_features", self.n_features, self.n_features)
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
 
@@ -70,11 +70,11 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     >>> strongly_regular("Petersen", 10, 3, 0, 1)
     Overlaps(name='Petersen', n_features=10, n_hidden=4, values=(-0.666666667, 0.166666667), counts=(3, 6))
     """
-    arguments.instance("name", name, str)
-    n = arguments.integer("n", n, 3, 10**15)
-    d = arguments.integer("degree", degree, 1, n - 2)
-    common = arguments.integer("common", common, 0, d - 1)
-    apart = arguments.integer("apart", apart, 0, d)
+    validation.instance("name", name, str)
+    n = validation.integer("n", n, 3, 10**15)
+    d = validation.integer("degree", degree, 1, n - 2)
+    common = validation.integer("common", common, 0, d - 1)
+    apart = validation.integer("apart", apart, 0, d)
     if d * (d - common - 1) != (n - d - 1) * apart:
         raise ValueError(
             f"`apart` must satisfy degree (degree - common - 1) = (n - degree - 1) apart; got {apart!r}."
@@ -89,7 +89,7 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
 
 def _quadrangle(q: int) -> Overlaps:
     """Return the points of the generalised quadrangle GQ(q, q²), which exist for every prime power q."""
-    q = arguments.integer("q", q, 2, 1000)
+    q = validation.integer("q", q, 2, 1000)
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
 
 
@@ -162,5 +162,5 @@ def overlaps(name: str) -> Overlaps:
     if numbered and kind == "quadrangle":
         return _quadrangle(int(number))
     if not numbered:
-        arguments.choice("name", name, CODES)
+        validation.choice("name", name, CODES)
     return strongly_regular(name, *_GRAPHS[name]) if name in _GRAPHS else _of_points(name, code_points(name))

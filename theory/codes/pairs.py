@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import elementwise
 
-from .. import arguments
-from ..arguments import FloatArray, Real, plain
+from .. import validation
+from ..validation import FloatArray, Real, plain
 
 __all__ = ["antipodal_loss", "antipodal_optimum"]
 
@@ -51,9 +51,9 @@ def _optimum(
     p: npt.ArrayLike, other: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return p of both features, the best shift and the best scale less 1."""
-    on = arguments.probability("p", p)
-    on, beside = arguments.together(
-        p=on, other=on if other is None else arguments.probability("other", other)
+    on = validation.probability("p", p)
+    on, beside = validation.together(
+        p=on, other=on if other is None else validation.probability("other", other)
     )
     # The slope is negative at 0. The best shift is 5 p²/48 as p → 0, and so close to p as p → 1 that only
     # beyond 1 the slope is safe from rounding.
@@ -64,7 +64,7 @@ def _optimum(
     return on, beside, beta, _excess(beta, on, beside)
 
 
-@arguments.finite
+@validation.finite
 def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> tuple[Real, Real]:
     """Best scale and bias of an antipodal pair, among pairs of equal norm and common bias.
 
@@ -97,7 +97,7 @@ def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> t
     return plain(1.0 + s), plain((1.0 + s) * beta)
 
 
-@arguments.finite
+@validation.finite
 def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real:
     r"""Least loss per feature of an antipodal pair: two features at ratio 1/2.
 

@@ -10,9 +10,9 @@ unless a larger feature is on that it is not orthogonal to.
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, Real, plain
+from .. import validation
 from ..unequal.priority import plane_angles, planes_alike
+from ..validation import FloatArray, Real, plain
 
 __all__ = ["priority_constant", "priority_map", "priority_plane_loss", "skew_pair_loss"]
 
@@ -32,11 +32,11 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
     >>> round(skew_pair_loss(0.1), 9)
     0.00154321
     """
-    on = arguments.probability("p", p)
+    on = validation.probability("p", p)
     return plain(25.0 * on * on / 162.0)
 
 
-@arguments.finite
+@validation.finite
 def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the law L = F p² + O(p³) of a priority code, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
@@ -47,11 +47,11 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
     >>> priority_constant([4, 8])
     array([0.16666667, 0.83333333])
     """
-    n = arguments.whole("n_features", n_features, 4, _MOST)
+    n = validation.whole("n_features", n_features, 4, _MOST)
     return plain(((n - 1.0) * (n - 2.0) / 2.0 - 1.0) / (3.0 * n))
 
 
-@arguments.finite
+@validation.finite
 def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     r"""Loss per feature of a priority code of n like features on two dimensions, of infinite spread of sizes.
 
@@ -81,12 +81,12 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     >>> round(priority_plane_loss(0.01, 8) / 0.01**2, 6)
     0.820937
     """
-    n = arguments.whole("n_features", n_features, 4, _MOST)
-    on, n = arguments.together(p=arguments.probability("p", p), n_features=n)
+    n = validation.whole("n_features", n_features, 4, _MOST)
+    on, n = validation.together(p=validation.probability("p", p), n_features=n)
     return plain(planes_alike(on.flatten(), n.flatten()).reshape(on.shape))
 
 
-@arguments.finite
+@validation.finite
 def priority_map(n_features: int, spread: float) -> FloatArray:
     r"""Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
 
@@ -106,9 +106,9 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     >>> priority_map(4, 2.0) @ [0.0, 0.3, 0.0, 0.8]        # the last feature is silenced
     array([ 0. ,  0.1,  0. , -0.4])
     """
-    n = arguments.integer("n_features", n_features, 4)
-    arguments.fits("n_features", n_features, n**2)
-    spread = arguments.number("spread", spread, 1)
+    n = validation.integer("n_features", n_features, 4)
+    validation.fits("n_features", n_features, n**2)
+    spread = validation.number("spread", spread, 1)
     angle, read = plane_angles(n)
     products = np.cos(read[:, None] - angle)
     products[np.abs(products) < 1e-15] = 0.0

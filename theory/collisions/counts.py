@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from .. import arguments
-from ..arguments import FloatArray, Real, plain, whole
+from .. import validation
+from ..validation import FloatArray, Real, plain, whole
 
 __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "quoted_polysemantic"]
 
@@ -35,7 +35,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     return plain(np.asarray(n * (n - 1) / (2 * m)))
 
 
-@arguments.finite
+@validation.finite
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
@@ -87,7 +87,7 @@ def expected_polysemantic(
     39.6
     """
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
-    if not arguments.flag("exclusive", exclusive):
+    if not validation.flag("exclusive", exclusive):
         # With x = (1-q)^n and rho = q^2/(1-q)^2 the three terms are (1-x)^2 - x^2 (1 - (1-rho)^n): both
         # parts are small where m is much larger than n, as the sum is.
         q = 1 / (2 * m)
@@ -130,8 +130,8 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
     >>> count, probability.round(6)
     (array([0, 1]), array([0.666667, 0.333333]))
     """
-    n = arguments.integer("n_features", n_features, 1, 10**8)
-    m = arguments.integer("n_hidden", n_hidden, 1, 10**15)
+    n = validation.integer("n_features", n_features, 1, 10**8)
+    m = validation.integer("n_hidden", n_hidden, 1, 10**15)
     _fits(np.asarray(float(n)), np.asarray(float(m)))
     x = np.arange(max(0, n - m), n // 2 + 1)
     ways = _log_binomial(m, x) + _log_binomial(m - x, n - 2 * x) + (n - 2 * x) * math.log(2)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from .. import arguments
-from ..arguments import Real, number, plain
+from .. import validation
 from ..special import cubic_roots
+from ..validation import Real, number, plain
 
 __all__ = [
     "critical_lam", "kept_after_conflict", "resting_weights", "separated_share", "shared_drop_time",
@@ -48,11 +48,11 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     >>> round(shared_drop_time(0.8), 6)
     1.422749
     """
-    r = arguments.real("ratio", ratio, 0.0, 1.0, brackets="[)")
+    r = validation.real("ratio", ratio, 0.0, 1.0, brackets="[)")
     return plain(np.asarray((np.arcsinh((1 + r) / (1 - r)) - math.asinh(1)) / math.sqrt(2)))
 
 
-@arguments.finite
+@validation.finite
 def critical_lam(sharing: int = 1) -> float:
     r"""Largest lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
 
@@ -68,7 +68,7 @@ def critical_lam(sharing: int = 1) -> float:
     >>> round(critical_lam(), 6)
     0.3849
     """
-    return 2 / math.sqrt(27 * arguments.integer("sharing", sharing, 1))
+    return 2 / math.sqrt(27 * validation.integer("sharing", sharing, 1))
 
 
 def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
@@ -93,7 +93,7 @@ def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
     >>> round(stable, 6), round(unstable, 9)
     (0.994962, 0.010001)
     """
-    strength = arguments.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
+    strength = validation.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
     roots = cubic_roots(strength)
     return plain(roots.high.real), plain(roots.middle.real)
 
@@ -122,7 +122,7 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     (0.6614378277661477, 0.0)
     """
     a, b = np.broadcast_arrays(
-        arguments.real("x1", x1, 0.0, 1.0, brackets="[)"), arguments.real("x2", x2, 0.0, 1.0, brackets="[)")
+        validation.real("x1", x1, 0.0, 1.0, brackets="[)"), validation.real("x2", x2, 0.0, 1.0, brackets="[)")
     )
     gap = (a - b) * (a + b)
     kept1 = np.sqrt(np.maximum(gap, 0.0) / ((1 - b) * (1 + b)))
@@ -154,7 +154,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     >>> untied_length_ratio([0.0, 1.0, 10.0]).round(3)
     array([1.   , 2.11 , 9.434])
     """
-    clock = arguments.real("lam_t", lam_t, 0.0)
+    clock = validation.real("lam_t", lam_t, 0.0)
     # Newton's method from the right of the root of an increasing, convex function falls to it monotonically.
     u = np.cbrt(3 * clock + 1)
     for _ in range(60):
@@ -165,7 +165,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     return plain(np.asarray(u * u))
 
 
-@arguments.finite
+@validation.finite
 def separated_share(
     t: npt.ArrayLike, lam: float, eps: float, *, correlation: float = 0.0, left: float = 0.0
 ) -> tuple[Real, Real]:
@@ -200,7 +200,7 @@ def separated_share(
     >>> apart.round(2), together.round(2)
     (array([0. , 0.5]), array([0. , 0.5]))
     """
-    clock = number("lam", lam, 0.0, brackets="()") * arguments.real("t", t, 0.0)
+    clock = number("lam", lam, 0.0, brackets="()") * validation.real("t", t, 0.0)
     eps = number("eps", eps, 0.0, brackets="()")
     rho = number("correlation", correlation, 0.0, 1.0)
     left = number("left", left, 0.0, math.sqrt(0.5), brackets="[)")

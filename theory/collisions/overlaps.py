@@ -8,14 +8,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, Real, number, plain
+from .. import validation
+from ..validation import FloatArray, Real, number, plain
 from .counts import counted
 
 __all__ = ["initial_forces", "overlap_rate", "pair_flow"]
 
 
-@arguments.finite
+@validation.finite
 def initial_forces(
     n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike
 ) -> tuple[Real, Real]:
@@ -49,7 +49,7 @@ def initial_forces(
     (0.15625, 0.015625)
     """
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
-    s = arguments.real("std", std, 0.0)
+    s = validation.real("std", std, 0.0)
     benefit, interference = np.broadcast_arrays(m * s**2 * (1 - (m + 2) * s**2), 0.5 * (n - 1) * m * s**4)
     return plain(benefit.copy()), plain(interference.copy())
 
@@ -73,14 +73,14 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
     >>> overlap_rate(0.81, 0.81), overlap_rate(0.81, 0.81, cosine=0.1)
     (-1.2400000000000002, -1.6038000000000001)
     """
-    a, b = arguments.real("square1", square1, 0.0), arguments.real("square2", square2, 0.0)
+    a, b = validation.real("square1", square1, 0.0), validation.real("square2", square2, 0.0)
     if cosine is None:
         return plain(np.asarray(2 * (1 - a - b)))
-    c = arguments.real("cosine", cosine, 0.0, 1.0, brackets="(]")
+    c = validation.real("cosine", cosine, 0.0, 1.0, brackets="(]")
     return plain(np.asarray(-(a + b) * (1 - c * c)))
 
 
-@arguments.finite
+@validation.finite
 def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     r"""Exact flow of two encodings at lam = 0, whatever the sign of their overlap.
 
@@ -111,7 +111,7 @@ def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     array([[ 0.986394, -0.164399],
            [ 0.164399,  0.986394]])
     """
-    W = arguments.matrix("W0", W0, (2, None))
+    W = validation.matrix("W0", W0, (2, None))
     time = number("t", t, 0.0)
     decay = math.exp(-2 * time)
     if W[0] @ W[1] <= 0:

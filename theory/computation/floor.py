@@ -9,11 +9,11 @@ is at least the sum of the K - n smallest eigenvalues (Fan 1949). Nothing is ass
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, Real
+from .. import validation
 from ..features import Features
 from ..features.values import named
 from ..results import frozen, result
+from ..validation import FloatArray, Real
 
 __all__ = ["NETWORKS", "TARGETS", "Moments", "alike_loss", "loss_floor", "target_moments"]
 
@@ -83,8 +83,8 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     >>> found.mean, found.covariance.diagonal().round(8)
     (array([0.025, 0.025]), array([0.01604167, 0.01604167]))
     """
-    law = arguments.instance("law", law, Features)
-    name = arguments.choice("target", target, TARGETS)
+    law = validation.instance("law", law, Features)
+    name = validation.choice("target", target, TARGETS)
     n = law.n_features
     first, second, cross = _of_values(law, name)
     mean_x, q, scale = float(law.values.moment(1)), law.on_probability(), law.scale
@@ -103,7 +103,7 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
 
     mean, covariance = q * first * scale, moments(first, first, second)
     if mixing is not None:
-        M = arguments.real("mixing", arguments.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
+        M = validation.real("mixing", validation.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
         shared = moments(first, mean_x, cross) @ M.T
         covariance = covariance + shared + shared.T + M @ law.covariance() @ M.T
         mean = mean + M @ law.mean
@@ -152,10 +152,10 @@ def loss_floor(
     >>> round(loss_floor(law, 2), 12) == round((1 - 2 / 4) * (0.1 / 6 - 0.1**2 / 16), 12)
     True
     """
-    count = arguments.integer("n_hidden", n_hidden, 0)
+    count = validation.integer("n_hidden", n_hidden, 0)
     found = target_moments(law, target, mixing=mixing)
     root = np.sqrt(law.importance)
-    matrix = found.covariance if arguments.flag("bias", bias) else found.second
+    matrix = found.covariance if validation.flag("bias", bias) else found.second
     values = np.linalg.eigvalsh(root[:, None] * matrix * root)  # the smallest first
     return float(np.maximum(values[: max(values.size - count, 0)], 0.0).sum() / values.size)
 
@@ -211,14 +211,14 @@ def alike_loss(
     >>> [round(alike_loss(name, 1.0, 100, 50), 6) for name in ("unbiased", "readout", "constant", "floor")]
     [0.083333, 0.053091, 0.053125, 0.052083]
     """
-    name = arguments.choice("network", network, NETWORKS)
-    goal = arguments.choice("target", target, ("relu", "abs", "mixed"))
+    name = validation.choice("network", network, NETWORKS)
+    goal = validation.choice("target", target, ("relu", "abs", "mixed"))
     if goal != "relu" and name in NETWORKS[4:]:
         raise ValueError(f"`network` must be one of {NETWORKS[:4]} for this target; got {name!r}.")
-    on, F, n = arguments.together(
-        p=arguments.probability("p", p),
-        n_features=arguments.whole("n_features", n_features),
-        n_hidden=arguments.whole("n_hidden", n_hidden, 0),
+    on, F, n = validation.together(
+        p=validation.probability("p", p),
+        n_features=validation.whole("n_features", n_features),
+        n_hidden=validation.whole("n_hidden", n_hidden, 0),
     )
     if np.any(n > F):
         raise ValueError(
@@ -229,19 +229,19 @@ def alike_loss(
     mu, v = mean * on, on * (square - mean**2 * on)
     dropped = F - n
     if name == "pairs":
-        return arguments.plain((F - n // 2) * v / F)
+        return validation.plain((F - n // 2) * v / F)
     if name == "zero":
-        return arguments.plain(square * on + 0.0 * F)
+        return validation.plain(square * on + 0.0 * F)
     if name == "unbiased":
-        return arguments.plain(dropped * (square * on) / F)
+        return validation.plain(dropped * (square * on) / F)
     if name == "readout":
-        return arguments.plain(dropped * (v + mu * mu * (v / (v + n * mu * mu))) / F)
+        return validation.plain(dropped * (v + mu * mu * (v / (v + n * mu * mu))) / F)
     if name == "constant":
         if np.any(n < 1):
             raise ValueError("`n_hidden` must be at least 1 for a neuron that is constant; got 0.")
-        return arguments.plain((dropped + 1) * v / F)
+        return validation.plain((dropped + 1) * v / F)
     own = 0.0 if goal == "relu" or name == "floor" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
-    return arguments.plain((dropped * v + n * own) / F)
+    return validation.plain((dropped * v + n * own) / F)
 
 
 # Mean and mean square of the target of a feature that is on.

@@ -9,9 +9,9 @@ neuron is for one feature, a *fan* comes within a fraction of one feature of the
 import numpy as np
 from scipy.optimize import brentq
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
 from ..results import frozen, result
+from ..validation import FloatArray
 
 __all__ = ["RareLosses", "Shared", "fan_network", "rare_losses", "shared_loss"]
 
@@ -77,9 +77,9 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     >>> round(found.floor, 6), round(found.fan, 6), round(found.naive, 6)
     (0.166667, 0.17, 0.25)
     """
-    goal = arguments.choice("target", target, tuple(_WHOLE))
-    F = arguments.integer("n_features", n_features, 1)
-    n = arguments.integer("n_hidden", n_hidden, 1, F)
+    goal = validation.choice("target", target, tuple(_WHOLE))
+    F = validation.integer("n_features", n_features, 1)
+    n = validation.integer("n_hidden", n_hidden, 1, F)
     whole = _WHOLE[goal]
     single = bent()[1] if goal == "mixed" else _SINGLE[goal]
     floor = (F - n) * whole / F
@@ -122,11 +122,11 @@ def fan_network(
     >>> (V @ np.maximum(U @ x, 0.0))[0].round(12)
     0.8
     """
-    goal = arguments.choice("target", target, ("abs", "mixed"))
-    n = arguments.integer("n_hidden", n_hidden, 3 if goal == "abs" else 2, 10_000)
-    F = arguments.integer("n_features", n_features, n, 100_000)
-    arguments.fits("n_features", F, 2.0 * n * F)
-    small = arguments.number("eps", eps, 0.0, 1.0, brackets="(]")
+    goal = validation.choice("target", target, ("abs", "mixed"))
+    n = validation.integer("n_hidden", n_hidden, 3 if goal == "abs" else 2, 10_000)
+    F = validation.integer("n_features", n_features, n, 100_000)
+    validation.fits("n_features", F, 2.0 * n * F)
+    small = validation.number("eps", eps, 0.0, 1.0, brackets="(]")
     U, V = np.zeros((n, F)), np.zeros((F, n))
     i = np.arange(n)
     if goal == "abs":
@@ -181,8 +181,8 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
     >>> round(found.loss, 6), round(found.naive, 6), round(found.weight, 4)
     (0.0308, 0.09, 0.3247)
     """
-    n = arguments.integer("n_hidden", n_hidden, 1)
-    F = arguments.integer("n_features", n_features, n)
+    n = validation.integer("n_hidden", n_hidden, 1)
+    F = validation.integer("n_features", n_features, n)
     if F % n:
         raise ValueError(f"`n_features` must be a multiple of `n_hidden`, {n}; got {F}.")
     k = float(np.cbrt(F // n - 1))

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from ..arguments import FloatArray
 from ..features import Values
 from ..features.values.law import needed
 from ..special.cut import LOG_ROOT, ramps
 from ..special.normal import POINTS, WEIGHTS
+from ..validation import FloatArray
 
 __all__ = ["denoised", "output_nodes", "ramps", "sums_above"]
 

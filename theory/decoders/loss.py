@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincc
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
 from ..features import Values
 from ..features.values import named
 from ..features.values.law import needed
+from ..validation import FloatArray
 from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, share_above, threshold
 
@@ -35,16 +35,16 @@ def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatA
     """Check what says which channel it is."""
     law = named("values", values)
     needed(law, "values", "posterior")
-    on = arguments.probability("p", p, low=LEAST_P)
-    return on, arguments.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
+    on = validation.probability("p", p, low=LEAST_P)
+    return on, validation.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
 
 
 def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
     """Check thresholds, scales and biases, given by name."""
-    return [arguments.real(name, value, -1e6, 1e6) for name, value in given.items()]
+    return [validation.real(name, value, -1e6, 1e6) for name, value in given.items()]
 
 
-@arguments.finite
+@validation.finite
 def bayes_decoder(
     y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
 ) -> Any:
@@ -80,7 +80,7 @@ def bayes_decoder(
     array([0.001, 0.163, 0.6  ])
     """
     on, s, law = channel(p, sigma, values)
-    at = arguments.real("y", y)
+    at = validation.real("y", y)
     low, high = (-12.0 if law.support[0] < 0.0 else 0.0) - 12.0 * s, 60.0 + 12.0 * s
     if np.any((at < low) | (at > high)):  # elsewhere the densities underflow
         raise ValueError(
@@ -94,7 +94,7 @@ def bayes_decoder(
     return pointwise(mean)(at, on, s)[()]
 
 
-@arguments.finite
+@validation.finite
 def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
     r"""Least loss per feature of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
@@ -116,7 +116,7 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values =
     return pointwise(loss)(on, s)[()]
 
 
-@arguments.finite
+@validation.finite
 def jumprelu_loss(
     theta: npt.ArrayLike,
     a: npt.ArrayLike,
@@ -157,7 +157,7 @@ def jumprelu_loss(
     return pointwise(loss)(*line, s, on)[()]
 
 
-@arguments.finite
+@validation.finite
 def active_fraction(
     theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
 ) -> Any:
@@ -176,7 +176,7 @@ def active_fraction(
     return pointwise(partial(share_above, law))(at, s, on)[()]
 
 
-@arguments.finite
+@validation.finite
 def topk_loss(
     k: npt.ArrayLike,
     n_features: npt.ArrayLike,
@@ -205,10 +205,10 @@ def topk_loss(
     0.00221338
     """
     on, s, law = channel(p, sigma, values)
-    n = arguments.whole("n_features", n_features, 1, LARGEST_K)
-    number = arguments.whole("k", k, 1, LARGEST_K)
+    n = validation.whole("n_features", n_features, 1, LARGEST_K)
+    number = validation.whole("k", k, 1, LARGEST_K)
     if np.any(number > n):
-        raise ValueError(f"`k` must be at most n_features; got {arguments.shown(k)}.")
+        raise ValueError(f"`k` must be at most n_features; got {validation.shown(k)}.")
     line = _coefficients(a=a, b=b)
 
     def loss(k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, IntArray
+from ..validation import FloatArray, IntArray
 
 __all__ = ["Block", "blocks_given", "count_polynomial", "draw_given", "possible", "probabilities_given"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .. import arguments
+from .. import validation
 from ..derivation import Derivation, once, sp
 from .values.law import definition
 
@@ -35,7 +35,7 @@ def derive_moments(name: str) -> Derivation:
         "pair_moment": mean * mean,  # independent
         "pair_zero_probability": sp.expand((1 - p) ** 2 + 2 * p * (1 - p)),
     }
-    name = arguments.choice("name", name, tuple(found))
+    name = validation.choice("name", name, tuple(found))
     return Derivation(found[name], (p, k) if name == "moment" else (p,), (_INDEPENDENT,))
 
 
@@ -54,7 +54,7 @@ def derive_eigenvalues(matrix: str) -> Derivation:
     names = ("second_moment", "pair_moment", "mean")
     diagonal, other, mean = (derive_moments(name).expression for name in names)
     p, n = sp.Symbol("p", positive=True), sp.Symbol("n", positive=True, integer=True)
-    if arguments.choice("matrix", matrix, ("covariance", "second_moment")) == "covariance":
+    if validation.choice("matrix", matrix, ("covariance", "second_moment")) == "covariance":
         diagonal, other = diagonal - mean**2, other - mean**2
     ones, difference = sp.expand(diagonal + (n - 1) * other), sp.expand(diagonal - other)
     rows: list[Any] = [[ones, 1], [difference, n - 1]] if ones != difference else [[ones, n]]

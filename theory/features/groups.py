@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, IntArray
+from .. import validation
+from ..validation import FloatArray, IntArray
 
 __all__ = ["Group", "exclusive", "group", "parent_child", "synchronous"]
 
@@ -18,11 +18,11 @@ _MOST_FEATURES = 2**31
 
 
 def _indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
-    return arguments.indices(name, arguments.vector(name, value), n, distinct=True)
+    return validation.indices(name, validation.vector(name, value), n, distinct=True)
 
 
 def _chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    return arguments.real(name, arguments.each(name, value, n), 0, 1)
+    return validation.real(name, validation.each(name, value, n), 0, 1)
 
 
 def group(name: str, value: Any, n: int) -> Group:
@@ -30,10 +30,10 @@ def group(name: str, value: Any, n: int) -> Group:
     if not isinstance(value, Sequence) or len(value) != 3:
         made_by = "as `synchronous`, `exclusive` and `parent_child` of theory.features make it"
         raise ValueError(
-            f"`{name}` must be (indices, patterns, probabilities), {made_by}; got {arguments.shown(value)}."
+            f"`{name}` must be (indices, patterns, probabilities), {made_by}; got {validation.shown(value)}."
         )
     indices = _indices(f"{name} indices", value[0], n)
-    table = arguments.matrix(f"{name} patterns", value[1], (None, indices.size))
+    table = validation.matrix(f"{name} patterns", value[1], (None, indices.size))
     wrong = table[(table != 0) & (table != 1)]
     if wrong.size:
         raise ValueError(f"`{name} patterns` must be 0 or 1; got {wrong[0]:g}.")
@@ -41,8 +41,8 @@ def group(name: str, value: Any, n: int) -> Group:
     if len(rows) < len(table):
         twice = rows[times > 1][0].astype(int).tolist()
         raise ValueError(f"`{name} patterns` must be distinct; got {twice} twice.")
-    chances = arguments.vector(f"{name} probabilities", value[2], len(table))
-    total = float(arguments.real(f"{name} probabilities", chances, 0, 2).sum())
+    chances = validation.vector(f"{name} probabilities", value[2], len(table))
+    total = float(validation.real(f"{name} probabilities", chances, 0, 2).sum())
     if abs(total - 1) > 1e-12:
         raise ValueError(f"`{name} probabilities` must sum to 1; got {total!r}.")
     return indices, table.astype(np.int64), chances / total
@@ -75,7 +75,7 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
            [1, 1]]), array([0.75, 0.25]))
     """
     members = _indices("indices", indices)
-    p = arguments.number("p", p, 0, 1, brackets="(]")
+    p = validation.number("p", p, 0, 1, brackets="(]")
     return members, np.outer([0, 1], np.ones(members.size, np.int64)), np.array([1 - p, p])
 
 
@@ -129,8 +129,8 @@ def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child:
     young = _indices("children", children)
     if young.size > 16:
         raise ValueError(f"`children` must be at most 16; got {young.size}.")
-    members = np.append(arguments.integer("parent", parent, 0, _MOST_FEATURES - 1), young)
-    p = arguments.number("p_parent", p_parent, 0, 1, brackets="(]")
+    members = np.append(validation.integer("parent", parent, 0, _MOST_FEATURES - 1), young)
+    p = validation.number("p_parent", p_parent, 0, 1, brackets="(]")
     q = _chances("p_child", p_child, young.size)
     below = np.array(list(product((0, 1), repeat=young.size)), np.int64)
     table = np.zeros((len(below) + 1, young.size + 1), np.int64)

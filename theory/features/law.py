@@ -7,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
 from ..results import frozen, result
+from ..validation import FloatArray
 from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
 from .groups import Group, group
 from .sparse import SparseUniform
@@ -82,7 +82,7 @@ class Features:
     groups: Sequence[Any] = ()
     exactly: int | None = None
 
-    @arguments.keywords
+    @validation.keywords
     def __init__(
         self, n_features: int, p: Any = None, values: Any = "uniform", scale: Any = 1.0,
         importance: Any = 1.0, groups: Sequence[Any] = (), exactly: int | None = None, *,
@@ -90,11 +90,11 @@ class Features:
     ) -> None:  # fmt: skip
         # `sparsity` is no field: it follows from p, which `dataclasses.replace` may change.
         if p is not None and sparsity is not None:
-            both = f"{arguments.shown(p)} and {arguments.shown(sparsity)}"
+            both = f"{validation.shown(p)} and {validation.shown(sparsity)}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {both}.")
-        on = p if sparsity is None else arguments.from_sparsity("sparsity", sparsity)
+        on = p if sparsity is None else validation.from_sparsity("sparsity", sparsity)
         if sparsity is not None and np.ndim(on):
-            arguments.vector("sparsity", on, arguments.integer("n_features", n_features, 1))
+            validation.vector("sparsity", on, validation.integer("n_features", n_features, 1))
         given = {
             "n_features": n_features,
             "p": on,
@@ -107,10 +107,10 @@ class Features:
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        n = arguments.integer("n_features", self.n_features, 1)
-        arguments.fits("n_features", n, 8.0 * min(n, 2**62))
+        n = validation.integer("n_features", self.n_features, 1)
+        validation.fits("n_features", n, 8.0 * min(n, 2**62))
         if not isinstance(self.groups, Sequence):
-            raise ValueError(f"`groups` must be a sequence; got {arguments.shown(self.groups)}.")
+            raise ValueError(f"`groups` must be a sequence; got {validation.shown(self.groups)}.")
         groups = tuple(group(f"groups[{i}]", one, n) for i, one in enumerate(self.groups))
         members = np.concatenate([np.empty(0, np.int64), *(indices for indices, _, _ in groups)])
         if np.unique(members).size < members.size:
@@ -121,16 +121,16 @@ class Features:
                 f"`p` must be given, or `sparsity` instead; got neither for {n - members.size} features."
             )
         # The groups have their own probabilities.
-        p = np.ones(n) if self.p is None else arguments.each("p", self.p, n).copy()
-        arguments.probability("p", np.delete(p, members))
-        scale = arguments.real("scale", arguments.each("scale", self.scale, n), _SMALLEST, _LARGEST)
-        importance = arguments.real("importance", arguments.each("importance", self.importance, n), 0)
+        p = np.ones(n) if self.p is None else validation.each("p", self.p, n).copy()
+        validation.probability("p", np.delete(p, members))
+        scale = validation.real("scale", validation.each("scale", self.scale, n), _SMALLEST, _LARGEST)
+        importance = validation.real("importance", validation.each("importance", self.importance, n), 0)
         if not np.any(importance):
             raise ValueError("`importance` must not be all 0.")
         for indices, patterns, probabilities in groups:
             p[indices] = np.minimum(probabilities @ patterns, 1.0)
         values = named("values", self.values)
-        exactly = None if self.exactly is None else arguments.integer("exactly", self.exactly, 0, n)
+        exactly = None if self.exactly is None else validation.integer("exactly", self.exactly, 0, n)
         checked = {"n_features": n, "p": p, "scale": scale, "importance": importance, "groups": groups}
         for name, value in {**checked, "values": values, "exactly": exactly}.items():
             object.__setattr__(self, name, value)
@@ -178,7 +178,7 @@ class Features:
         return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
     def _affords(self, columns: int) -> None:
-        arguments.fits("n_features", self.n_features, float(self.n_features) * columns)
+        validation.fits("n_features", self.n_features, float(self.n_features) * columns)
 
     def on_probability(self) -> FloatArray:
         """P(x_i is on), shape (n_features,); given `exactly`, cost O(n_features exactly)."""
@@ -224,7 +224,7 @@ class Features:
         >>> Features(2, 0.1, "exponential").moment(3).round(12)
         array([0.6, 0.6])
         """
-        k = arguments.integer("k", k, 1, 150)
+        k = validation.integer("k", k, 1, 150)
         with np.errstate(over="ignore"):
             found = self._on * (self.values.moment(k) * self.scale**k)
         if not np.all(np.isfinite(found)):
@@ -290,7 +290,7 @@ class Features:
         if feature is None:
             at = at[..., None]
         else:
-            which = arguments.integer("feature", feature, 0, self.n_features - 1)
+            which = validation.integer("feature", feature, 0, self.n_features - 1)
         on = self._on[which]
         return np.asarray(1 - on + on * transforms_at(self.values, "s", at * self.scale[which])[0])
 
@@ -306,9 +306,9 @@ class Features:
         array([[1., 0., 1., 1.],
                [1., 0., 1., 1.]])
         """
-        size = arguments.integer("size", size, 1)
-        arguments.fits("size", size, 3.0 * min(size, 2**62) * self.n_features)
-        generator = arguments.generator("rng", rng)
+        size = validation.integer("size", size, 1)
+        validation.fits("size", size, 3.0 * min(size, 2**62) * self.n_features)
+        generator = validation.generator("rng", rng)
         if self.exactly is not None:
             self._affords(self.exactly + 1)
             on = draw_given(self.blocks, self.exactly, size, generator)
@@ -330,7 +330,7 @@ def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
     if array.dtype.kind == "c" and not np.ma.isMaskedArray(value):
         found = array.astype(np.complex128)
     else:
-        found = arguments.real(name, value).astype(np.complex128)
+        found = validation.real(name, value).astype(np.complex128)
     if not np.all(np.isfinite(found)):
         raise ValueError(f"`{name}` must be finite; got {found[~np.isfinite(found)].flat[0]}.")
     return found
@@ -369,4 +369,4 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
     if np.ndim(p):
         rule = f"one probability, or a law such as Features({n_features}, p=[...]) if features differ"
         raise ValueError(f"`{name}` must be {rule}; got shape {np.shape(p)}.")
-    return Features(n_features, arguments.number(name, p, 0, 1, brackets="(]"))
+    return Features(n_features, validation.number(name, p, 0, 1, brackets="(]"))

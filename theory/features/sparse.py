@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from .. import arguments
-from ..arguments import FloatArray, Real
+from .. import validation
 from ..results import result
+from ..validation import FloatArray, Real
 
 __all__ = ["SparseUniform"]
 
@@ -48,7 +48,7 @@ class SparseUniform:
     p: npt.ArrayLike
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", arguments.plain(arguments.probability("p", self.p)))
+        object.__setattr__(self, "p", validation.plain(validation.probability("p", self.p)))
 
     @property
     def _p(self) -> Real:
@@ -56,8 +56,8 @@ class SparseUniform:
 
     def _fitting(self, n: int, power: int) -> int:
         """Check a number of features, and that n^power doubles for each p fit into memory."""
-        n = arguments.integer("n", n, 1, _COUNTED)
-        arguments.fits("n", n, float(n) ** power * np.size(self.p))
+        n = validation.integer("n", n, 1, _COUNTED)
+        validation.fits("n", n, float(n) ** power * np.size(self.p))
         return n
 
     @property
@@ -81,7 +81,7 @@ class SparseUniform:
         >>> SparseUniform(0.5).moment(4)
         0.1
         """
-        return self._p / (arguments.integer("k", k, 1, _COUNTED) + 1)
+        return self._p / (validation.integer("k", k, 1, _COUNTED) + 1)
 
     @property
     def pair_moment(self) -> Real:
@@ -155,10 +155,10 @@ class SparseUniform:
         >>> SparseUniform(0.5).tail(3, [0, 1, 3, 4])
         array([1.   , 0.875, 0.125, 0.   ])
         """
-        n, k = arguments.integer("n", n, 1, _COUNTED), arguments.whole("k", k, 0)
+        n, k = validation.integer("n", n, 1, _COUNTED), validation.whole("k", k, 0)
         # P(Binomial(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
         inside = special.betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), self._p)
-        return arguments.plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
+        return validation.plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
 
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
@@ -171,7 +171,7 @@ class SparseUniform:
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")
         4.69e-13 <= 5.58e-12
         """
-        n, k = arguments.integer("n", n, 1, _COUNTED), arguments.whole("k", k, 0)
+        n, k = validation.integer("n", n, 1, _COUNTED), validation.whole("k", k, 0)
         on = np.minimum(k, n)
         off = n - on
         terms = special.rel_entr(on, n * self._p), special.rel_entr(off, n * (1 - self._p))
@@ -180,4 +180,4 @@ class SparseUniform:
         with np.errstate(invalid="ignore"):  # p = 1, k < n: inf - inf, replaced by 1 below
             bound = np.exp(rounding - terms[0] - terms[1])
         bound = np.where(on <= n * self._p, 1.0, np.clip(bound, _TINY, 1.0))
-        return arguments.plain(np.where(k > n, 0.0, bound))
+        return validation.plain(np.where(k > n, 0.0, bound))

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, fits, flag, integer, matrix
 from ..results import result
+from ..validation import FloatArray, choice, fits, flag, integer, matrix
 from .spectrum import EQUAL, Covariance, checked_indices, checked_spectrum, spectrum
 
 __all__ = ["RULES", "CriticalPoint", "critical_hessian", "critical_loss", "critical_point", "growth_rates"]

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, choice, finite, integer, number
 from ..features import SparseUniform
 from ..loss.checks import importances
 from ..results import result
+from ..validation import FloatArray, choice, finite, integer, number
 from .spectrum import Covariance, checked_weights, covariance_matrix, sized_spectrum, spectrum
 
 __all__ = ["WeightedOptimum", "reconstruction_loss", "sparse_loss", "weighted_optimum"]

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, choice, finite, plain, real
+from ..validation import Real, choice, finite, plain, real
 
 __all__ = ["aligned_mode", "aligned_pair"]
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, integer, matrix, number, real
 from ..features import Features
 from ..results import result
+from ..validation import FloatArray, integer, matrix, number, real
 
 __all__ = [
     "LARGEST", "Covariance", "Spectrum", "checked_indices", "checked_spectrum", "checked_weights",

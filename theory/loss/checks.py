@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
+from ..validation import FloatArray
 
 __all__ = ["LARGEST_ENTRY", "MOST", "biases", "encodings", "importances", "square"]
 
@@ -22,19 +22,19 @@ def _contiguous(array: FloatArray) -> FloatArray:
 
 def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return a square matrix `M` and its biases `b` as the kernels want them."""
-    M = arguments.real("M", arguments.square("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
+    M = validation.real("M", validation.square("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
     return _contiguous(M), biases(b, M.shape[0])
 
 
 def biases(b: npt.ArrayLike, n: int) -> FloatArray:
     """Return the biases of n outputs; one number serves all."""
-    return _contiguous(arguments.real("b", arguments.each("b", b, n), -LARGEST_ENTRY, LARGEST_ENTRY))
+    return _contiguous(validation.real("b", validation.each("b", b, n), -LARGEST_ENTRY, LARGEST_ENTRY))
 
 
 def encodings(W: npt.ArrayLike) -> FloatArray:
     """Return the encodings, small enough for their overlaps and for a matrix of them."""
-    W = arguments.real("W", arguments.matrix("W", W), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-    arguments.fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
+    W = validation.real("W", validation.matrix("W", W), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+    validation.fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
     return W
 
 
@@ -42,4 +42,4 @@ def importances(importance: npt.ArrayLike | None, n: int) -> FloatArray:
     """Return the importances of n features, 1 by default."""
     if importance is None:
         return np.ones(n)
-    return arguments.real("importance", arguments.vector("importance", importance, n), 0, LARGEST_ENTRY)
+    return validation.real("importance", validation.vector("importance", importance, n), 0, LARGEST_ENTRY)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import FloatArray, flag, integer, number
 from ..results import result
+from ..validation import FloatArray, flag, integer, number
 from . import checks
 from .cube import class_gradient, class_losses
 from .dropped import dropped

@@ -16,8 +16,8 @@ Few of the 3^k faces are reached (about 4 times 2^k).
 
 import numpy as np
 
-from ..arguments import FloatArray, IntArray
-from ..kernels import check_interrupt, inner, kernel, ufunc
+from ..compile.kernels import check_interrupt, inner, kernel, ufunc
+from ..validation import FloatArray, IntArray
 
 __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_gradient", "pattern_loss"]
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..arguments import integer
 from ..derivation import Derivation, once, sp
+from ..validation import integer
 
 __all__ = ["derive_class_loss"]
 

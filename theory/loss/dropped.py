@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import FloatArray, Real, integer, number
 from ..features import SparseUniform
+from ..validation import FloatArray, Real, integer, number
 from . import checks
 
 __all__ = ["dropped", "dropped_bound", "worst_dropped_bound"]

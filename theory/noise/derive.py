@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from .. import arguments
+from .. import validation
 from ..derivation import Derivation, derived, once, sp
 from ..special import derive_ramp_moment
 
@@ -115,7 +115,7 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     >>> derive_moment(2, 1).expression
     m*mu2**2*p2 - mu2**2*p2 + mu4*p2
     """
-    a, b = arguments.integer("power", power, 0, 12), arguments.integer("square_power", square_power, 0, 4)
+    a, b = validation.integer("power", power, 0, 12), validation.integer("square_power", square_power, 0, 4)
     return derived(_sums((1, 1), (0, 2))(a, b).as_expr(), SYMMETRIC)
 
 
@@ -183,8 +183,8 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     >>> derive_gradient(2, 1).expression[1, 0]
     0
     """
-    n = arguments.integer("n_features", n_features, 1, 30)
-    m = arguments.integer("n_hidden", n_hidden, 1, 30)
+    n = validation.integer("n_features", n_features, 1, 30)
+    m = validation.integer("n_hidden", n_hidden, 1, 30)
     W = sp.Matrix(n, m, lambda i, j: sp.Symbol(f"W_{i}{j}", real=True))
     noise = sp.Matrix(1, m, lambda _, j: sp.Symbol(f"xi_{j}", real=True))
     on = [sp.Symbol(f"on_{i}") for i in range(n)]
@@ -353,7 +353,7 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     (tau, x1)
     """
     tau, w, y, begin, p4, f, f_rate, tau_rate = sp.symbols("tau w y y0 p4 f f_t tau_t", positive=True)
-    free = sp.symbols(f"x1:{arguments.integer('n_weights', n_weights, 2, 20)}", positive=True)
+    free = sp.symbols(f"x1:{validation.integer('n_weights', n_weights, 2, 20)}", positive=True)
     speed = sp.expand(sp.diff(w**-2, w) * (w**3 - p4 * w)).subs(w, 1 / sp.sqrt(y))  # of y = 1/w^2
     # It has to be that of f(Bt) (y(0) - tau(Bt)) whatever y(0) is: powers of y(0).
     trial = f * (begin - tau)

@@ -8,7 +8,7 @@ second order moves it, :func:`derive_fourth_norm_drift` says.
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, finite, number, plain, whole
+from ..validation import Real, finite, number, plain, whole
 from .moments import encodings, noise_law
 
 __all__ = ["fourth_norm_drift", "random_fourth_norm_drift"]

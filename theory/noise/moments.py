@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, finite, number, plain, real
+from ..validation import FloatArray, Real, choice, finite, number, plain, real
 
 __all__ = ["NOISES", "excess_kurtosis", "fourth_moment", "noise_moments"]
 

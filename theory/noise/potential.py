@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from ..arguments import FloatArray, Real, choice, finite, matrix, number, plain, real
+from ..validation import FloatArray, Real, choice, finite, matrix, number, plain, real
 from .moments import noise_law
 from .relu import METHODS, can_list, means_by_states, noise_values, relu_means
 

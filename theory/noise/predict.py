@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from ..arguments import FloatArray, Real, finite, fits, integer, number, plain, real, vector
+from ..validation import FloatArray, Real, finite, fits, integer, number, plain, real, vector
 from .moments import noise_law
 from .relu import relu_moments
 

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, IntArray, choice, real, vector
-from ..kernels import check_interrupt, inner, kernel
+from ..compile.kernels import check_interrupt, inner, kernel
 from ..results import result
 from ..special import ramp_moments
 from ..special.order import ascending
+from ..validation import FloatArray, IntArray, choice, real, vector
 from .moments import noise_law
 
 __all__ = [

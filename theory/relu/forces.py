@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, finite, plain, real, together
 from ..loss import checks
 from ..loss.checks import LARGEST_ENTRY
 from ..loss.cube import other_loss, own_loss
+from ..validation import FloatArray, Real, finite, plain, real, together
 
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
+from .. import validation
 
 __all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
 
@@ -32,7 +32,7 @@ def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
     return -0.75 * mean, delta, mean
 
 
-@arguments.finite
+@validation.finite
 def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     """Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
@@ -63,17 +63,17 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     >>> round(onset_importance(0.6, -1), 9), round(onset_importance(0.6, 1), 9)
     (0.665398849, 0.745454545)
     """
-    on = arguments.real("p", p, _LEAST_P, 1)
+    on = validation.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
     _, delta, mean = _state(on, sign)
     # E y^2 - 3/4 (E y)^2 as a sum of positive terms
     spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
     clipped = (1.0 - on) * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
     cost = on * spread + (1.0 - on) * clipped
-    return arguments.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
+    return validation.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
 
 
-@arguments.finite
+@validation.finite
 def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
 
@@ -91,7 +91,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     >>> [round(onset_coefficient(p, -1), 6) for p in (0.6, 1.0)]
     [0.002458, -0.010417]
     """
-    on = arguments.real("p", p, _LEAST_P, 1)
+    on = validation.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
     alpha, delta, mean = _state(on, sign)
     q = 1.0 - on
@@ -108,7 +108,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
         off = on * (1.0 + delta) ** 2 * (2.0 - delta) / 6.0
     cubic = 2.0 * on * cross - 2.0 / 3.0 * on * clipped + 2.0 * q * alpha * off
     drag = 2.0 * alpha * variance * np.asarray(onset_importance(on, sign))
-    return arguments.plain(np.asarray(cubic + drag))
+    return validation.plain(np.asarray(cubic + drag))
 
 
 def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
@@ -130,7 +130,7 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     >>> round(steep_bound(3.0, 0.3), 12)
     0.025
     """
-    steep = arguments.real("a", a, 1)
-    on = arguments.real("p", p, 0, 1)
-    arguments.together(a=steep, p=on)
-    return arguments.plain(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))
+    steep = validation.real("a", a, 1)
+    on = validation.real("p", p, 0, 1)
+    validation.together(a=steep, p=on)
+    return validation.plain(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))

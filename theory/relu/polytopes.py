@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import FloatArray, Real, choice, finite, fits, integer, plain, whole
 from ..loss.checks import MOST
+from ..validation import FloatArray, Real, choice, finite, fits, integer, plain, whole
 
 __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 

@@ -10,9 +10,9 @@ With one feature on, no bias, lengths 1 and equal importances, the loss of the R
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Real, finite, number, plain, real, together, whole
 from ..loss import checks
 from ..loss.checks import MOST
+from ..validation import Real, finite, number, plain, real, together, whole
 
 __all__ = ["code_loss", "common_norm_loss", "obtuse_pair_loss", "thomson_bound", "thomson_energy"]
 

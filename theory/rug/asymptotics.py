@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, lambertw
 
-from .. import arguments
+from .. import validation
 from ..special import ramp_moments
 from .loss import sigma
 
@@ -49,7 +49,7 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     >>> round(asymptotic_shift(1e-6), 4)
     4.4049
     """
-    on = arguments.probability("p", p)
+    on = validation.probability("p", p)
     constant = 4.0 / np.sqrt(2.0 * np.pi)
     # Large shifts solve t³ exp(t²/2) = constant/p; two steps of Newton's method follow.
     t = np.sqrt(3.0 * lambertw(constant ** (2.0 / 3.0) / on ** (2.0 / 3.0) / 3.0).real)
@@ -61,7 +61,7 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     return t[()]
 
 
-@arguments.finite
+@validation.finite
 def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     """Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 

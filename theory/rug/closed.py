@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from ..arguments import FloatArray
-from ..kernels import inner, kernel, shared, ufunc
+from ..compile.kernels import inner, kernel, shared, ufunc
 from ..special.normal import ramps, tails
+from ..validation import FloatArray
 
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 

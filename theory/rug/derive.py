@@ -6,7 +6,7 @@ Equations and sections are those of Cowsik et al. (2024).
 from functools import cache
 from typing import Any
 
-from .. import arguments
+from .. import validation
 from ..derivation import Derivation, once, sp
 
 __all__ = [
@@ -65,7 +65,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     >>> derive_loss("off").expression.subs(b, 0)
     a**2*sigma**2/2
     """
-    part = arguments.choice("part", part, ("loss", "on", "off"))
+    part = validation.choice("part", part, ("loss", "on", "off"))
     return Derivation(_losses()[part], symbols(), (_NORMAL,))
 
 
@@ -78,7 +78,7 @@ def derive_gradient(by: str) -> Derivation:
     sqrt(2)*a*sigma/sqrt(pi)
     """
     variables = dict(zip(("a", "b", "sigma"), symbols(), strict=False))
-    variable = variables[arguments.choice("by", by, tuple(variables))]
+    variable = variables[validation.choice("by", by, tuple(variables))]
     return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
 
 

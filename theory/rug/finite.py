@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
+from ..validation import FloatArray
 
 __all__ = ["edgeworth_correction"]
 
 
-@arguments.finite
+@validation.finite
 def edgeworth_correction(
     a: ArrayLike,
     b: ArrayLike,
@@ -59,11 +59,11 @@ def edgeworth_correction(
     >>> round(float(edgeworth_correction(1.2, -0.3, s, 0.1, np.sum(row**3), np.sum(row**4))), 7)
     2.52e-05
     """
-    a, b = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)
-    sigma, p = arguments.real("sigma", sigma, 0, brackets="()"), arguments.probability("p", p)
+    a, b = validation.real("a", a, 0, brackets="()"), validation.real("b", b)
+    sigma, p = validation.real("sigma", sigma, 0, brackets="()"), validation.probability("p", p)
     third, fourth = cumulants(p)
-    third_sum = third * arguments.real("sum_of_cubes", sum_of_cubes)
-    fourth_sum = fourth * arguments.real("sum_of_fourths", sum_of_fourths, 0)
+    third_sum = third * validation.real("sum_of_cubes", sum_of_cubes)
+    fourth_sum = fourth * validation.real("sum_of_fourths", sum_of_fourths, 0)
     return cumulant_correction(a, b, sigma, p, third_sum, fourth_sum)
 
 

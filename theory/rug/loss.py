@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import arguments
+from .. import validation
 from .closed import loss_kernel, off_kernel, on_kernel, scale_kernel
 
 __all__ = ["linear_loss", "loss", "off_loss", "on_loss", "optimal_scale", "sigma", "zero_ratio_loss"]
@@ -18,15 +18,15 @@ _LOWEST_SHIFT = -36.0
 
 
 def _macroscopic(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[Any, Any, Any]:
-    scale, bias = arguments.real("a", a, 0, brackets="()"), arguments.real("b", b)
-    return scale, bias, arguments.real("sigma", sigma, 0)
+    scale, bias = validation.real("a", a, 0, brackets="()"), validation.real("b", b)
+    return scale, bias, validation.real("sigma", sigma, 0)
 
 
 def _fraction(ratio: ArrayLike) -> Any:
-    return arguments.real("ratio", ratio, 0, 1, brackets="(]")
+    return validation.real("ratio", ratio, 0, 1, brackets="(]")
 
 
-@arguments.finite
+@validation.finite
 def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Least standard deviation of the interference, in units of the diagonal (Eqs. 6 and 21).
 
@@ -61,7 +61,7 @@ def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     return (np.sqrt(zero_ratio_loss(p) * (1.0 - fraction)) / np.sqrt(fraction))[()]  # 1/ratio may overflow
 
 
-@arguments.finite
+@validation.finite
 def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²) (§4.1).
 
@@ -93,7 +93,7 @@ def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     return off_kernel(*_macroscopic(a, b, sigma))
 
 
-@arguments.finite
+@validation.finite
 def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
@@ -107,7 +107,7 @@ def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     return on_kernel(*_macroscopic(a, b, sigma))
 
 
-@arguments.finite
+@validation.finite
 def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
@@ -119,10 +119,10 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     >>> round(loss(1.2, -0.15, sigma(0.05, 0.25), 0.05), 6)
     0.014841
     """
-    return loss_kernel(*_macroscopic(a, b, sigma), arguments.probability("p", p))
+    return loss_kernel(*_macroscopic(a, b, sigma), validation.probability("p", p))
 
 
-@arguments.finite
+@validation.finite
 def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Scale a that minimises the loss at a fixed ratio beta = b/a (Eqs. 9 and 16).
 
@@ -150,12 +150,12 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     >>> round(optimal_scale(-0.35, sigma(0.05, 0.25), 0.05), 4)
     1.2508
     """
-    deviation = arguments.real("sigma", sigma, 0, brackets="()")
-    shift = arguments.real("beta", beta) / deviation
+    deviation = validation.real("sigma", sigma, 0, brackets="()")
+    shift = validation.real("beta", beta) / deviation
     low = np.min(shift, initial=0.0)
     if low < _LOWEST_SHIFT:
         raise ValueError(f"`beta` must be at least {_LOWEST_SHIFT:g} sigma; got {low:g} sigma.")
-    return scale_kernel(shift, deviation, arguments.probability("p", p))
+    return scale_kernel(shift, deviation, validation.probability("p", p))
 
 
 def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
@@ -183,5 +183,5 @@ def zero_ratio_loss(p: ArrayLike) -> Any:
     >>> round(zero_ratio_loss(0.5), 12)
     0.104166666667
     """
-    on = arguments.probability("p", p)
+    on = validation.probability("p", p)
     return (on * (4.0 - 3.0 * on) / 12.0)[()]  # hardly any cancellation

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arguments
+from .. import validation
 from ..features.values import named
 from .hedging import checked, code_cost, strength
 
@@ -132,7 +132,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     ((0.08333333333333331, 0.14583333333333331), (0.0, 0.0))
     """
     law = named("values", values)
-    size = arguments.number("scale", scale, 1e-50, 1e50)  # beyond, moments and their ratios are no doubles
+    size = validation.number("scale", scale, 1e-50, 1e50)  # beyond, moments and their ratios are no doubles
     if law.support[0] < 0.0:
         raise ValueError(f"`values` must not be negative; got {law!r}.")
     m1, m2 = float(law.moment(1)) * size, float(law.moment(2)) * size**2
@@ -140,7 +140,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
 
 
 def _chances(parent: float, child: float, both: float) -> tuple[float, float, float]:
-    q2 = arguments.number("child", child, 0.0, 1.0)
+    q2 = validation.number("child", child, 0.0, 1.0)
     if q2 == 0.0:
         q1, q12 = checked(parent=parent, both=both)
         return q1, 0.0, q12

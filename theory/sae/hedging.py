@@ -5,15 +5,15 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
+from ..validation import FloatArray
 
 __all__ = ["checked", "code_cost", "hedging_angle", "hedging_angle_l1", "hedging_quartic", "strength"]
 
 
 def checked(**chances: float) -> tuple[float, ...]:
     """Return probabilities of patterns that exclude each other, after checking them."""
-    found = tuple(arguments.number(name, one, 0.0, 1.0, brackets="(]") for name, one in chances.items())
+    found = tuple(validation.number(name, one, 0.0, 1.0, brackets="(]") for name, one in chances.items())
     if sum(found) > 1.0 + 1e-12:
         raise ValueError(
             f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, found))}."
@@ -23,7 +23,7 @@ def checked(**chances: float) -> tuple[float, ...]:
 
 def strength(l1: float) -> float:
     """Return an l1 strength, after checking it: from 2 on it switches off what one feature alone does."""
-    return arguments.number("l1", l1, 0.0, 2.0, brackets="[)")
+    return validation.number("l1", l1, 0.0, 2.0, brackets="[)")
 
 
 def code_cost(square: float, along: float, l1: float) -> float:
@@ -68,11 +68,11 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
     >>> round(math.degrees(hedging_angle(parent_child)), 3)
     13.283
     """
-    m = arguments.real("second_moment", arguments.matrix("second_moment", second_moment, (2, 2)))
+    m = validation.real("second_moment", validation.matrix("second_moment", second_moment, (2, 2)))
     if m[0, 1] != m[1, 0]:
-        raise ValueError(f"`second_moment` must be symmetric; got {arguments.shown(second_moment)}.")
+        raise ValueError(f"`second_moment` must be symmetric; got {validation.shown(second_moment)}.")
     if m[0, 1] == 0.0 and m[0, 0] == m[1, 1]:
-        raise ValueError(f"`second_moment` must have two eigenvalues; got {arguments.shown(second_moment)}.")
+        raise ValueError(f"`second_moment` must have two eigenvalues; got {validation.shown(second_moment)}.")
     angle = 0.5 * math.atan2(2.0 * m[0, 1], m[0, 0] - m[1, 1])
     return angle + math.pi if angle <= -0.5 * math.pi else angle
 

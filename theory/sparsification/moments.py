@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcinv
 
-from .. import arguments
-from ..arguments import FloatArray
-from ..kernels import kernel
+from .. import validation
+from ..compile.kernels import kernel
 from ..results import result
 from ..special.normal import all_tails, tails
+from ..validation import FloatArray
 
 __all__ = ["ParametricLaw", "limiting_relative_variance", "parametric_law", "truncated_moments"]
 
@@ -74,8 +74,8 @@ def truncated_moments(zeta: npt.ArrayLike, order: int) -> FloatArray:
     >>> truncated_moments(0, 2).round(6)
     array([1.      , 0.797885, 1.      ])
     """
-    zeta = arguments.real("zeta", zeta, 0, LARGEST)
-    order = arguments.integer("order", order, 0, 20)
+    zeta = validation.real("zeta", zeta, 0, LARGEST)
+    order = validation.integer("order", order, 0, 20)
     out = np.empty((zeta.size, order + 1))
     _all_moments(zeta.ravel(), out)
     return out.reshape((*zeta.shape, order + 1))
@@ -138,7 +138,7 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     >>> law.nonzero_share.round(6), law.relative_variance.round(6)
     (array([1.    , 0.0027]), array([0.570796, 0.880396]))
     """
-    zeta = arguments.real("zeta", zeta, 0, LARGEST)
+    zeta = validation.real("zeta", zeta, 0, LARGEST)
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     return ParametricLaw(
         scaled_time=_time_integral(zeta),
@@ -164,7 +164,7 @@ def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
     >>> limiting_relative_variance([1, 1e-2, 1e-100]).round(4)
     array([0.5708, 0.8586, 0.9957])
     """
-    share = arguments.real("share", share, 1e-290, 1)
+    share = validation.real("share", share, 1e-290, 1)
     zeta = np.sqrt(2) * erfcinv(share)
     _, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     return np.asarray((share / first) * (second / first) - 1)

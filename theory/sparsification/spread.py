@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, number
-from ..kernels import kernel
+from .. import validation
+from ..compile.kernels import kernel
+from ..validation import FloatArray, number
 
 __all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 
@@ -38,9 +38,9 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     >>> nonzeros.round(6)
     array([1.e+05, 1.e+02, 1.e+00])
     """
-    t = arguments.real("t", t, 0)
+    t = validation.real("t", t, 0)
     lam = number("lam", lam, 0, brackets="()")
-    m = arguments.integer("m", m, 1)
+    m = validation.integer("m", m, 1)
     number("m", m)  # a double holds it
     with np.errstate(divide="ignore", over="ignore"):
         l1_norm = np.clip(1 / (lam * t), 1, m**0.5)
@@ -89,9 +89,9 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     >>> lower.round(6), upper.round(6)
     (array([0.166667, 0.111111]), array([0.666667, 1.      ]))
     """
-    sizes = np.sort(np.abs(arguments.vector("w0", w0)))[::-1]
+    sizes = np.sort(np.abs(validation.vector("w0", w0)))[::-1]
     sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
-    count = arguments.whole("nonzeros", nonzeros, 1, sizes.size - 1)
+    count = validation.whole("nonzeros", nonzeros, 1, sizes.size - 1)
     one, two = np.empty_like(sizes), np.empty_like(sizes)
     sums_above(sizes, one, two)
     last = count.astype(np.int64) - 1  # index of the smallest weight left

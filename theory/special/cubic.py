@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray
-from ..kernels import kernel, shared
+from .. import validation
+from ..compile.kernels import kernel, shared
+from ..validation import FloatArray
 
 __all__ = ["CRITICAL", "CubicRoots", "cubic", "cubic_roots"]
 
@@ -87,7 +87,7 @@ def cubic_roots(kappa: npt.ArrayLike) -> CubicRoots:
     >>> roots.low.round(6), roots.middle.round(6), roots.high.round(6)
     (-1.151388, (0.5+0j), (0.651388+0j))
     """
-    at = arguments.real("kappa", kappa, 0.0)
+    at = validation.real("kappa", kappa, 0.0)
     low, others = np.empty(at.size), np.empty((3, at.size), np.complex128)
     _all_roots(at.ravel(), low, others)
     return CubicRoots(low.reshape(at.shape), *others.reshape((3, *at.shape)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..arguments import FloatArray
+from ..validation import FloatArray
 from .normal import ramp_moments
 
 __all__ = ["LOG_ROOT", "cut", "ramps"]

@@ -1,6 +1,6 @@
 """SymPy derivations: the definitions integrated or solved."""
 
-from .. import arguments
+from .. import validation
 from ..derivation import Derivation, once, sp
 
 __all__ = ["derive_cubic_roots", "derive_ramp_moment"]
@@ -13,7 +13,7 @@ def derive_ramp_moment(order: int) -> Derivation:
     >>> derive_ramp_moment(1).expression
     -w*erfc(sqrt(2)*w/2)/2 + sqrt(2)*exp(-w**2/2)/(2*sqrt(pi))
     """
-    order = arguments.integer("order", order, 0, 30)
+    order = validation.integer("order", order, 0, 30)
     w, y = sp.Symbol("w", real=True), sp.Symbol("y", positive=True)
     density = sp.exp(-((y + w) ** 2) / 2) / sp.sqrt(2 * sp.pi)
     moment = sp.expand(sp.simplify(sp.integrate(y**order * density, (y, 0, sp.oo))))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arguments import FloatArray
+from ..validation import FloatArray
 from .cut import LOG_ROOT, cut
 from .normal import POINTS, WEIGHTS
 

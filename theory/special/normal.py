@@ -11,9 +11,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray
-from ..kernels import kernel, shared
+from .. import validation
+from ..compile.kernels import kernel, shared
+from ..validation import FloatArray
 
 __all__ = ["POINTS", "WEIGHTS", "all_tails", "ramp_moments", "ramps", "tails"]
 
@@ -152,8 +152,8 @@ def ramp_moments(x: npt.ArrayLike, order: int) -> FloatArray:
     >>> ramp_moments(0.0, 3).round(6)
     array([0.5     , 0.398942, 0.5     , 0.797885])
     """
-    at = arguments.real("x", x, -1e10, 1e10)
-    order = arguments.integer("order", order, 0, 30)
+    at = validation.real("x", x, -1e10, 1e10)
+    order = validation.integer("order", order, 0, 30)
     out = np.empty((at.size, order + 1))
     _all_ramps(at.ravel(), out)
     return out.reshape((*at.shape, order + 1))

@@ -1,9 +1,9 @@
-"""Sorting inside of kernels: `theory.kernels` says why NumPy's must not be used there."""
+"""Sorting inside of kernels: `theory.compile.kernels` says why NumPy's must not be used there."""
 
 import numpy as np
 
-from ..arguments import FloatArray, IntArray
-from ..kernels import shared
+from ..compile.kernels import shared
+from ..validation import FloatArray, IntArray
 
 __all__ = ["ascending"]
 

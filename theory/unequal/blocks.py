@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, IntArray
+from .. import validation
+from ..compile.kernels import check_interrupt, inner, kernel
 from ..features import Features
 from ..features.groups import Group, group
-from ..kernels import check_interrupt, inner, kernel
 from ..results import result
 from ..rug.closed import squared_error
 from ..special.normal import POINTS, WEIGHTS, tails
+from ..validation import FloatArray, IntArray
 
 __all__ = [
     "MOST", "BlockLoss", "block_capacities", "block_losses", "independent_copies", "least_noise",
@@ -209,7 +209,7 @@ def table(law: Features) -> tuple[IntArray, FloatArray]:
 
 def block_law(name: str, law: Features) -> Features:
     """Check that a law is one of a block."""
-    arguments.instance(name, law, Features)
+    validation.instance(name, law, Features)
     if law.n_features > MOST:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
     if law.values.sides not in (0, 1):
@@ -261,11 +261,11 @@ def block_losses(
     """
     law = block_law("law", law)
     k = law.n_features
-    alpha = arguments.real(
-        "coefficients", arguments.matrix("coefficients", coefficients, (k, k)), -1e50, 1e50
+    alpha = validation.real(
+        "coefficients", validation.matrix("coefficients", coefficients, (k, k)), -1e50, 1e50
     )
-    bias = arguments.real("b", arguments.each("b", b, k), -1e50, 1e50)
-    noise = arguments.real("variance", arguments.each("variance", variance, k), 0, 1e100)
+    bias = validation.real("b", validation.each("b", b, k), -1e50, 1e50)
+    noise = validation.real("variance", validation.each("variance", variance, k), 0, 1e100)
     units = law.scale
     found = losses(
         *table(law),
@@ -314,13 +314,13 @@ def least_noise(
     >>> least_noise([[0.5, -0.5], [-0.5, 0.5]], [[1, -1], [1, 0]], 0.1 * np.eye(2))
     array([ 0., inf])
     """
-    k = len(arguments.matrix("capacity", capacity))
-    C = arguments.matrix("capacity", capacity, (k, k))
-    S = arguments.matrix("covariance", covariance, (k, k))
-    alpha = arguments.matrix("coefficients", coefficients, (None, k))
+    k = len(validation.matrix("capacity", capacity))
+    C = validation.matrix("capacity", capacity, (k, k))
+    S = validation.matrix("covariance", covariance, (k, k))
+    alpha = validation.matrix("coefficients", coefficients, (None, k))
     for name, one in (("capacity", C), ("covariance", S)):
         if np.abs(one - one.T).max() > 1e-9 * np.abs(one).max():
-            raise ValueError(f"`{name}` must be symmetric; got {arguments.shown(one)}.")
+            raise ValueError(f"`{name}` must be symmetric; got {validation.shown(one)}.")
     least = np.linalg.eigvalsh(S)[[0, -1]]
     if least[0] <= 1e-12 * least[1]:
         raise ValueError(f"`covariance` must be positive definite; got an eigenvalue {least[0]:g}.")
@@ -359,9 +359,9 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     >>> [one.round(3).item() for one in found]
     [0.5, 0.5]
     """
-    arguments.instance("law", law, Features)
+    validation.instance("law", law, Features)
     n = law.n_features
-    A = arguments.matrix("M", M, (n, n)).copy()
+    A = validation.matrix("M", M, (n, n)).copy()
     members = [one.members for one in law.blocks]
     covariance = law.covariance()
     for one in members:
@@ -398,7 +398,7 @@ def partial_dependence(table: Group, strength: float) -> Group:
     array([0.805, 0.095, 0.095, 0.005])
     """
     members, patterns, chances = group("table", table, 2**31)
-    share = arguments.number("strength", strength, 0, 1)
+    share = validation.number("strength", strength, 0, 1)
     k = members.size
     if k > 16:
         raise ValueError(f"`table` must have at most 16 features; got {k}.")
@@ -432,10 +432,10 @@ def independent_copies(law: Features, copies: int) -> Features:
     >>> independent_copies(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 3).n_features
     6
     """
-    unconditioned("law", arguments.instance("law", law, Features))
-    count, k = arguments.integer("copies", copies, 1), law.n_features
+    unconditioned("law", validation.instance("law", law, Features))
+    count, k = validation.integer("copies", copies, 1), law.n_features
     # Refused before the work begins. A group takes 0.3 ms, as long as ten thousand doubles.
-    arguments.fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))
+    validation.fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))
     groups: Sequence[Group] = [
         (members + k * c, patterns, chances)
         for c in range(count)

@@ -2,7 +2,7 @@ r"""A lower bound of the loss of features that differ, for every choice of weigh
 
 The model is ReLU(M x + b) with a matrix of rank n_hidden at most. Feature i is on with probability p_i and
 then uniform on [0, s_i]; features are independent, or form groups. The theorem and its proof, step by step,
-are on the page "A bound for features that differ" (``.docs/unequal-bound.rst``), which builds on the proof
+are on the page "A bound for features that differ" (``docs/unequal-bound.rst``), which builds on the proof
 for features that are alike (`theory.codes.bounds`). "Correlations: the theory" proves the bound of groups.
 
 Each mu of the proof gives two bounds on the total loss, `_line` and `_logarithm`. For features that are alike
@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq, elementwise, minimize_scalar
 
-from .. import arguments
-from ..arguments import FloatArray, Real
+from .. import validation
 from ..features import Features
+from ..validation import FloatArray, Real
 from .blocks import unconditioned
 from .capacity import uniform
 
@@ -64,7 +64,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     0.001739
     """
     features = unconditioned("law", uniform(law))
-    n, m = features.n_features, arguments.integer("n_hidden", n_hidden, 1)
+    n, m = features.n_features, validation.integer("n_hidden", n_hidden, 1)
     found = sum(_total(rows, m) for rows in _selections(features)) / n
     if features.alike and m < n:
         least = float(np.min(features.importance * features.scale**2))
@@ -137,7 +137,7 @@ def _selections(law: Features) -> list[FloatArray]:
     """Return rows (p, weight, how often) of the selections, of what may be lost."""
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
-    arguments.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)
+    validation.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)
     count = max([members.size for members, _, _ in law.groups], default=1)
     found = []
     for k in range(count):

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray
+from .. import validation
 from ..features import Features, as_features
 from ..rug.finite import cumulant_correction, cumulants
+from ..validation import FloatArray
 
 __all__ = [
     "capacities", "finite_size_correction", "independent", "independent_uniform", "interference_variance",
@@ -27,7 +27,7 @@ def independent(law: Any, n_features: int | None = None) -> Features:
     if n_features is not None:
         law = as_features(law, n_features)
     if not isinstance(law, Features) or not law.independent:
-        raise ValueError(f"`law` must be a Features of independent features; got {arguments.shown(law)}.")
+        raise ValueError(f"`law` must be a Features of independent features; got {validation.shown(law)}.")
     return law
 
 
@@ -39,7 +39,7 @@ def independent_uniform(law: Any, n_features: int | None = None) -> Features:
 def uniform(law: Any) -> Features:
     """Return a law after checking that it is one whose values are uniform."""
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be a Features; got {arguments.shown(law)}.")
+        raise ValueError(f"`law` must be a Features; got {validation.shown(law)}.")
     if not law.values.uniform:
         raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
     return law
@@ -73,7 +73,7 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     >>> capacities([[1.0, -1.0], [-1.0, 1.0]], 0.1)      # an antipodal pair shares one dimension
     array([0.5, 0.5])
     """
-    square = arguments.square("M", M)
+    square = validation.square("M", M)
     features = independent(law, square.shape[0])
     # Rows are scaled to a largest entry of 1, so that no square leaves the doubles.
     rows = np.abs(square) * np.sqrt(features.variance)
@@ -103,12 +103,12 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
     array([3., 0.])
     """
     features = independent(law)
-    share = arguments.real("capacity", arguments.each("capacity", capacity, features.n_features), 0, 1)
+    share = validation.real("capacity", validation.each("capacity", capacity, features.n_features), 0, 1)
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(features.variance * (1.0 - share) / share)
 
 
-@arguments.finite
+@validation.finite
 def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
@@ -138,9 +138,9 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     >>> finite_size_correction(M, -0.1, 0.1)[:1].round(9)
     array([1.5534e-05])
     """
-    square = arguments.square("M", M)
+    square = validation.square("M", M)
     n = square.shape[0]
-    features, bias = independent_uniform(law, n), arguments.each("b", b, n)
+    features, bias = independent_uniform(law, n), validation.each("b", b, n)
     diagonal = np.diagonal(square)
     if np.any(diagonal <= 0.0):
         raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")

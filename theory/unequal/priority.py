@@ -17,10 +17,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, IntArray
+from .. import validation
+from ..compile.kernels import check_interrupt, inner, kernel
 from ..features import Features
-from ..kernels import check_interrupt, inner, kernel
+from ..validation import FloatArray, IntArray
 from .blocks import unconditioned
 from .capacity import uniform
 
@@ -96,10 +96,10 @@ def priority_weights(
     >>> (W_out @ W_in).diagonal().round(12), np.linalg.norm(W_in, axis=0).round(3)
     (array([1., 1., 1., 1.]), array([1.   , 0.1  , 0.01 , 0.001]))
     """
-    reach = arguments.number("reach", reach, 1, 1e12)
+    reach = validation.number("reach", reach, 1, 1e12)
     _, held, planes = _best(law, n_hidden)
     n, m, kept = law.n_features, int(n_hidden), held.size
-    arguments.fits("n_hidden", n_hidden, 2 * n * m)
+    validation.fits("n_hidden", n_hidden, 2 * n * m)
     W_out, W_in, b = np.zeros((n, m)), np.zeros((m, n)), law.mean.copy()
     W_out[held, np.arange(kept)] = W_in[np.arange(kept), held] = 1.0
     b[held] = 0.0
@@ -176,7 +176,7 @@ class _Dealer:
 def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
     """Return the loss of the best code, the features that are kept, and those of each plane by priority."""
     dealer = _Dealer(law)
-    n, m = law.n_features, arguments.integer("n_hidden", n_hidden, 1)
+    n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if m >= n:
         return 0.0, dealer.order, []
     found: dict[int, tuple[float, IntArray, IntArray]] = {}

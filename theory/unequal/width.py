@@ -10,11 +10,11 @@ law" of the page "Features that differ" has more.
 import numpy as np
 import numpy.typing as npt
 
-from .. import arguments
-from ..arguments import FloatArray, Real, plain
+from .. import validation
 from ..features import Features
 from ..rug.asymptotics import asymptotic_shift
 from ..special import ramp_moments
+from ..validation import FloatArray, Real, plain
 from .capacity import independent_uniform
 
 __all__ = ["power_law", "tail_loss", "weak_interference"]
@@ -45,10 +45,10 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     >>> power_law(1.0, 4, 2.0).p.round(6), power_law(1.0, 4, 3.0).p.round(6)
     (array([0.96, 0.48, 0.32, 0.24]), array([1.      , 0.923077, 0.615385, 0.461538]))
     """
-    alpha = arguments.number("alpha", alpha, 0.0, 20.0)
-    n = arguments.integer("n_features", n_features, 1)
-    arguments.fits("n_features", n, 4.0 * min(n, 2**62))
-    on = arguments.number("number_on", number_on, 0.0, n, brackets="(]")
+    alpha = validation.number("alpha", alpha, 0.0, 20.0)
+    n = validation.integer("n_features", n_features, 1)
+    validation.fits("n_features", n, 4.0 * min(n, 2**62))
+    on = validation.number("number_on", number_on, 0.0, n, brackets="(]")
     p = np.arange(1.0, n + 1.0) ** -alpha
     sums = np.cumsum(p[::-1])[::-1]
     # The first k are always on: the least k at which the next one is not.
@@ -84,7 +84,7 @@ def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     (18, 2.964)
     """
     features = independent_uniform(law)
-    m = arguments.integer("n_hidden", n_hidden, 1, features.n_features)
+    m = validation.integer("n_hidden", n_hidden, 1, features.n_features)
     p = features.p
     shift = asymptotic_shift(p)
     growth = p * (1.0 + shift**2 / 4.0) + (1.0 - p) * ramp_moments(-shift, 2)[..., 2]
@@ -123,9 +123,9 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     >>> tail_loss(2.0, [10.0, 100.0]).round(9)
     array([5.333333e-03, 5.333000e-06])
     """
-    power, m = arguments.together(
-        alpha=arguments.real("alpha", alpha, 1.0, 20.0, brackets="(]"),
-        n_hidden=arguments.real("n_hidden", n_hidden, 1.0, 1e12),
+    power, m = validation.together(
+        alpha=validation.real("alpha", alpha, 1.0, 20.0, brackets="(]"),
+        n_hidden=validation.real("n_hidden", n_hidden, 1.0, 1e12),
     )
     head = (power - 1.0) / power * m
     if np.any(head < 1.0 - 1e-9):

@@ -16,14 +16,14 @@ from ...solvers.minimise import Minimum, descend, lower_bound, minimise
 from ...solvers.minimise.objective import Objective
 from ...solvers.progress import time_left
 from ...solvers.relu import named_groups
-from ...theory import arguments
-from ...theory.arguments import FloatArray, IntArray
+from ...theory import validation
 from ...theory.features import Features, as_features
-from ...theory.models import Model
+from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.unequal import priority_loss
-from .. import atlas
-from ..codes import known_envelope
+from ...theory.validation import FloatArray, IntArray
+from ..experiments import atlas
+from ..experiments.codes import known_envelope
 from ..loading import Weights, load, state_of
 from ..loading.live import is_live
 from .networks import STILL, sampled_loss, seconds_of
@@ -419,14 +419,14 @@ def _judged(one: Audited, known: _Known) -> Audited:
 
 
 def _checked(k: int, one: Weights) -> Weights:
-    W_out = arguments.matrix(f"W_out of instance {k}", one.W_out)
+    W_out = validation.matrix(f"W_out of instance {k}", one.W_out)
     n, m = W_out.shape
     if max(n, m) > _LARGEST:
         raise ValueError(f"`model` must have at most {_LARGEST} features and neurons; got {n} and {m}.")
-    W_in = arguments.matrix(f"W_in of instance {k}", one.W_in, (m, n))
-    b = arguments.vector(f"b of instance {k}", one.b, n)
+    W_in = validation.matrix(f"W_in of instance {k}", one.W_in, (m, n))
+    b = validation.vector(f"b of instance {k}", one.b, n)
     for name, array in (("W_out", W_out), ("W_in", W_in), ("b", b)):
-        arguments.real(f"{name} of instance {k}", array, -1e6, 1e6)
+        validation.real(f"{name} of instance {k}", array, -1e6, 1e6)
     return Weights(W_out, W_in, b, one.b_saved)
 
 
@@ -524,18 +524,18 @@ def audit(
     >>> found.layout, found.models[0].verdict, found.models[0].structure
     ('liuyz0/SuperpositionScaling', 'unfinished', 'antipodal pair 0-1')
     """
-    steps = arguments.integer("steps", steps, 0, 10**6)
+    steps = validation.integer("steps", steps, 0, 10**6)
     if starts is not None:
-        starts = arguments.integer("starts", starts, 0, 10**6)
+        starts = validation.integer("starts", starts, 0, 10**6)
     seconds = seconds_of(seconds)
-    generator = arguments.generator("rng", rng)
+    generator = validation.generator("rng", rng)
     name, found = read(model, layout, keys)
     if instances is not None and not isinstance(instances, Sequence | np.ndarray | range):
-        raise ValueError(f"`instances` must be a list of whole numbers; got {arguments.shown(instances)}.")
+        raise ValueError(f"`instances` must be a list of whole numbers; got {validation.shown(instances)}.")
     picked = (
         range(len(found))
         if instances is None
-        else [arguments.integer("instances", one, 0, len(found) - 1) for one in instances]
+        else [validation.integer("instances", one, 0, len(found) - 1) for one in instances]
     )
     models = {k: _checked(k, found[k]) for k in picked}
     several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1

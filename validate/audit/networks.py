@@ -10,18 +10,18 @@ import numpy as np
 from ...solvers.deadline import Deadline
 from ...solvers.loss import evaluator
 from ...solvers.loss.evaluator import SAMPLES, Loss
-from ...solvers.loss.hidden.layer import Setting
-from ...solvers.loss.hidden.limit import OutOfTime, within
-from ...solvers.loss.hidden.network import RESIDUAL, TARGETS, importance_of, rest_of, targets
-from ...solvers.loss.hidden.rectified import covers
 from ...solvers.loss.methods.outputs import Law
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...solvers.loss.network.assemble import RESIDUAL, TARGETS, importance_of, rest_of, targets
+from ...solvers.loss.network.neuron_means import Setting
+from ...solvers.loss.network.relu_output import covers
+from ...solvers.loss.network.time_limit import OutOfTime, within
+from ...theory import validation
+from ...theory.annotations import as_annotated
 from ...theory.computation import loss_floor
 from ...theory.features import Features, as_features
-from ...theory.models import Model
+from ...theory.model import Model
 from ...theory.results import frozen, result
-from ..annotations import as_annotated
+from ...theory.validation import FloatArray
 
 __all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
 
@@ -45,7 +45,7 @@ def seconds_of(seconds: Any) -> float:
     """Return a budget: a number of at least 0, or inf for none."""
     if isinstance(seconds, float) and isinf(seconds) and seconds > 0.0:
         return seconds
-    return arguments.number("seconds", seconds, 0.0)
+    return validation.number("seconds", seconds, 0.0)
 
 
 def _rounded(seconds: float) -> str:
@@ -193,11 +193,11 @@ def naive_loss(
     (0.008020833333333333, 2)
     """
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be Features; got {arguments.shown(law)}.")
-    n_hidden = arguments.integer("n_hidden", n_hidden, 1)
+        raise ValueError(f"`law` must be Features; got {validation.shown(law)}.")
+    n_hidden = validation.integer("n_hidden", n_hidden, 1)
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
-    outputs = law.n_features if n_outputs is None else arguments.integer("n_outputs", n_outputs, 1)
+    outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
     A, name, B = targets(target, outputs, law.n_features)
     setting, mean = Setting.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])

@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from .. import page
-from ..drawing import svg
-from ..experiment import Figure, span
+from ..experiments.drawing import svg
+from ..report import page
+from ..runner.declarations import Figure, span
 from .advice import advice
 from .results import COLUMNS, Audit, Audited
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from ...solvers.loss.evaluator import SAMPLES
-from ...theory.arguments import FloatArray, IntArray
 from ...theory.features import Features
 from ...theory.results import result
-from .. import files
+from ...theory.validation import FloatArray, IntArray
+from ..reference import files
 
 __all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "Audit", "Audited"]
 

@@ -39,7 +39,7 @@ def add(add_command: Add) -> None:
 
 
 def _atlas(options: argparse.Namespace) -> None:
-    from .. import atlas
+    from ..experiments import atlas
 
     if options.make is not None:
         given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "again", "scheduler")}
@@ -67,6 +67,6 @@ def _atlas(options: argparse.Namespace) -> None:
     ]
     print_table("best models known", ["name", *COLUMNS], rows)
     if options.name is not None:
-        from ..door.best import in_words
+        from ..api.best import in_words
 
         say(f"{in_words(found[0].structure)}; {found[0].grade}, not proved. W_in, W_out and b with --json.")

@@ -64,12 +64,12 @@ def _keys(pairs: list[str] | None) -> dict[str, str] | None:
 def _audit(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from .. import files
+    from ..api.answer import law_in_words
     from ..audit import COLUMNS, audit
     from ..audit.advice import advice
-    from ..door.answer import law_in_words
     from ..loading import load
-    from ..tasks import Clock, Task
+    from ..reference import files
+    from ..runner.tasks import Clock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after

@@ -18,7 +18,7 @@ def add(add_command: Add) -> None:
 
 
 def _check(options: argparse.Namespace) -> bool:
-    from ..certificates import check
+    from ..proofs.certificates import check
 
     rows = []
     for path in options.file:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...solvers.progress import status
-from .. import judged
+from ..ledger import stored_verdicts
 from .text import Add, Listed, print_json, print_table, say, tell
 
 Record = dict[str, Any]
-VERDICTS = tuple(map(str, judged.Verdict))
+VERDICTS = tuple(map(str, stored_verdicts.Verdict))
 
 
 def add(add_command: Add) -> None:
@@ -25,7 +25,9 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     source = "only claims of this source, such as cowsik2024, or how its name begins"
-    option("--source", metavar="SOURCE", type=_source_named, choices=Listed(judged.sources), help=source)
+    option(
+        "--source", metavar="SOURCE", type=_source_named, choices=Listed(stored_verdicts.sources), help=source
+    )
     wrong = "what does not hold as printed, of which kind its fault is, and what is true instead"
     option("--wrong", action="store_true", help=wrong)
     verdict = (
@@ -44,7 +46,7 @@ def add(add_command: Add) -> None:
 
 def _source_named(word: str) -> str:
     try:
-        return str(judged.source_named(word))
+        return str(stored_verdicts.source_named(word))
     except ValueError as error:  # the ledger is damaged
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -69,11 +71,11 @@ def _claims(options: argparse.Namespace) -> bool:
     verdict = options.verdict
     records = _judged(options, verdict) if fresh else _stored(options, verdict)
     if options.wrong:
-        records = [one for one in records if one["verdict"] in judged.WRONG]
+        records = [one for one in records if one["verdict"] in stored_verdicts.WRONG]
     if options.json:
         print_json(records)
     elif options.errata:
-        from .. import page
+        from ..report import page
 
         say(page.errata(_rows(records)))
     elif options.wrong:
@@ -84,14 +86,14 @@ def _claims(options: argparse.Namespace) -> bool:
         rows = [first + last for first, last in zip(cells, said, strict=True)]
         title = f"{len(records)} claims{_origin(records)}"
         print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
-    if verdict == judged.Verdict.WRONG:
+    if verdict == stored_verdicts.Verdict.WRONG:
         tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
     return any(one["trouble"] and "needs PyTorch" not in one["trouble"] for one in records)
 
 
 def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     """Return stored rows."""
-    known = judged.recall()
+    known = stored_verdicts.recall()
     words = {row["verdict"] for row in known.values()}
     sources = {row["source"] for row in known.values()}
     if (
@@ -112,45 +114,45 @@ def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
 def _judged(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     from datetime import date
 
-    from .. import claims
+    from .. import ledger
 
-    _of_the_source(options, [row.id for row in claims.select(options.id, options.source)])
+    _of_the_source(options, [row.id for row in ledger.select(options.id, options.source)])
     if options.wrong:
-        wrong = {id for kind in claims.WRONG for id in _ids_of(options, str(kind))}
+        wrong = {id for kind in ledger.WRONG for id in _ids_of(options, str(kind))}
         records = _run(sorted(wrong), None, None, options)
     else:
         records = _run(options.id, options.source, verdict, options)
     if options.store:
-        claims.store(_rows(records), date.today().isoformat())
+        ledger.store(_rows(records), date.today().isoformat())
     return records
 
 
 def _ids_of(options: argparse.Namespace, verdict: str) -> set[str]:
     """Return the ids of the selected rows that may have a verdict: those without stored evidence may."""
-    from .. import claims
+    from .. import ledger
 
-    chosen = {row.id for row in claims.select(options.id, options.source)}
-    other = {row.claim.id for row in claims.recall(chosen) if row.verdict != verdict}
+    chosen = {row.id for row in ledger.select(options.id, options.source)}
+    other = {row.claim.id for row in ledger.recall(chosen) if row.verdict != verdict}
     return chosen - other
 
 
 def _run(
     ids: Sequence[str] | None, source: str | None, verdict: str | None, options: argparse.Namespace
 ) -> list[Record]:
-    from .. import claims
+    from .. import ledger
 
-    def progress(row: claims.Checked) -> None:
+    def progress(row: ledger.Checked) -> None:
         status(f"checked {row.claim.id}")
 
     jobs = 1 if options.jobs is None else options.jobs
-    rows = claims.run(ids, source, verdict, not options.full, jobs, progress, data=options.data)
-    return [claims.as_record(row) for row in rows]
+    rows = ledger.run(ids, source, verdict, not options.full, jobs, progress, data=options.data)
+    return [ledger.as_record(row) for row in rows]
 
 
 def _rows(records: Sequence[Record]) -> list[Any]:
-    from .. import claims
+    from .. import ledger
 
-    return [claims.from_record(claims.select([one["id"]])[0], one) for one in records]
+    return [ledger.from_record(ledger.select([one["id"]])[0], one) for one in records]
 
 
 def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
@@ -207,7 +209,7 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
         )  # fmt: skip
 
     of = f" of {options.source}" if options.source else ""
-    whole = sum(options.source in (None, one["source"]) for one in judged.recall().values())
+    whole = sum(options.source in (None, one["source"]) for one in stored_verdicts.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
     parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
     for one in records:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ... import solvers, theory
-from ..predictions import PREDICTIONS
+from ..api.predictions import PREDICTIONS
 from .text import Add, print_json, say, written
 
 _TOP, _, _ = __name__.partition(".")
@@ -46,7 +46,7 @@ def add(add_command: Add) -> None:
 
 
 def _interface(options: argparse.Namespace) -> None:
-    from .. import files
+    from ..reference import files
 
     if options.out is not None:
         files.output_file(options.out, "out")

@@ -100,7 +100,7 @@ def target_of(options: argparse.Namespace, n: int) -> Any:
 
 
 def _from_sparsity(sparsity: Any) -> list[float]:
-    from ...theory.arguments import from_sparsity
+    from ...theory.validation import from_sparsity
 
     return [] if sparsity is None else from_sparsity("sparsity", sparsity).ravel().tolist()
 
@@ -164,7 +164,7 @@ def _one(name: str, values: list[float] | None) -> float | None:
 def law_of(options: argparse.Namespace) -> Any:
     """Return the one law that the options describe."""
     if options.law is not None:
-        from ..door import laws
+        from ..api import laws
 
         others = [name for name in GIVEN[2:] if getattr(options, name) is not None]
         if others:

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from ... import __version__
-from . import (
+from . import (  # fmt: skip
+    api,
     atlas,
     audit,
     check,
     claims,
-    door,
     interface,
     predict,
     reference,
@@ -20,7 +20,7 @@ from . import (
     run,
     sae,
     sweep,
-)  # fmt: skip
+)
 from .text import complaint
 
 # The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
@@ -104,7 +104,7 @@ def make_parser() -> argparse.ArgumentParser:
         return command
 
     for module in (
-        door, sae, report, predict, atlas, audit, check, claims, run, reference, sweep,
+        api, sae, report, predict, atlas, audit, check, claims, run, reference, sweep,
         interface,
     ):  # fmt: skip
         module.add(add)
@@ -116,7 +116,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace | None:
     if arguments is not None and not (
         isinstance(arguments, Sequence) and all(isinstance(one, str) for one in arguments)
     ):
-        from ...theory.arguments import shown  # help and version load nothing heavy
+        from ...theory.validation import shown  # help and version load nothing heavy
 
         raise ValueError(f"`arguments` must be a list of words; got {shown(arguments)}.")
     parser = make_parser()

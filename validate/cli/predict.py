@@ -2,8 +2,8 @@
 
 import argparse
 
-from ..predictions import PREDICTIONS, predict
-from .door import check_picture, save
+from ..api.predictions import PREDICTIONS, predict
+from .api import check_picture, save
 from .laws import add_law, chances_of, law_of
 from .text import Add, number, print_json, print_table, say, shown
 
@@ -53,10 +53,10 @@ def add(add_command: Add) -> None:
 
 
 def _law(options: argparse.Namespace) -> None:
-    from .. import door
+    from .. import api
 
     check_picture(options.plot, "plot")
-    found = door.predict(law_of(options), options.n_hidden)
+    found = api.predict(law_of(options), options.n_hidden)
     if options.plot is not None:
         save(found.plot(), options.plot)
     if options.json:

@@ -19,7 +19,7 @@ def add(add_command: Add) -> None:
 
 
 def _reference(options: argparse.Namespace) -> bool:
-    from .. import provenance
+    from ..runner import provenance
 
     provenance.write_readme()
     names = [str(provenance.add_run(path=path)) for path in options.files]

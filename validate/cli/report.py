@@ -43,13 +43,13 @@ def add(add_command: Add) -> None:
 
 
 def _phenomena() -> Iterable[str]:
-    from ..laboratory import PHENOMENA
+    from ..runner.cache import PHENOMENA
 
     return PHENOMENA
 
 
 def _report(options: argparse.Namespace) -> bool:
-    from ..report import write_report
+    from ..report.write import write_report
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
     made = write_report(*given, tell)
@@ -63,7 +63,7 @@ def _report(options: argparse.Namespace) -> bool:
 
 
 def _gallery(options: argparse.Namespace) -> None:
-    from ..gallery import write_gallery
+    from ..report.gallery import write_gallery
 
     written = write_gallery(options.out, options.only, options.seed, tell, data=options.data)
     if options.json:

@@ -36,16 +36,16 @@ def add(add_command: Add) -> None:
 
 
 def _run(options: argparse.Namespace) -> bool:
-    from .. import experiments, running
+    from ..runner import commands, execute
 
-    changed = experiments.settings(pairs("set", options.set))
-    chosen = running.select(options.names)
+    changed = execute.settings(pairs("set", options.set))
+    chosen = commands.select(options.names)
     if options.list or not options.names:
         _list(chosen, options)
         return False
     names = ("out", "profile", "seed", "jobs", "device", "precision", "captured")
     given: dict[str, Any] = {name: getattr(options, name) for name in names}
-    made = running.make([run.name for run in chosen], changed=changed, tell=tell, **given)
+    made = commands.make([run.name for run in chosen], changed=changed, tell=tell, **given)
     if options.json:
         print_json([str(path) for path in made])
     else:
@@ -57,16 +57,17 @@ def _run(options: argparse.Namespace) -> bool:
 def _list(chosen: list[Any], options: argparse.Namespace) -> None:
     import inspect
 
-    from .. import provenance, running, stored
+    from ..reference import read
+    from ..runner import commands, provenance
 
-    made = {name: stored.facts(run.stored)[name]["made"] for name, run in provenance.shipped_runs().items()}
+    made = {name: read.facts(run.stored)[name]["made"] for name, run in provenance.shipped_runs().items()}
     rows = [
         {
             "name": run.name,
             "dataset": run.stored,
             "for": run.summary,
             "made": made.get(run.name, ""),
-            "hours": number(running.cost(run) / 3600),
+            "hours": number(commands.cost(run) / 3600),
         }
         for run in chosen
     ]

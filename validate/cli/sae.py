@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .door import _results, _show, check_picture
+from .api import _results, _show, check_picture
 from .laws import GIVEN, add_law, laws_of
 from .text import Add
 
@@ -56,7 +56,8 @@ def add(add_command: Add) -> None:
 
 
 def _ceiling(options: argparse.Namespace) -> None:
-    from .. import door, files
+    from .. import api
+    from ..reference import files
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
@@ -66,13 +67,14 @@ def _ceiling(options: argparse.Namespace) -> None:
         law = laws_of(options, [mixing.shape[1]])[0]
     elif given := [name for name in GIVEN if getattr(options, name) is not None]:
         raise ValueError(f"`draws` must stand without --{given[0].replace('_', '-')}; got both.")
-    found = door.ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
+    found = api.ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
     _show(found, options, _REACHED)
 
 
 def _sae(options: argparse.Namespace) -> None:
-    from .. import door, files
+    from .. import api
     from ..loading import model_of
+    from ..reference import files
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
@@ -83,7 +85,7 @@ def _sae(options: argparse.Namespace) -> None:
     n = one.n_features if mixing is None else mixing.shape[1]
     target = _dictionary(options.target, "target")
     law = laws_of(options, [n])[0]
-    _show(door.sae(one, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
+    _show(api.sae(one, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
 
 
 def _dictionary(path: str | None, name: str = "mixing") -> Any:

@@ -54,9 +54,10 @@ def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any
 
 
 def _sweep(options: argparse.Namespace) -> bool:
-    from .. import experiments, files, sweep
+    from ..reference import files
+    from ..runner import execute, sweep
 
-    grid, settings = _grid_of(experiments.settings(pairs("settings", options.settings)), options.settings)
+    grid, settings = _grid_of(execute.settings(pairs("settings", options.settings)), options.settings)
     path = options.out
     if path is not None and Path(path).resolve().is_relative_to(Path(options.store).resolve()):
         raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")

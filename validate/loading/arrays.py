@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, shown, why_not_dense
+from ...theory.validation import FloatArray, shown, why_not_dense
 
 __all__ = [
     "array_of", "as_arrays", "drop_strays", "named_arrays", "require_numeric", "settings_beside", "summary",

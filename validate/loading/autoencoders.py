@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory import validation
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from .arrays import array_of, drop_strays
 from .settings import Settings
 
@@ -52,13 +52,13 @@ def of_saelens(
     if others:
         rule = "W_enc, W_dec, b_enc, b_dec and thresholds alone (standard and jumprelu autoencoders)"
         raise ValueError(f"`model` must have {rule}; got {', '.join(others)}.")
-    W_enc, W_dec = (arguments.matrix(name, arrays[name]) for name in ("W_enc", "W_dec"))
+    W_enc, W_dec = (validation.matrix(name, arrays[name]) for name in ("W_enc", "W_dec"))
     if W_dec.shape != W_enc.shape[::-1]:
         rule = f"the shape {W_enc.shape[::-1]} of W_enc's transpose"
         raise ValueError(f"`W_dec` must have {rule}; got {W_dec.shape}.")
     d, latents = W_enc.shape
     b_enc, b_dec = (
-        arguments.each(name, array_of(arrays[name], name), size)
+        validation.each(name, array_of(arrays[name], name), size)
         for name, size in (("b_enc", latents), ("b_dec", d))
     )
     subtracts = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
@@ -77,7 +77,7 @@ def of_saelens(
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
     """Return the factors of the latents before the decoder, which fine-tuning stores."""
     found = [name for name in _SCALES if name in arrays]
-    scales = arguments.each(found[0], arrays[found[0]], latents) if found else np.ones(latents)
+    scales = validation.each(found[0], arrays[found[0]], latents) if found else np.ones(latents)
     if np.any(scales != 1.0) and not settings.finetuning_scaling_factor:
         raise ValueError(
             f"`model` must have its `{found[0]}` folded into W_dec, or finetuning_scaling_factor in its cfg; "
@@ -91,9 +91,9 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")
     if "log_threshold" in arrays:
-        return np.exp(arguments.each("log_threshold", arrays["log_threshold"], latents))
+        return np.exp(validation.each("log_threshold", arrays["log_threshold"], latents))
     if "threshold" in arrays:
-        return np.maximum(arguments.each("threshold", arrays["threshold"], latents), 0.0)
+        return np.maximum(validation.each("threshold", arrays["threshold"], latents), 0.0)
     if kind == "jumprelu":
         raise ValueError("`model` must have threshold or log_threshold where it is a jumprelu; got neither.")
     return None

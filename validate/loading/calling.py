@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray, shown
+from ...theory.validation import FloatArray, shown
 from .parts import Parts, magnitude, outputs, preactivation
 
 __all__ = ["Answers", "allowed_share", "ways_to_call"]

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from scipy.special import erf, expit
 
-from ...theory.arguments import FloatArray
+from ...theory.validation import FloatArray
 from .calling import Answers, allowed_share
 from .parts import Parts, activated, magnitude, preactivation, times
 from .parts import outputs as outputs_of

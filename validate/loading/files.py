@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from ...theory.arguments import FloatArray, shown
-from ..files import error_text, named, read_arrays
+from ...theory.validation import FloatArray, shown
+from ..reference.files import error_text, named, read_arrays
 from .arrays import as_arrays
 
 __all__ = ["MOST_BYTES", "read_file", "read_settings"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
+from ...theory.validation import FloatArray
 
 __all__ = ["LAYOUTS", "Layout", "Weights", "as_axes", "instances_of", "sizes_of"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.models import Model
+from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, summary
 from .calling import Answers, ways_to_call
 from .differences import describe_difference

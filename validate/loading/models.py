@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
+from ...theory import validation
+from ...theory.annotations import as_annotated
 from ...theory.features import Features
-from ...theory.models import Model
-from ..annotations import as_annotated
+from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
 from .autoencoders import NAME, is_autoencoder, of_saelens
 from .files import read_file, read_settings
@@ -85,7 +85,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         what = (
             f"{type(model).__name__} of shape {tuple(found.shape)}"
             if hasattr(found, "shape")
-            else arguments.shown(found)
+            else validation.shown(found)
         )
         rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
         raise ValueError(f"`model` must be {rule}; got {what}.")
@@ -117,7 +117,7 @@ def _load_state(
     refuse_others(as_mapping(cfg))
     layouts = [one.name for one in LAYOUTS]
     if layout is not None:
-        arguments.choice("layout", layout, [*layouts, *NETWORK_NAMES])
+        validation.choice("layout", layout, [*layouts, *NETWORK_NAMES])
     if keys is None and layout not in layouts:
         found = recognise_network(require_numeric(drop_strays(named_arrays(state))), layout)
         if found is not None:
@@ -151,10 +151,10 @@ def load(
     """
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(
-            f"`keys` must map W_in, W_out and b to names of arrays; got {arguments.shown(keys)}."
+            f"`keys` must map W_in, W_out and b to names of arrays; got {validation.shown(keys)}."
         )
     if apply_b_dec_to_input is not None:
-        apply_b_dec_to_input = arguments.flag("apply_b_dec_to_input", apply_b_dec_to_input)
+        apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Model):
         return Loaded("Model", (x,))
     if isinstance(x, Weights):
@@ -222,7 +222,7 @@ def model_of(
     """
     found = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
-        return found.models[arguments.integer("instance", instance, 0, len(found.models) - 1)]
+        return found.models[validation.integer("instance", instance, 0, len(found.models) - 1)]
     if len(found.models) > 1:
         raise ValueError(
             f"`model` must be one; got {found}. Pass one of them: Model.of(model, instance=k), from 0 to "
@@ -262,7 +262,7 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     (array([-0.6]), array([1.5, 0.2]))
     """
     if apply_b_dec_to_input is not None:
-        apply_b_dec_to_input = arguments.flag("apply_b_dec_to_input", apply_b_dec_to_input)
+        apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
         return of_saelens(named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input)
     made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
@@ -286,7 +286,7 @@ def features_alone(target: Any) -> None:
     """Check that the target of a toy model is its features: other targets are those of hidden ReLUs."""
     if not isinstance(target, str) or target != "identity":
         raise ValueError(
-            f"`target` must be 'identity' for a model without hidden ReLUs; got {arguments.shown(target)}."
+            f"`target` must be 'identity' for a model without hidden ReLUs; got {validation.shown(target)}."
         )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from .arrays import summary
 from .layouts import instances_of, sizes_of
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 
 __all__ = ["Parts", "activated", "magnitude", "outputs", "preactivation", "times"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from .autoencoders import autoencoder_readings
 from .calling import Answers
 from .layouts import LAYOUTS, as_axes

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...theory.arguments import shown
+from ...theory.validation import shown
 
 __all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "read_sae_settings", "refuse_others"]
 

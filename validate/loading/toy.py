@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import shown
+from ...theory import validation
+from ...theory.validation import shown
 from .arrays import drop_strays, named_arrays, require_numeric, summary
 from .layouts import LAYOUTS, Layout, Weights
 
@@ -138,7 +138,7 @@ def _checked(arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, s
         raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
     found = named_arrays(arrays)
     if layout is not None:
-        arguments.choice("layout", layout, [one.name for one in LAYOUTS])
+        validation.choice("layout", layout, [one.name for one in LAYOUTS])
     for name, reason in _OTHERS.items():
         if name in found and keys is None:
             raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")

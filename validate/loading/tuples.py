@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
-from ...theory.models import Model
+from ...theory import validation
+from ...theory.model import Model
+from ...theory.validation import FloatArray
 from .arrays import array_of
 
 __all__ = ["model_of_matrix", "model_of_tuple"]
@@ -18,7 +18,7 @@ _PRODUCT = "Model(np.eye(n), W_out=M, b=b) for ReLU(M x + b)"
 
 def _array(value: Any) -> FloatArray:
     array = array_of(value)
-    return arguments.doubles("model", array if array.dtype.kind in "fiu" else value)
+    return validation.doubles("model", array if array.dtype.kind in "fiu" else value)
 
 
 def _encoder(W: FloatArray, n_features: int | None) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import error_text, named, read_arrays, write_arrays
+from ..reference.files import error_text, named, read_arrays, write_arrays
 from .engine import Model
 
 FORMAT = "superposition training checkpoint 2"

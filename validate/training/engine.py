@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...solvers.loss import exact_loss
-from ...theory import arguments
+from ...theory import validation
 from ...theory.features import Features
 from .data import Law, sampler
 from .schedule import CONVERGED, STOPPING_RULE
@@ -75,7 +75,7 @@ def load_torch() -> Any:
 
 def choose_device(torch: Any, device: str) -> Any:
     """Return the torch device that is asked for, if it is there."""
-    device = arguments.choice("device", device, ("auto", "cpu", "cuda"))
+    device = validation.choice("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
@@ -91,7 +91,7 @@ def check_memory(name: str, value: int, numbers: int) -> None:
 
 def check_precision(torch: Any, precision: str, device: Any) -> None:
     """Refuse a precision that is unknown, or that this PyTorch has no products for."""
-    arguments.choice("precision", precision, tuple(PRECISIONS))
+    validation.choice("precision", precision, tuple(PRECISIONS))
     if precision == "bf16" and device.type == "cuda" and not hasattr(torch.ops.aten.bmm, "dtype"):
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
 

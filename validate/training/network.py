@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...solvers.loss import evaluator
-from ...theory import arguments
+from ...theory import validation
+from ...theory.annotations import as_annotated
 from ...theory.features import as_features
-from ...theory.models import Model
-from ..annotations import as_annotated
+from ...theory.model import Model
 from .engine import load_torch
 
 __all__ = ["network_loss"]
@@ -99,14 +99,14 @@ def network_loss(
     >>> round(loss.item(), 9), W.grad.diagonal().double().numpy().round(6).tolist()  # p/6 is E relu(x)^2
     (0.004166667, [-0.004167, -0.004167])
     """
-    tol = arguments.number("tol", tol, 0.0, 1.0, brackets="()")
+    tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     torch = load_torch()
     named = {"W_in": W_in, "b_in": b_in, "W_out": W_out, "b": b, "thresholds": thresholds}
     if thresholds is None:
         del named["thresholds"]
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(f"`{name}` must be a tensor of real numbers; got {arguments.shown(tensor)}.")
+            raise ValueError(f"`{name}` must be a tensor of real numbers; got {validation.shown(tensor)}.")
     if W_in.ndim != 2 or not W_in.numel():
         raise ValueError(f"`W_in` must have shape (n_hidden, n_features); got {tuple(W_in.shape)}.")
     features = as_features(law, W_in.shape[1])

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...theory import arguments
-from ..annotations import as_annotated
+from ...theory import validation
+from ...theory.annotations import as_annotated
 
 LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 
@@ -33,13 +33,13 @@ def grid(
     >>> n_hidden.tolist(), seed.tolist()
     ([32, 32, 64, 64], [0, 1, 0, 1])
     """
-    n_features = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
-    ps = arguments.real("p", arguments.vector("p", p), 0, 1, brackets="(]")
-    ratios = arguments.real("ratio", arguments.vector("ratio", ratio), 0, 1, brackets="(]")
+    n_features = validation.integer("n_features", n_features, 2, LARGEST_SIZE)
+    ps = validation.real("p", validation.vector("p", p), 0, 1, brackets="(]")
+    ratios = validation.real("ratio", validation.vector("ratio", ratio), 0, 1, brackets="(]")
     every = np.atleast_1d(np.asarray(seed))
     if every.ndim > 1:
         raise ValueError(f"`seed`, `seeds` must be a list of whole numbers; got shape {every.shape}.")
-    seeds = [arguments.integer("seed", item, 0, LARGEST_SIZE) for item in every]
+    seeds = [validation.integer("seed", item, 0, LARGEST_SIZE) for item in every]
     hidden = [max(1, round(float(item) * n_features)) for item in ratios]
     each_p, each_hidden, each_seed = map(np.ravel, np.meshgrid(ps, hidden, seeds, indexing="ij"))
     return each_hidden, each_p, each_seed
@@ -47,7 +47,7 @@ def grid(
 
 def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
     """Broadcast named sequences with an entry for each model."""
-    rows = arguments.together(**{name: np.atleast_1d(np.asarray(item)) for name, item in columns.items()})
+    rows = validation.together(**{name: np.atleast_1d(np.asarray(item)) for name, item in columns.items()})
     if rows[0].ndim != 1 or rows[0].size == 0:
         names = ", ".join(f"`{name}`" for name in columns)
         raise ValueError(f"{names} must be one-dimensional, not empty; got shape {rows[0].shape}.")
@@ -60,9 +60,9 @@ def points(
     """Check and broadcast the sequences that say which models are to be trained."""
     hidden, ps, seeds = broadcast(n_hidden=n_hidden, p=p, seed=seed)
     return (
-        [arguments.integer("n_hidden", item, 1, n_features) for item in hidden],
-        arguments.real("p", ps, 0, 1, brackets="(]").tolist(),
-        [arguments.integer("seed", item, 0, LARGEST_SIZE) for item in seeds],
+        [validation.integer("n_hidden", item, 1, n_features) for item in hidden],
+        validation.real("p", ps, 0, 1, brackets="(]").tolist(),
+        [validation.integer("seed", item, 0, LARGEST_SIZE) for item in seeds],
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...theory import arguments
-from ..annotations import as_annotated
+from ...theory import validation
+from ...theory.annotations import as_annotated
 from . import engine
 from .points import LARGEST_SIZE, grid
 from .run import _reach, _workers
@@ -90,12 +90,12 @@ def run_published(
     >>> ds["status"].item(), ds["steps"].item()
     ('step limit', 60)
     """
-    n = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
+    n = validation.integer("n_features", n_features, 2, LARGEST_SIZE)
     hidden, ps, seed = grid(n, p, ratio, seeds)
     if len({*zip(hidden, ps, strict=True)}) > 1:
         raise ValueError(f"`p`, `ratio` must be one number each; got {len(ps)} models.")
-    epochs = arguments.integer("most_epochs", most_epochs, 1)
-    samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+    epochs = validation.integer("most_epochs", most_epochs, 1)
+    samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     torch = engine.load_torch()
     place = engine.choose_device(torch, device)
     engine.check_precision(torch, precision, place)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ...theory import arguments
+from ...theory import validation
+from ...theory.annotations import as_annotated
 from ...theory.features import Features, as_features
-from ..annotations import as_annotated
-from ..files import output_file
+from ..reference.files import output_file
 from . import checkpoint as checkpoints
 from . import engine
 from .data import Law
@@ -178,22 +178,22 @@ def train(
     >>> bool((ds.loss < 0.1 / 3 - 0.1**2 / 4).all())  # better than the best constant
     True
     """
-    n_features = arguments.integer("n_features", n_features, 2, LARGEST_SIZE)
-    init = arguments.choice("init", init, INITS)
-    schedule = arguments.choice("schedule", schedule, tuple(ENDS))
+    n_features = validation.integer("n_features", n_features, 2, LARGEST_SIZE)
+    init = validation.choice("init", init, INITS)
+    schedule = validation.choice("schedule", schedule, tuple(ENDS))
     law = _law(p, n_features)
     plain = float(np.mean(law.p)) if isinstance(law, Features) else law
     hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
-    tied = arguments.flag("tied", tied)
-    precision = arguments.choice("precision", precision, tuple(engine.PRECISIONS))
+    tied = validation.flag("tied", tied)
+    precision = validation.choice("precision", precision, tuple(engine.PRECISIONS))
     steps = _blocks("steps", steps)
     most_steps = None if most_steps is None else _blocks("most_steps", most_steps)
-    batch_size = arguments.integer("batch_size", batch_size, 1, LARGEST_SIZE)
+    batch_size = validation.integer("batch_size", batch_size, 1, LARGEST_SIZE)
     if evaluation_samples is not None:
-        evaluation_samples = arguments.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+        evaluation_samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     rate = _rate("learning_rate", learning_rate, 3e-3 / n_features**0.5)
     peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
-    decay = arguments.number("weight_decay", weight_decay)
+    decay = validation.number("weight_decay", weight_decay)
     # Weights and biases, two moments of each, and the weights at each end.
     numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
     engine.check_memory("n_features", n_features, numbers)
@@ -203,10 +203,10 @@ def train(
     place = engine.choose_device(torch, device)
     engine.check_precision(torch, precision, place)
     whole = place.type == "cuda" and getattr(law, "exactly", None) is None
-    if arguments.flag("captured", captured) and not whole:
+    if validation.flag("captured", captured) and not whole:
         what = "a law with `exactly`" if place.type == "cuda" else "the device 'cpu'"
         raise ValueError(f"`captured` must be False for {what}; got True.")
-    threads = torch.get_num_threads() if threads is None else arguments.integer("threads", threads, 1, 1024)
+    threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
     known = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
     columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": known}
     told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
@@ -287,7 +287,7 @@ def run_grid(
     >>> run_grid(4, [0.1], [0.5], schedule="converged", steps=100, evaluation_samples=2).sizes["model"]
     1
     """
-    arguments.whole("seeds", np.asarray(seeds), 0)
+    validation.whole("seeds", np.asarray(seeds), 0)
     return train(
         n_features,
         *grid(n_features, p, ratio, seeds),
@@ -313,14 +313,14 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
 
 
 def _blocks(name: str, steps: int) -> int:
-    steps = arguments.integer(name, steps, BLOCK, LARGEST_SIZE)
+    steps = validation.integer(name, steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")
     return steps
 
 
 def _rate(name: str, value: float | None, default: float) -> float:
-    return default if value is None else float(arguments.real(name, value, 0, brackets="()"))
+    return default if value is None else float(validation.real(name, value, 0, brackets="()"))
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...theory import arguments
-from ..annotations import as_annotated
+from ...theory import validation
+from ...theory.annotations import as_annotated
 
 # The two ends that training can have, and which of them each schedule reaches, in this order.
 STOPPING_RULE, CONVERGED = "stopping rule", "converged"
@@ -41,10 +41,10 @@ def falling(history: Sequence[float]) -> bool:
     >>> falling([0.30, 0.20]), falling([0.30, 0.20, 0.20])
     (True, False)
     """
-    losses = arguments.real("history", history)
+    losses = validation.real("history", history)
     if losses.shape in ((0,), (1,)):
         return True
-    before, last = arguments.vector("history", losses)[-2:]
+    before, last = validation.vector("history", losses)[-2:]
     return bool(last < before)
 
 
@@ -63,12 +63,12 @@ def learning_rates(
     >>> learning_rates(0, 4, 4, 1.0).round(3)
     array([1.   , 0.854, 0.5  , 0.146])
     """
-    steps = arguments.integer("steps", steps, 1)
-    first = arguments.integer("first", first, 0, steps)
-    count = arguments.integer("count", count, 0, steps - first)
-    arguments.real("peak", peak, 0, brackets="()")
-    rise = int(arguments.number("warm_up", warm_up, 0.0, 1.0, brackets="[)") * steps)
-    last = arguments.number("last", last, 0.0, 1.0)
+    steps = validation.integer("steps", steps, 1)
+    first = validation.integer("first", first, 0, steps)
+    count = validation.integer("count", count, 0, steps - first)
+    validation.real("peak", peak, 0, brackets="()")
+    rise = int(validation.number("warm_up", warm_up, 0.0, 1.0, brackets="[)") * steps)
+    last = validation.number("last", last, 0.0, 1.0)
     step = np.arange(first, first + count)
     cosine = 0.5 * (1 + np.cos(np.pi * np.maximum(step - rise, 0) / (steps - rise)))
     return peak * np.minimum((step + 1) / (rise + 1), 1) * (last + (1.0 - last) * cosine)

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import arguments
-from ...theory.arguments import FloatArray
+from ...theory import validation
+from ...theory.validation import FloatArray
 
 __all__ = ["DROPPED", "weight_statistics"]
 
@@ -15,7 +15,7 @@ DROPPED = 0.1
 
 def square(M: npt.ArrayLike) -> FloatArray:
     """Return a copy of a square matrix."""
-    checked = arguments.matrix("M", M).copy()
+    checked = validation.matrix("M", M).copy()
     if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
         raise ValueError(f"`M` must be square with at least 2 rows; got shape {checked.shape}.")
     return checked
@@ -55,7 +55,7 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
     """
     off = square(M)
     n, diagonal = len(off), off.diagonal().copy()
-    b = arguments.vector("b", b, n)
+    b = validation.vector("b", b, n)
     np.fill_diagonal(off, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         row_mean = off.sum(axis=1) / (n - 1)

@@ -17,10 +17,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.arguments import FloatArray, IntArray
-from ...threads import each
+from ....theory.validation import FloatArray, IntArray
+from ...parallel import each
+from .enumeration import blocks
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
-from .patterns import blocks
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
 

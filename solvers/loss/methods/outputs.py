@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.arguments import FloatArray, IntArray
 from ....theory.features import Features
+from ....theory.validation import FloatArray, IntArray
 
 __all__ = ["Ask", "BoolArray", "Law", "Outputs", "Rows", "merged", "rounding"]
 

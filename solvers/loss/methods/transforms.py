@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ....theory.arguments import FloatArray, IntArray
 from ....theory.features.counts import Block
-from ...threads import each
+from ....theory.validation import FloatArray, IntArray
+from ...parallel import each
+from .enumeration import blocks, masks
 from .outputs import Ask, BoolArray, Law, Outputs, Rows
-from .patterns import blocks, masks
-from .sweep import Others, independent, sweep
+from .transform_sums import Others, independent, sweep
 
 __all__ = ["SILENT", "by_transforms"]
 

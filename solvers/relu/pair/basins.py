@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray
+from ....theory import validation
+from ....theory.validation import FloatArray
+from ...parallel import together
 from ...results import result
-from ...threads import together
 from .diagram import families, phase_diagram
 from .kernels import flows
 
@@ -80,15 +80,15 @@ def pair_basins(
     >>> found.best, found.dropped, found.same_sign, found.unresolved
     (103, 0, 97, 0)
     """
-    on = arguments.number("p", p, 1e-4, 1)
-    r = arguments.number("importance", importance, 1e-4, 1e4)
-    size = arguments.integer("starts", starts, 1, 10**6)
-    bias = arguments.flag("bias", bias)
-    std = arguments.number("init_std", init_std, 0.01, 10)
-    level = arguments.number("confidence", confidence, 0, 1, brackets="()")
+    on = validation.number("p", p, 1e-4, 1)
+    r = validation.number("importance", importance, 1e-4, 1e4)
+    size = validation.integer("starts", starts, 1, 10**6)
+    bias = validation.flag("bias", bias)
+    std = validation.number("init_std", init_std, 0.01, 10)
+    level = validation.number("confidence", confidence, 0, 1, brackets="()")
     x = np.zeros((size, 4))
-    x[:, :2] = std * arguments.generator("rng", rng).standard_normal((size, 2))
-    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    x[:, :2] = std * validation.generator("rng", rng).standard_normal((size, 2))
+    threads = None if workers is None else validation.integer("workers", workers, 1)
     losses, reached = together(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads)
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = reached > 0

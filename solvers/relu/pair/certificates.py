@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray
+from ....theory import validation
 from ....theory.features import Features
+from ....theory.validation import FloatArray
 from ...minimise import Certificate, Minimum, descend
 from .diagram import phase_diagram
 from .kernels import bound_below
@@ -60,17 +60,17 @@ def certify(
     >>> certificate.kind, bool(certificate.gap <= 1e-2 * 0.00276393)
     ('branch and bound', True)
     """
-    on = arguments.number("p", p, 1e-4, 1)
-    r = arguments.number("importance", importance, 1e-4, 1e4)
-    wanted = arguments.number("gap", gap, _LEAST_GAP, 1)
-    most = arguments.integer("most_boxes", most_boxes, 1, 10**7)
-    bias = arguments.flag("bias", bias)
-    low, high = arguments.vector("imbalance", imbalance, 2)
+    on = validation.number("p", p, 1e-4, 1)
+    r = validation.number("importance", importance, 1e-4, 1e4)
+    wanted = validation.number("gap", gap, _LEAST_GAP, 1)
+    most = validation.integer("most_boxes", most_boxes, 1, 10**7)
+    bias = validation.flag("bias", bias)
+    low, high = validation.vector("imbalance", imbalance, 2)
     if not 0.0 <= low <= high:
         raise ValueError(f"`imbalance` must be from 0 or more to no less; got {low:g} to {high:g}.")
     # Without biases, a dropped feature costs p/3.
     dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
-    judged = arguments.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
+    judged = validation.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
     # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
     kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
     edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
@@ -96,8 +96,8 @@ def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: flo
     >>> model.W.ravel().round(6), round(model.loss, 9)
     (array([ 1.00962 , -0.997986]), 0.001242382)
     """
-    r = arguments.number("importance", importance, 1e-4, 1e4)
-    found = phase_diagram([arguments.number("p", p, 1e-4, 1)], [r], bias=bias)
+    r = validation.number("importance", importance, 1e-4, 1e4)
+    found = phase_diagram([validation.number("p", p, 1e-4, 1)], [r], bias=bias)
     W, b = found.W[0, 0], found.b[0, 0]
     law = Features(2, float(found.p[0]), importance=[1.0, r])
     model = descend(W, W.T, b, law, tied=True, bias=bias)

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import minimum_filter
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray, IntArray
+from ....theory import validation
+from ....theory.validation import FloatArray, IntArray
+from ...parallel import together
 from ...results import result
-from ...threads import together
 from .kernels import polish_all, table
 
 __all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
@@ -156,15 +156,15 @@ def phase_diagram(
     >>> [[PHASES[i] for i in row] for row in found.phase]
     [['antipodal', 'antipodal'], ['first alone', 'antipodal']]
     """
-    on = np.atleast_1d(arguments.real("p", p, 1e-4, 1))
-    r = np.atleast_1d(arguments.real("importance", importance, 1e-4, 1e4))
-    on, r = arguments.vector("p", on), arguments.vector("importance", r)
+    on = np.atleast_1d(validation.real("p", p, 1e-4, 1))
+    r = np.atleast_1d(validation.real("importance", importance, 1e-4, 1e4))
+    on, r = validation.vector("p", on), validation.vector("importance", r)
     if np.any(np.diff(r) <= 0):
         at = int(np.argmax(np.diff(r) <= 0)) + 1
         raise ValueError(f"`importance` must increase; got {r[at]:g} after {r[at - 1]:g}.")
-    arguments.fits("p", on.size, 32.0 * on.size * r.size)
-    bias = arguments.flag("bias", bias)
-    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    validation.fits("p", on.size, 32.0 * on.size * r.size)
+    bias = validation.flag("bias", bias)
+    threads = None if workers is None else validation.integer("workers", workers, 1)
     columns = [_Column(float(x), r, bias, threads) for x in on]
     for column in columns:
         column.search()

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....theory.arguments import FloatArray, IntArray
-from ....theory.kernels import check_interrupt, inner, kernel, shared
+from ....theory.compile.kernels import check_interrupt, inner, kernel, shared
 from ....theory.special.order import ascending
+from ....theory.validation import FloatArray, IntArray
 
 _NODE = 0.5 / np.sqrt(3.0)  # distance of the two Gauss points from the middle of [0, 1]
 

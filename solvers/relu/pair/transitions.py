@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray, IntArray
+from ....theory import validation
+from ....theory.validation import FloatArray, IntArray
 from ...results import result
 from ...rug import row_loss
 from .diagram import PhaseDiagram, phase_diagram
@@ -117,10 +117,10 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     >>> found.importance.round(6), found.is_jump
     (array([0.113821]), array([ True]))
     """
-    on = arguments.real("p", arguments.vector("p", p), 1e-4, 1)
-    arguments.fits("p", on.size, 1e4 * on.size)
-    low = arguments.number("lowest", lowest, 1e-4, 0.5)
-    bias = arguments.flag("bias", bias)
+    on = validation.real("p", validation.vector("p", p), 1e-4, 1)
+    validation.fits("p", on.size, 1e4 * on.size)
+    low = validation.number("lowest", lowest, 1e-4, 0.5)
+    bias = validation.flag("bias", bias)
     grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)
     rows: list[tuple[float, ...]] = []
     for x in on:

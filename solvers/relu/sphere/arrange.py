@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray, number
-from ...minimise.core import End, Round, descend, newton, race
+from ....theory import validation
+from ....theory.validation import FloatArray, number
+from ...minimise.descent import End, Round, descend, newton, race
 from ...results import Status, result
 from ..arrangement import Geometry, geometry, units_of
 
@@ -133,16 +133,16 @@ def thomson(
     >>> round(found.energy, 6), found.geometry.name
     (0.954915, 'antipodal pair + pentagon')
     """
-    n, m = arguments.integer("n_features", n_features, 1), arguments.integer("n_hidden", n_hidden, 1)
+    n, m = validation.integer("n_features", n_features, 1), validation.integer("n_hidden", n_hidden, 1)
     b = number("bias", bias, -1.0, 0.0)
-    starts = arguments.integer("starts", starts, 1)
-    steps = arguments.integer("steps", steps, 1, 10**9)
+    starts = validation.integer("starts", starts, 1)
+    steps = validation.integer("steps", steps, 1, 10**9)
     if starts * n * n * m > MOST_WORK:
         raise ValueError(
             "`n_features` must be smaller: `starts` times n_features^2 n_hidden may be 1e10 at most; "
             f"got {n} with {m} hidden neurons and {starts} starts."
         )
-    W = arguments.generator("rng", rng).normal(size=(starts, n, m))
+    W = validation.generator("rng", rng).normal(size=(starts, n, m))
     W /= np.linalg.norm(W, axis=2, keepdims=True)
     least = 1e-13 * n
 
@@ -153,7 +153,7 @@ def thomson(
         energy, by = _of_directions(units.ravel(), (n, m), b)
         return replace(end, x=units, value=energy, slope=float(np.linalg.norm(by)))
 
-    threads = None if workers is None else arguments.integer("workers", workers, 1)
+    threads = None if workers is None else validation.integer("workers", workers, 1)
     ends, _ = race([End.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, whole=True)
     energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.

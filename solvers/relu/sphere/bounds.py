@@ -7,8 +7,8 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from scipy import optimize, special
 
-from ....theory import arguments
-from ....theory.arguments import FloatArray, number
+from ....theory import validation
+from ....theory.validation import FloatArray, number
 
 __all__ = ["linear_programming_bound"]
 
@@ -98,10 +98,10 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
     >>> round(linear_programming_bound(5, 2), 6)
     0.954915
     """
-    n = arguments.integer("n_features", n_features, 1, MOST_FEATURES)
-    m = arguments.integer("n_hidden", n_hidden, 1, MOST_HIDDEN)
+    n = validation.integer("n_features", n_features, 1, MOST_FEATURES)
+    m = validation.integer("n_hidden", n_hidden, 1, MOST_HIDDEN)
     t = -number("bias", bias, -1.0, 0.0)
-    degree = arguments.integer("degree", degree, 1, 30)
+    degree = validation.integer("degree", degree, 1, 30)
     # Scaled by n^2, which keeps the program's tolerances relative.
     objective = np.full(degree + 1, 1.0 / n)
     objective[0] -= 1.0

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ...arguments import FloatArray
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.cut import LOG_ROOT
+from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
 
 __all__ = ["BINARY"]

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from ...arguments import FloatArray
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.cut import cut
+from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
 
 __all__ = ["EXPONENTIAL"]

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from ...arguments import FloatArray
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.cut import cut
 from ...special.normal import POINTS, WEIGHTS
+from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
 from .normal import absolute_moment, blurred, density, given
 from .normal import transform as whole

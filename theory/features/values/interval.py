@@ -4,9 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ... import arguments
+from ... import validation
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.interval import posterior
 from .law import Definition, Three, Values, register
 from .symmetric import SYMMETRIC
@@ -55,7 +55,7 @@ def uniform_from(low: float) -> Values:
     >>> x.mean, Features(2, 0.1, "uniform(0.5)", 2).mean
     (array([0.15, 0.15]), array([0.15, 0.15]))
     """
-    return _law(float(arguments.number("low", low, -1.0, 1.0, brackets="[)")))
+    return _law(float(validation.number("low", low, -1.0, 1.0, brackets="[)")))
 
 
 @lru_cache(maxsize=1024)

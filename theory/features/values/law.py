@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import arguments
-from ...arguments import ComplexArray, FloatArray
+from ... import validation
 from ...special.normal import POINTS, WEIGHTS
+from ...validation import ComplexArray, FloatArray
 from .parts import Parts, Three, all_transforms, given_nonzero, place
 
 __all__ = ["Definition", "Three", "Values", "definition", "known", "named", "register"]
@@ -65,7 +65,7 @@ class Values:
         Gauss points and a sum over frequencies, for a bounded law with a transform. `density` follows.
     transform : callable, optional
         transform(z) returns E v^r e^{zv} for r = 0, 1, 2 at a complex z, in Python that Numba compiles; a
-        function under `superposition.theory.kernels.shared` if other such functions call it.
+        function under `superposition.theory.compile.kernels.shared` if other such functions call it.
     shape : float, optional
         Of a family of laws: the number that `transform` takes as second argument.
     pole : float, optional
@@ -280,7 +280,7 @@ class Values:
 
     def nodes(self, place: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Return values and weights for means over v of what changes within a width at a place."""
-        place, width = arguments.number("place", place), arguments.number("width", width, 0.0)
+        place, width = validation.number("place", place), validation.number("width", width, 0.0)
         at = [np.array([where for where, _ in self.atoms])]
         weight = [np.array([chance for _, chance in self.atoms])]
         if self.density is not None:
@@ -305,8 +305,8 @@ class Values:
         >>> named("values", "exponential").ramp_moments(-1.0, 1.0, 2).round(6)  # e^-1 (1, 1, 2)
         array([0.367879, 0.367879, 0.735759])
         """
-        t, m = arguments.number("t", t), arguments.number("m", m)
-        order = arguments.integer("order", order, 0, 150)
+        t, m = validation.number("t", t), validation.number("m", m)
+        order = validation.integer("order", order, 0, 150)
         v, weights = self.nodes(float(np.clip(-t / m, -1e300, 1e300)) if m else 0.0)
         y = t + m * v
         powers = np.maximum(y, 0.0) ** np.arange(order + 1)[:, None]
@@ -427,4 +427,4 @@ def named(name: str, values: Any) -> Values:
     if isinstance(values, Values):
         return values
     found = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
-    return found or _KNOWN[arguments.choice(name, values, known())]
+    return found or _KNOWN[validation.choice(name, values, known())]

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import FloatArray
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.cut import LOG_ROOT
+from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
 
 __all__ = ["NORMAL", "absolute_moment", "blurred", "density", "given", "transform"]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from ...arguments import ComplexArray, FloatArray
-from ...kernels import address, called, kernel, shared
+from ...compile.kernels import address, called, kernel, shared
+from ...validation import ComplexArray, FloatArray
 
 __all__ = ["Parts", "Three", "all_transforms", "given_nonzero", "place", "transforms"]
 

@@ -6,12 +6,12 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-from ... import arguments
-from ...arguments import FloatArray
+from ... import validation
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.cut import LOG_ROOT, cut
 from ...special.normal import POINTS, WEIGHTS
+from ...validation import FloatArray
 from .half_normal import transform as half_normal
 from .law import Definition, Posterior, Three, Values, register
 from .normal import blurred
@@ -63,7 +63,7 @@ def rectified_normal(ratio: float) -> Values:
     >>> x.mean.round(6), Features(2, 0.1, "rectified-normal(4)", sd).mean.round(6)
     (array([0.1, 0.1]), array([0.1, 0.1]))
     """
-    return _law(float(arguments.number("ratio", ratio, -5.0, 30.0)))
+    return _law(float(validation.number("ratio", ratio, -5.0, 30.0)))
 
 
 @lru_cache(maxsize=1024)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ...compile.kernels import shared
 from ...derivation import sp
-from ...kernels import shared
 from ...special.interval import posterior
 from .law import Definition, Three, Values, register
 

@@ -1,0 +1,364 @@
+r"""Flows with an l1 force, as differential inclusions: :math:`\dot w \in f(w) - \lambda\,\mathrm{sign}(w)`.
+
+The sign of zero is the interval [-1, 1]: a weight that reaches zero rests there until its smooth force f
+exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign. Events
+within a step are then corrected weight by weight, right to second order: `_landed` stops a weight that
+crossed zero, or lets it go on with the other sign; `_woken` starts one at rest whose force came to exceed
+lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
+
+The weights w of a step are a vector: a whole matrix, or a list of those entries that move. `rows` holds the
+row of the matrix of each, `lam` the l1 strength of each row, f the forces at the four stages.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import is_jitted
+
+from ...theory.compile.kernels import check_interrupt, inner, kernel
+from ...theory.validation import FloatArray, IntArray
+from ..results import Status
+from .explicit import ENDS
+
+__all__ = ["Force", "Progress", "advance"]
+
+
+# Bogacki and Shampine (1989): nodes 0, 1/2, 3/4, 1; weights of the third-order result, and of its
+# difference from the embedded second-order one.
+_B1, _B2, _B3 = 2.0 / 9.0, 1.0 / 3.0, 4.0 / 9.0
+_E1, _E2, _E3, _E4 = -5.0 / 72.0, 1.0 / 12.0, 1.0 / 9.0, -1.0 / 8.0
+
+# Step-size control, as usual: an estimate of third order, a margin of 0.9, changes between 0.2 and 4.
+_MARGIN, _LEAST, _MOST = 0.9, 0.2, 4.0
+# An estimate may vanish by accident, above all that of a single weight, and a step far too long would follow.
+# So the next step is chosen as if the error, over the cube of the step, fell at most to this share at a time.
+_TRUST = 0.5
+
+# Listed steps do about m (density n)^2 multiplications, one by one; dense ones do 3 n^2 m of them by BLAS,
+# which is some 40 times faster at it. Measured at n = 256, m = 1024: equal at a density of 0.12. The list
+# may then grow.
+_LIST_BELOW, _LIST_UP_TO = 0.12, 0.20
+# A weight at rest is listed when the force on it is above this share of lam: at 0.5 the list would be twice
+# as long as the weights that move, at 0.9 forces outside the list pass lam within a few steps.
+_WATCHED = 0.75
+# Dense steps between two counts of the weights to be listed; a count costs a tenth of a step.
+_COUNT_EVERY = 16
+
+_REACHED, _STEPS, _STALLED, _DIVERGED = range(4)  # in the order of `ENDS`
+
+Force = Callable[[FloatArray, IntArray, IntArray, FloatArray, FloatArray], None]
+"""``force(w, first, rows, work, out)`` writes the smooth force on the n rows of a matrix.
+
+`w` has the whole matrix, row by row, or its listed entries column by column: those of column k are
+``w[first[k]:first[k + 1]]``, in the given rows. `work` is an (n, n) matrix of room.
+"""
+
+
+@dataclass
+class Progress:
+    """Where an integration stands, for :func:`advance` to go on from."""
+
+    h: float  # length of the next step
+    tol: float  # error allowed in a step: the norm of a row's error over the larger of its own norm and 1
+    most: int  # steps that may be made
+    longest: float  # longest step, for stability
+    t: float = 0.0
+    curve: float = 0.0  # error of the last step over the cube of its length
+    steps: int = 0  # that were kept
+    rejected: int = 0
+    code: int = _REACHED
+
+    @property
+    def left(self) -> int:
+        """Steps that may still be made."""
+        return self.most - self.steps - self.rejected
+
+    @property
+    def status(self) -> Status:
+        """Why it ended; `REACHED` while it is under way."""
+        return ENDS[self.code]
+
+
+@inner
+def _sign(w: float, force: float, lam: float) -> float:
+    if w > 0.0:
+        return 1.0
+    if w < 0.0:
+        return -1.0
+    if force > lam:
+        return 1.0
+    if force < -lam:
+        return -1.0
+    return 0.0
+
+
+@inner
+def _landed(
+    w: float, end: float, slope: float, f1: float, f3: float, s: float, lam: float, h: float
+) -> float:
+    """Correct the `end` of a step of a weight that started at `w` with the given slope and sign."""
+    if end * s >= 0.0:
+        return end
+    a, c = h * slope, end - w - h * slope  # w + a x + c x^2 passes through both ends
+    q = -0.5 * (a + math.copysign(math.sqrt(max(a * a - 4.0 * c * w, 0.0)), a))
+    x = w / q if q != 0.0 else 0.0
+    if w == 0.0 or not 0.0 <= x <= 1.0:
+        x = q / c if c != 0.0 else 0.0
+        if not 0.0 <= x <= 1.0:
+            x = 0.0 if w == 0.0 else 1.0
+    force = f1 + (f3 - f1) * (x / 0.75)
+    if force * s >= -lam:
+        return 0.0
+    other = end + 2.0 * lam * s * (1.0 - x) * h
+    return other if other * s < 0.0 else 0.0
+
+
+@inner
+def _woken(f1: float, f4: float, lam: float, h: float) -> float:
+    """Return the end of a weight that rested at zero when the step began, the force f1 on it within lam."""
+    excess = abs(f4) - lam
+    if excess <= 0.0:
+        return 0.0
+    rise = abs(f4 - f1)
+    return math.copysign(0.5 * excess * min(excess / rise, 1.0) * h, f4) if rise > 0.0 else 0.0
+
+
+@kernel
+def _next_step(h: float, error: float, tol: float, curve: float, longest: float) -> tuple[float, float]:
+    """Return the length of the next step and the error over h^3, `curve` at the last step; nan is large."""
+    if error <= tol:
+        error = max(error, _TRUST * curve * h**3)
+    if not error > 0.0:
+        factor = _MOST if error == 0.0 else _LEAST
+    else:
+        factor = min(_MOST, max(_LEAST, _MARGIN * (tol / error) ** (1.0 / 3.0)))
+    return min(h * factor, longest), error / h**3
+
+
+@kernel
+def _moved(
+    w: FloatArray, f1: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
+) -> None:
+    """Write w + h times the velocity of the forces f, with the signs at the beginning of the step."""
+    for e in range(w.size):
+        pull = lam[rows[e]]
+        s = _sign(w[e], f1[e], pull)
+        out[e] = w[e] + h * (f[e] - pull * s) if s != 0.0 else 0.0
+
+
+@kernel
+def _arrived(
+    w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
+) -> None:
+    """Write the weights at the end of the step, those corrected that crossed zero."""
+    for e in range(w.size):
+        strength = lam[rows[e]]
+        s = _sign(w[e], f[0, e], strength)
+        pull = strength * s
+        out[e] = 0.0
+        if s != 0.0:
+            end = w[e] + h * (_B1 * f[0, e] + _B2 * f[1, e] + _B3 * f[2, e] - pull)
+            out[e] = _landed(w[e], end, f[0, e] - pull, f[0, e], f[2, e], s, strength, h)
+
+
+@kernel
+def _judged(
+    w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
+) -> float:
+    """Return the largest error estimate of any encoding; move weights that woke in `out`."""
+    work[:] = 0.0
+    for e in range(w.size):
+        s = _sign(w[e], f[0, e], lam[rows[e]])
+        if s != 0.0:
+            # lam*s drops out: the four coefficients add up to zero. A weight that was stopped at zero
+            # counts too: a step far too long would throw all weights across it.
+            work[0, rows[e]] += (_E1 * f[0, e] + _E2 * f[1, e] + _E3 * f[2, e] + _E4 * f[3, e]) ** 2
+            work[1, rows[e]] += out[e] * out[e]
+        else:
+            out[e] = _woken(f[0, e], f[3, e], lam[rows[e]], h)
+    worst = 0.0
+    for i in range(lam.size):
+        error = h * math.sqrt(work[0, i]) / max(1.0, math.sqrt(work[1, i]))
+        if not error <= worst:  # so written that nan wins
+            worst = error
+    return worst
+
+
+@kernel
+def _followed(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
+    """Return how many weights a list would have: those that are not zero, or might soon leave it."""
+    count = 0
+    for e in range(w.size):
+        if w[e] != 0.0 or abs(f[e]) > _WATCHED * lam[rows[e]]:
+            count += 1
+    return count
+
+
+def _march(
+    force: Any, w: FloatArray, first: IntArray, rows: IntArray, lam: FloatArray, work: FloatArray, t: float,
+    until: float, h: float, curve: float, tol: float, longest: float, most: int, few: int,
+) -> tuple[float, float, float, int, int, int]:  # fmt: skip
+    """Integrate w in place to the time `until`, for `most` steps, or until `few` weights need following.
+
+    Returns t, h and curve there, the steps kept and rejected, and the place of the status in `ENDS`. Longest
+    steps that come back to earlier weights will do so for ever, so the rest of the time is skipped.
+    """
+    f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
+    f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
+    force(w, first, rows, work, f0)
+    kept, rejected, quiet = 0, 0, 0
+    while t < until:
+        if kept + rejected >= most:
+            return t, h, curve, kept, rejected, _STEPS
+        check_interrupt((kept + rejected) % 64 == 63)
+        if few >= 0 and kept % _COUNT_EVERY == 0 and _followed(w, f0, rows, lam) <= few:
+            break
+        last = t + h >= until
+        step = until - t if last else h
+        _moved(w, f0, f0, rows, lam, 0.5 * step, end)
+        force(end, first, rows, work, f1)
+        _moved(w, f0, f1, rows, lam, 0.75 * step, end)
+        force(end, first, rows, work, f2)
+        _arrived(w, f, rows, lam, step, end)
+        force(end, first, rows, work, f3)
+        error = _judged(w, f, rows, lam, step, end, sums)
+        proposed, fresh = _next_step(step, error, tol, curve, longest)
+        if not error <= tol:
+            rejected += 1
+            h = proposed
+            if not t + h > t:
+                return t, h, curve, kept, rejected, _STALLED if np.isfinite(error) else _DIVERGED
+            continue
+        kept += 1
+        curve = max(curve, fresh) if last else fresh
+        t = until if last else t + step
+        h = max(h, proposed) if last else proposed
+        w[:], f0[:] = end, f3
+        if step < longest or proposed < longest:
+            quiet = 0
+        elif quiet > 0 and np.all(w == seen):
+            t = until
+        else:
+            quiet += 1
+            if quiet & (quiet - 1) == 0:  # a power of two, after Brent: cycles of any length are found
+                seen[:] = w
+    return t, h, curve, kept, rejected, _REACHED
+
+
+_VECTOR, _INDICES, _MATRIX = types.float64[::1], types.int64[::1], types.float64[:, ::1]
+_FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
+
+
+@functools.cache
+def _compiled_march(listed: Any) -> Any:
+    """Compile the loop when it is first needed, for all forces on lists, and a force to be called from it."""
+    if listed is not None:
+        listed.compile(_FORCE)
+        return _compiled_march(None)
+    compiled: Any = kernel(_march)
+    arrays = types.FunctionType(_FORCE), _VECTOR, _INDICES, _INDICES, _VECTOR, _MATRIX
+    compiled.compile((*arrays, *(types.float64,) * 6, types.int64, types.int64))
+    compiled.disable_compile()
+    return compiled
+
+
+def _list(
+    W: FloatArray,
+    until: float,
+    at: Progress,
+    lam: FloatArray,
+    force: Force,
+    work: FloatArray,
+    listed: Force,
+    wakes: bool,
+) -> None:
+    """Follow a list of weights only, in place, until the time or until the list gets long."""
+    # The force on all others is checked after some steps. If one should have left zero so long ago that it
+    # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
+    march = _compiled_march(listed) if is_jitted(listed) else _march
+    F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
+    span = 8 if wakes else at.most
+
+    def feel() -> None:
+        force(W.reshape(-1), unused, unused, work, F.reshape(-1))
+
+    feel()
+    while at.t < until and at.code == _REACHED:
+        if at.left <= 0:
+            at.code = _STEPS
+            return
+        moving = (W != 0.0) | (np.abs(F) > _WATCHED * strengths)
+        size = np.count_nonzero(moving)
+        if size == 0:
+            at.t = until  # encodings that are all zero feel no force: nothing moves any more
+            return
+        if size > _LIST_UP_TO * W.size:
+            return
+        columns, rows = np.divmod(np.flatnonzero(moving.T), W.shape[0])  # column by column
+        first = np.append(0, np.cumsum(np.count_nonzero(moving, axis=0)))
+        before = W[rows, columns]
+        w = before.copy()
+        state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.left), -1
+        t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
+        W[rows, columns] = w
+        feel()
+        rest = np.where(moving, 0.0, np.abs(F))
+        excess = math.sqrt(np.max(np.sum(np.maximum(rest - strengths, 0.0) ** 2, axis=1)))
+        # The force grew by that excess in the time passed: a weight missed at most half their product.
+        if 0.5 * excess * (t - at.t) > at.tol:
+            W[rows, columns] = before
+            feel()
+            at.h = 0.5 * (t - at.t) if steps == 1 else at.h
+            at.rejected += steps + rejected
+            span = max(1, span // 2)
+            continue
+        if np.all(rest < 0.5 * (1.0 + _WATCHED) * strengths):
+            span *= 2
+        at.t, at.h, at.curve = t, h, curve
+        at.steps += steps
+        at.rejected += rejected
+        at.code = _REACHED if code == _STEPS else code  # more steps may be left
+
+
+@np.errstate(over="ignore", invalid="ignore")  # trial steps may overflow, and are not kept
+def advance(
+    W: FloatArray,
+    until: float,
+    at: Progress,
+    lam: FloatArray,
+    force: Force,
+    listed: Force | None = None,
+    *,
+    wakes: bool = True,
+) -> None:
+    """Integrate a matrix of weights in place to the time `until`, or until `at` says that it has ended.
+
+    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force`
+    the smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
+    move; it is left out without an l1 force, as weights at rest then wake at the least force. Unless it
+    `wakes`, the force on a weight at rest cannot come to exceed lam, and a list is never checked.
+
+    Examples
+    --------
+    >>> W, at = np.array([[1.0, -1.0]]), Progress(h=0.1, tol=1e-8, most=1000, longest=1.0)
+    >>> def push(w, first, rows, work, out):
+    ...     out[:] = [0.5, 0.0]
+    >>> advance(W, 3.0, at, np.array([0.75]), push)  # held by lam in the end
+    >>> W.tolist(), at.status.name
+    ([[0.25, 0.0]], 'REACHED')
+    """
+    few = -1 if listed is None else int(_LIST_BELOW * W.size)
+    w, work = W.reshape(-1), np.empty((lam.size, lam.size))
+    rows = np.repeat(np.arange(lam.size), w.size // lam.size)
+    while at.t < until and at.code == _REACHED:
+        state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
+        at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
+        at.steps += steps
+        at.rejected += rejected
+        if listed is not None and at.t < until and at.code == _REACHED:
+            _list(W, until, at, lam, force, work, listed, wakes)

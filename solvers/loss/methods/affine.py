@@ -1,0 +1,93 @@
+"""The loss of outputs whose ReLU never bends, from second moments: affine outputs, dead ones, open ones."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....theory.validation import FloatArray
+from .outputs import Ask, BoolArray, Law, Outputs, Rows, rounding
+
+__all__ = ["ESTIMATE", "affine", "covers", "estimated_seconds", "solve", "terms"]
+
+ESTIMATE = "heuristic: rounding of sums of second moments, in units of their terms"
+
+
+def ends(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest pre-activation of outputs."""
+    first, last = law.values.support
+    if not np.isfinite([first, last]).all():
+        return np.full(rows.b.size, -np.inf), np.full(rows.b.size, np.inf)
+    low, high = min(first, 0.0) * rows.M, max(last, 0.0) * rows.M
+    if low.any():
+        least, largest = np.minimum(low, high), np.maximum(low, high)
+    else:
+        least, largest = np.minimum(high, 0.0), np.maximum(high, 0.0)
+    return rows.b + least.sum(axis=1), rows.b + largest.sum(axis=1)
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs are affine, always on or always off."""
+    if not rows.relu:
+        return np.ones(rows.b.size, np.bool_)
+    least, largest = ends(rows, law)
+    return np.asarray((least >= 0.0) | (largest <= 0.0))
+
+
+def terms(law: Law) -> float:
+    """Return the cost of an output."""
+    return float(law.n if law.independent else law.n**2)
+
+
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes: next to none."""
+    return 1e-9 * terms(law)
+
+
+def affine(rows: Rows, law: Law) -> Outputs:
+    """Return E (x - y)^2 of the outputs y = M x + b."""
+    left, b, mean = -rows.M, rows.b, law.mean
+    left[np.arange(b.size), rows.features] += 1.0
+    shift, sizes, far = left @ mean, np.abs(left), np.abs(b)
+    steps = sizes @ np.abs(mean)
+    if law.independent:  # no second moments, n^2 of them
+        spread = law.p * (law.moment(2) - law.moment(1) ** 2 * law.p)
+        along = shift[:, None] * mean + left * spread
+        pairs = steps[:, None] * np.abs(mean) + sizes * spread
+    else:
+        along, pairs = left @ law.pairs, sizes @ np.abs(law.pairs)
+    terms = np.sum(pairs * sizes, axis=1) + 2.0 * far * steps + far**2
+    slopes = np.maximum(pairs.max(axis=1) + far * np.abs(mean).max(), far + steps)
+    return Outputs(
+        np.sum(along * left, axis=1) - 2.0 * b * shift + b * b,
+        rounding(law) * terms,
+        2.0 * (b[:, None] * mean - along),
+        2.0 * (b - shift),
+        2.0 * rounding(law) * slopes,
+    )
+
+
+def silenced(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
+    """Return the outputs that are `on`, and 0 for the others, which lose E x^2."""
+    own = law.square[rows.features]
+    return Outputs(
+        np.where(on, found.losses, own),
+        np.where(on, found.errors, rounding(law) * own),
+        np.where(on[:, None], found.by_M, 0.0),
+        np.where(on, found.by_b, 0.0),
+        np.where(on, found.slope_errors, 0.0),
+    )
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the outputs that `covers` names."""
+    found = affine(rows, law)
+    if not rows.relu:
+        return found
+    least, largest = ends(rows, law)
+    # An output that bends within rounding: R is off by that, E (x - R)^2 by 2 E |x| R + E R^2.
+    size = np.abs(rows.b) + np.abs(rows.M).sum(axis=1) * max(abs(end) for end in law.values.support)
+    near = rounding(law) * size
+    near[np.minimum(np.abs(least), np.abs(largest)) > near] = 0.0
+    own = law.square[rows.features]
+    found = silenced(rows, law, found, least >= 0.0)
+    return replace(found, errors=found.errors + near * (2.0 * np.sqrt(own * law.p[rows.features]) + near))

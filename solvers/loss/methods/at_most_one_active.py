@@ -1,0 +1,179 @@
+r"""Kernels of the exact loss where at most one other feature disturbs an output ReLU(a x + b + nu).
+
+These patterns of on and off are the atom of the interference nu and the jumps of its density. With g(t) =
+E (x - ReLU(a x + t))^2 they add g(b) and the means of g(b + m_j v) over the value v of feature j. Where the
+density of values is a polynomial between places, g is one in t piece by piece: Gauss points between the
+breakpoints give the means exactly.
+"""
+
+import numpy as np
+
+from ....theory.compile.kernels import inner, kernel, shared
+from ....theory.features.values.parts import Parts
+from ....theory.validation import FloatArray
+
+__all__ = ["known", "one_on", "pointwise"]
+
+Six = tuple[float, float, float, float, float, float]
+
+
+@inner
+def known(law: Parts) -> None:
+    """Refuse laws that these kernels do not have: their atoms and pieces are not all of them."""
+    if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:
+        raise ValueError("`law` must be of values with bounds, atoms or pieces, and a transform.")
+
+
+@shared
+def _add(u: Six, weight: float, v: Six) -> Six:
+    return (
+        u[0] + weight * v[0],
+        u[1] + weight * v[1],
+        u[2] + weight * v[2],
+        u[3] + weight * v[3],
+        u[4] + weight * v[4],
+        u[5] + weight * v[5],
+    )
+
+
+@shared
+def _off(t: float) -> Six:
+    """Return ReLU(t)^2 and its derivatives by t, a, tt, ta, aa."""
+    ramp = max(t, 0.0)
+    return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
+
+
+@shared
+def _point(a: float, t: float, x: float) -> Six:
+    """Return (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa."""
+    y = a * x + t
+    error, step = x - max(y, 0.0), 2.0 if y > 0.0 else 1.0 if y == 0.0 else 0.0
+    return error * error, -error * step, -error * step * x, step, step * x, step * x * x
+
+
+@shared
+def _density(table: FloatArray, k: int, x: float) -> float:
+    value = table[k, table.shape[1] - 1]
+    for power in range(table.shape[1] - 2, -1, -1):
+        value = value * x + table[k, power]
+    return float(value)
+
+
+@shared
+def _spread(a: float, t: float, k: int, law: Parts) -> Six:
+    """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k, and its derivatives.
+
+    Those of an output that is 0 are the mean of on and off.
+    """
+    low, high, density = law.ends[k, 0], law.ends[k, 1], law.density
+    root = -t / a if a != 0.0 else 0.0
+    first, last, edge = low, low, 0.0  # where the output is on; density/|a| where it turns on
+    if a > 0.0:
+        first, last = min(max(root, low), high), high
+    elif a < 0.0:
+        last = min(max(root, low), high)
+    elif t > 0.0:
+        last = high
+    if a != 0.0 and low < root < high:
+        edge = _density(density, k, root) / abs(a)
+    value, m0, m1, m2 = 0.0, 0.0, 0.0, 0.0
+    half = a == 0.0 and t == 0.0
+    width = high - low if half else last - first
+    if density.shape[1] == 1:  # a constant, in closed form
+        f, middle = density[k, 0], 0.5 * width + (low if half else first)
+        value = first * first + first * low + low * low
+        value = f / 3.0 * ((first - low) * value + (high - last) * (high * high + high * last + last * last))
+        error, spread = (1.0 - a) * middle - t, width * width / 12.0
+        value += 0.0 if half else f * width * (error * error + (1.0 - a) * (1.0 - a) * spread)
+        m0 = f * width * (0.5 if half else 1.0)
+        m1, m2 = m0 * middle, m0 * (middle * middle + spread)
+    else:
+        for start, wide in ((low, first - low), (last, high - last)):
+            if wide > 0.0:
+                for q in range(law.nodes.size):
+                    x = start + wide * law.nodes[q]
+                    value += wide * law.weights[q] * _density(density, k, x) * x * x
+        for q in range(law.nodes.size):
+            x = (low if half else first) + width * law.nodes[q]
+            weight = width * law.weights[q] * _density(density, k, x)
+            error = (1.0 - a) * x - t
+            value += 0.0 if half else weight * error * error
+            weight *= 0.5 if half else 1.0
+            m0 += weight
+            m1 += weight * x
+            m2 += weight * x * x
+    return (
+        value,
+        2.0 * ((a - 1.0) * m1 + t * m0),
+        2.0 * ((a - 1.0) * m2 + t * m1),
+        2.0 * (m0 - root * edge),
+        2.0 * (m1 - root**2 * edge),
+        2.0 * (m2 - root**3 * edge),
+    )
+
+
+@shared
+def _pointwise(t: float, a: float, own: float, law: Parts) -> Six:
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
+
+    x is on with probability `own`; 1 and 0 are allowed.
+    """
+    total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    if own < 1.0:
+        total = _add(total, 1.0 - own, _off(t))
+    if own > 0.0:
+        for k in range(law.atoms.shape[0]):
+            total = _add(total, own * law.atoms[k, 1], _point(a, t, law.atoms[k, 0]))
+        for k in range(law.ends.shape[0]):
+            total = _add(total, own, _spread(a, t, k, law))
+    return total
+
+
+@kernel
+def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
+    """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
+    return _pointwise(t, a, own, law)
+
+
+@kernel
+def one_on(
+    b: float, m: float, a: float, own: float, law: Parts
+) -> tuple[Six, tuple[float, float, float, float]]:
+    """Return the means of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
+
+    The last four are the derivatives of the first mean by m, mm, bm and am.
+    """
+    whole = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0
+    marks = np.empty(law.corners.size + 1)  # ends of the steps from the low end on
+    for k in range(law.ends.shape[0] + law.atoms.shape[0]):
+        atom = k - law.ends.shape[0]
+        low, steps, points = 0.0, 1, 1
+        if atom < 0:
+            low, marks[0], steps, points = law.ends[k, 0], law.ends[k, 1], marks.size, law.nodes.size
+            for i in range(law.corners.size):  # y = 0 at the corners of the own value, sorted in
+                place = -(a * law.corners[i] + b) / m if m != 0.0 else low
+                place, j = min(max(place, low), law.ends[k, 1]), i + 1
+                while j > 0 and marks[j - 1] > place:
+                    marks[j] = marks[j - 1]
+                    j -= 1
+                marks[j] = place
+        for step in range(steps):
+            width = 1.0 if atom >= 0 else marks[step] - low
+            if width <= 0.0:
+                continue
+            for q in range(points):
+                if atom >= 0:
+                    v, weight = law.atoms[atom, 0], law.atoms[atom, 1]
+                else:
+                    v = low + width * law.nodes[q]
+                    weight = width * law.weights[q] * _density(law.density, k, v)
+                here = _pointwise(b + m * v, a, own, law)
+                whole = _add(whole, weight, here)
+                d_m += weight * v * here[1]
+                d_mm += weight * v * v * here[3]
+                d_bm += weight * v * here[3]
+                d_am += weight * v * here[4]
+            if atom < 0:
+                low = marks[step]
+    return whole, (d_m, d_mm, d_bm, d_am)

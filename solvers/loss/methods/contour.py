@@ -1,0 +1,150 @@
+r"""Kernels of the exact loss and its gradient for values without bounds, by an integral along a wedge.
+
+The transforms of half-normal, exponential and normal values are bounded between the directions of 45 and 90
+degrees (of other laws between another angle and 90), and e^(s b) decays on the right there if b <= 0. So the
+path of `sweep`'s integral may be bent to
+
+    s(u) = c cosh(u + i theta)/cos(theta),     theta = 67.5 degrees.
+
+Its nodes are spaced evenly in log |s| far out: weights that differ by any factor cost a few nodes for each
+decade. The trapezoidal rule with the step h converges like exp(-2 pi d/h) if the integrand is analytic for
+|Im u| < d, which is 22.5 degrees here. The constant is the integral of its absolute value along both edges.
+
+For b > 0, e^(s b) decays on the left, between 90 and 135 degrees, where the transforms are bounded as well:
+
+    s(u) = c (1 + sin(i u - theta)),     theta = 22.5 degrees,
+
+passes s = 0 on its right. Where y is nearly x, much would cancel. There the other half of y is taken away:
+(x - R(y))^2 = (x - y)^2 - 2 x R(-y) - R(-y)^2 with R = ReLU, and -y has the bias -b.
+"""
+
+from dataclasses import fields
+
+import numpy as np
+
+from ....theory.compile.kernels import kernel
+from ....theory.features.values.parts import Parts
+from ....theory.validation import FloatArray
+from .affine import affine, silenced
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .transform_sums import ComplexArray, Others, add_nodes
+from .transforms import by_transforms
+
+__all__ = ["ESTIMATE", "case", "covers", "estimated_seconds", "solve", "terms"]
+
+WITHIN = 0.34 / (0.125 * np.pi)  # half the width of the strip is a little less than half the angle
+FALL = 39.0  # e^-39 is 1e-17
+FAR = 42.0  # e^-42 is 6e-19
+UNIT = 2.0**-53  # rounding
+
+
+@kernel
+def _path(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
+    """Return s(u) and its derivative."""
+    if left:
+        bent = c * np.sin(1j * u - half)
+        return bent + c, 1j * c * np.cos(1j * u - half)
+    angle = 0.5 * np.pi - half
+    wide = c / np.cos(angle)
+    return wide * np.cosh(u + 1j * angle), wide * np.sinh(u + 1j * angle)
+
+
+@kernel
+def case(
+    law: Parts,
+    m: FloatArray,
+    a: float,
+    b: float,
+    own: float,
+    others: Others,
+    marginal: FloatArray,
+    near: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and errors as `lattice.case`.
+
+    It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
+    for own = 1, off for own = 0. `marginal` has the probabilities of the others.
+    """
+    if law.transform[0] == 0 or not law.angle > 0.0:
+        raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
+    half = 0.5 * (0.5 * np.pi - law.angle)  # the path is in the middle between the angle and a right one
+    width = WITHIN * half
+    spaced = 2.0 * np.pi * width / FALL
+    side = -1.0 if near else 1.0
+    turned, a, b = side * m, side * a, side * b
+    left = b > 0.0
+    longest, square = 0.0, 0.0
+    for j in range(m.size + 1):
+        rise, chance = (turned[j], marginal[j]) if j < m.size else (own * a, 1.0)
+        if law.low >= 0.0:  # only what makes y larger bounds c: the transforms of negative weights decay
+            rise = max(rise, 0.0)
+        longest, square = max(longest, abs(rise)), square + chance * rise * rise
+    longest, square = longest * law.size, square * law.size * law.size
+    found, by_m, errors = np.zeros(5), np.zeros(m.size), np.zeros(4)
+    if not left and not longest > 0.0:  # y is never positive
+        return found, by_m, errors
+    c = 1.0 / max(2.0 * longest, 2.0 * np.sqrt(square), b)
+    falls = 45.0 / (abs(b) * c + 1e-300)
+    if left:
+        falls = (falls + 1.0) / np.sin(half)
+    end = min(FAR, np.arccosh(max(falls, 1.0)) + spaced)
+    top = 1 if b <= 0.0 and (own == 0.0 or a == 0.0) else 0  # without others y is never positive
+    edges, last, unused = np.zeros(5), np.zeros(5), np.zeros(m.size)
+    for turn in range(3):  # the integral itself, and its size along both edges of the strip
+        step = spaced if turn == 0 else 8.0 * spaced
+        sums, slopes = (found, by_m) if turn == 0 else (edges, unused)
+        u = step * np.arange(int(end / step) + 1) + 1j * (0.0, -width, width)[turn]
+        s, slope = _path(u.astype(np.complex128), c, half, left)
+        weights = step / np.pi * slope / 1j
+        weights[0] *= 0.5
+        if turn == 0:  # the last node shows what is left beyond it
+            add_nodes(law.transform, s[-1:], weights[-1:], turned, a, b, own, side, top, others, last, unused)
+        add_nodes(law.transform, s, weights, turned, a, b, own, side, top, others, sums, slopes)
+    spacing, rounding = 2.0 / np.expm1(FALL), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
+    errors[0] = spacing * edges[3] + (rounding + np.exp(-FAR)) * found[3]
+    errors[3] = spacing * edges[4] + rounding * found[4] + last[4] / spaced
+    found[1:3] *= side
+    return found, side * by_m, errors
+
+
+# --- The method --------------------------------------------------------------------------------------------
+
+ESTIMATE = (
+    "heuristic: the derived bound of the trapezoidal rule, with a constant from quadrature, and rounding; "
+    "never exceeded in tests by exact arithmetic"
+)
+
+# For b > 0 it is the loss less E (x - y)^2 that is integrated, not less E x^2, while that is at most so many
+# E x^2.
+NEAR = 4.0
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all with a ReLU, of values without bounds."""
+    known = not law.values.bounded and law.values.wedge and law.values.transform
+    return np.full(rows.b.size, bool(rows.relu and known))
+
+
+def terms(law: Law) -> float:
+    """Return the least cost of an output."""
+    return 1024.0 * law.n
+
+
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes, measured; twice as many with groups."""
+    return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return what is integrated and what that leaves out, E x^2 or E (x - y)^2."""
+    parts, affine_part = law.values.parts, affine(rows, law)
+    near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])
+
+    def one(
+        k: int, m: FloatArray, a: float, b: float, own: float, others: Others, p: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return case(parts, m, a, b, own, others, p, near[k])
+
+    part = by_transforms(rows, law, ask, one, False)
+    rest = silenced(rows, law, affine_part, near)
+    return Outputs(*(getattr(part, one.name) + getattr(rest, one.name) for one in fields(Outputs)))

@@ -1,0 +1,397 @@
+r"""The exact loss of independent features, uniform on [0, 1] or [-1, 1] when on, without a sum over patterns.
+
+Let F_k(y) = max(y, 0)^k / k!, so that F_1 is the ReLU, 2 F_2 its square, and F_k' = F_(k-1). A feature of
+weight w that is on with probability p, and then uniform on [l, 1], turns the means U_k(y) of F_k over all
+smaller weights into
+
+.. math:: (1 - p)\, U_k(y) + \frac{p}{(1 - l) w} \left( U_{k+1}(y + w) - U_{k+1}(y + l w) \right).
+
+So the mean at y = b is folded out of means at b plus the larger weights: two places for each where l = 0,
+three where l = -1. Where no value of the smaller weights reaches the kink at 0, F_k is a polynomial and U_k
+is a sum over their moments: most branches end there early. The largest weights are taken first. Then abs(y)
+is at most n abs(w) where a kink is in reach, so that the differences lose only a few digits however far the
+weights are apart: 2e-15 for outputs of order 1, in random models whose weights differ by eight decades.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from ....theory.compile.kernels import check_interrupt, inner, kernel, plain
+from ....theory.special.order import ascending
+from ....theory.validation import FloatArray
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
+
+__all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
+
+# Smaller weights count as 0: they move the output by less than rounding, and their powers would underflow.
+_NONE = 1e-25
+
+Integers = npt.NDArray[np.int64]
+Tree = tuple[FloatArray, Integers, Integers, Integers, Integers]
+
+# Rounding, in units of E (|b| + sum of |w| x)^2 where a feature is on, of b^2 where none is, and of slopes.
+_ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
+
+
+@inner
+def _factors(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
+    """Return E x^m (w x)^r / r! for m = 0, 1, 2; but for m = r = 0 it is 1, as x may be off."""
+    n = w.size
+    factors, ends, power = np.empty((3, n, n + 4)), np.empty(n + 6), 1.0
+    for k in range(n + 6):  # (k + 1) times the integral of x^k
+        power *= edge
+        ends[k] = 1.0 - power
+    for j in range(n):
+        power = p[j] / (1.0 - edge)
+        for r in range(n + 4):
+            for m in range(3):
+                factors[m, j, r] = power * ends[m + r] / (m + r + 1)
+            power *= w[j] / (r + 1)
+        factors[0, j, 0] = 1.0
+    return factors
+
+
+@inner
+def _moments(factors: FloatArray, at: int) -> FloatArray:
+    """Return the moments over factorials of the sum of the l smallest weights, and those times the target."""
+    _, n, orders = factors.shape
+    h = np.zeros((2, n + 1, orders))
+    h[0, 0, 0] = 1.0
+    for j in range(n):
+        for r in range(orders):
+            for s in range(r + 1):
+                h[0, j + 1, r] += h[0, j, s] * factors[0, j, r - s]
+                if j > at:
+                    h[1, j + 1, r] += h[1, j, s] * factors[0, j, r - s]
+                elif j == at:
+                    h[1, j + 1, r] += h[0, j, s] * factors[1, j, r - s]
+    return h
+
+
+@inner
+def _grown(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
+    """Return the places y, the weights still ahead, and the children of all nodes, parents first.
+
+    The children are where the weight is off, and where its value is 1 and `edge`, the least one; if that is
+    0, the first and the last are the same. Node 1 is the root, node 0 stands for all that cannot be positive;
+    a leaf's children are -1.
+    """
+    n = w.size
+    low, high = np.zeros(n + 1), np.zeros(n + 1)
+    for j in range(n):
+        low[j + 1], high[j + 1] = low[j] + min(w[j], edge * w[j]), high[j] + max(w[j], edge * w[j])
+    y, level, children = np.empty(most), np.empty(most, np.int64), np.empty((3, most), np.int64)
+    y[1], level[1], count, node = b, n, 2, 1
+    while node < count:
+        ahead = level[node]
+        children[:, node] = -1
+        if y[node] + low[ahead] < 0.0:
+            for side in range(3):
+                if side == 2 and edge == 0.0:
+                    children[2, node] = children[0, node]
+                    continue
+                z = y[node] + (0.0, 1.0, edge)[side] * w[ahead - 1]
+                children[side, node] = 0
+                if z + high[ahead - 1] >= 0.0:
+                    children[side, node], count = count, count + 1
+                    y[count - 1], level[count - 1] = z, ahead - 1
+        node += 1
+    return (y, level, children[0], children[1], children[2]), count
+
+
+@inner
+def _powers(y: float, F: FloatArray, top: int) -> None:
+    F[0] = 1.0
+    for k in range(1, top):
+        F[k] = F[k - 1] * y / k
+
+
+@inner
+def _fold(
+    T: FloatArray, node: int, off: int, top: int, bottom: int, c: float, width: float, orders: int
+) -> None:
+    """Fold a table's rows of the children to that of their parent; `width` is (1 - edge) v."""
+    for k in range(orders):
+        T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
+
+
+@inner
+def _unfold(
+    T: FloatArray,
+    T_by: FloatArray,
+    node: int,
+    off: int,
+    top: int,
+    bottom: int,
+    c: float,
+    v: float,
+    edge: float,
+    orders: int,
+) -> float:
+    """Hand the derivatives by a parent's row to its children; return the one by the weight v."""
+    slope, share = 0.0, c / (1.0 - edge)
+    for k in range(orders):
+        push = T_by[node, k]
+        T_by[off, k] += (1.0 - c) * push
+        T_by[bottom, k + 1] -= share / v * push
+        T_by[top, k + 1] += share / v * push
+        moved = share * (T[top, k] - edge * T[bottom, k])
+        slope += push * (moved - T[node, k] + (1.0 - c) * T[off, k]) / v
+    return slope
+
+
+@inner
+def _up(
+    tree: Tree,
+    count: int,
+    w: FloatArray,
+    p: FloatArray,
+    at: int,
+    edge: float,
+    h: FloatArray,
+    U: FloatArray,
+    V: FloatArray,
+) -> None:
+    """Fill the means: U of F_k, V of the target's value times F_k, where the target is among those ahead."""
+    y, level, off, top, bottom = tree
+    n = w.size
+    F = np.empty(n + 4)
+    for k in range(n + 4):
+        U[0, k] = V[0, k] = 0.0
+    for node in range(count - 1, 0, -1):
+        ahead = level[node]
+        orders = 3 + n - ahead
+        if off[node] < 0:
+            _powers(y[node], F, orders)
+            for k in range(orders):
+                total, times = 0.0, 0.0
+                for r in range(k + 1):
+                    total += F[k - r] * h[0, ahead, r]
+                    times += F[k - r] * h[1, ahead, r]
+                U[node, k], V[node, k] = total, times
+            continue
+        v, c, one, two, three = w[ahead - 1], p[ahead - 1], off[node], top[node], bottom[node]
+        width = (1.0 - edge) * v
+        _fold(U, node, one, two, three, c, width, orders)
+        if ahead - 1 > at:
+            _fold(V, node, one, two, three, c, width, orders - 1)
+        elif ahead - 1 == at:  # by parts
+            for k in range(orders - 1):
+                ends = U[two, k + 1] - edge * U[three, k + 1]
+                V[node, k] = c / width * (ends - (U[two, k + 2] - U[three, k + 2]) / v)
+
+
+@inner
+def _down(
+    tree: Tree,
+    count: int,
+    w: FloatArray,
+    p: FloatArray,
+    at: int,
+    edge: float,
+    work: tuple[FloatArray, ...],
+    slope: FloatArray,
+    h_by: FloatArray,
+) -> None:
+    """Go from the derivatives of the result by the root's means to those by weights and moments."""
+    y, level, off, top, bottom = tree
+    U, V, U_by, V_by = work
+    n = w.size
+    F = np.empty(n + 4)
+    for node in range(1, count):
+        ahead = level[node]
+        orders = 3 + n - ahead
+        if off[node] < 0:
+            _powers(y[node], F, orders)
+            for k in range(orders):
+                for r in range(k + 1):
+                    h_by[0, ahead, r] += U_by[node, k] * F[k - r]
+                    h_by[1, ahead, r] += V_by[node, k] * F[k - r]
+            continue
+        v, c, one, two, three = w[ahead - 1], p[ahead - 1], off[node], top[node], bottom[node]
+        for child in (one, two, three):
+            for k in range(orders + 1):
+                U_by[child, k] = V_by[child, k] = 0.0
+        slope[ahead - 1] += _unfold(U, U_by, node, one, two, three, c, v, edge, orders)
+        if ahead - 1 > at:
+            slope[ahead - 1] += _unfold(V, V_by, node, one, two, three, c, v, edge, orders - 1)
+        elif ahead - 1 == at:
+            share = c / (1.0 - edge)
+            for k in range(orders - 1):
+                push = V_by[node, k]
+                U_by[two, k + 1] += share / v * push
+                U_by[three, k + 1] -= edge * share / v * push
+                U_by[two, k + 2] -= share / v / v * push
+                U_by[three, k + 2] += share / v / v * push
+                ends = share * (U[two, k] - edge * edge * U[three, k])
+                slope[at] += push * (ends - 2.0 * V[node, k]) / v
+
+
+@inner
+def _moments_down(factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray) -> None:
+    """Go from the derivatives by moments to those by weights; `h_by` is overwritten."""
+    _, n, orders = factors.shape
+    for j in range(n - 1, -1, -1):
+        for t in range(orders):
+            push, times = 0.0, 0.0
+            for s in range(orders - t):
+                by, by_times = h_by[0, j + 1, s + t], h_by[1, j + 1, s + t]
+                push += by * h[0, j, s]
+                h_by[0, j, s] += by * factors[0, j, t]
+                if j > at:
+                    push += by_times * h[1, j, s]
+                    h_by[1, j, s] += by_times * factors[0, j, t]
+                elif j == at:
+                    times += by_times * h[0, j, s]
+                    h_by[0, j, s] += by_times * factors[1, j, t]
+            if t > 0:  # the derivatives of the factors have one more x
+                slope[j] += push * factors[1, j, t - 1] + times * factors[2, j, t - 1]
+
+
+@inner
+def _row(
+    row: FloatArray,
+    i: int,
+    b: float,
+    chances: FloatArray,
+    edge: float,
+    slopes: bool,
+    work: tuple[FloatArray, ...],
+    by: FloatArray,
+) -> tuple[float, float]:
+    """Return E R^2 - 2 E x_i R for the output R, its derivative by b; with `slopes` write those by row."""
+    n = row.size
+    w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), plain(0), 0.0
+    for j in range(n):
+        sizes[j] = abs(row[j]) if abs(row[j]) > _NONE and chances[j] > 0.0 else 0.0
+    order = ascending(sizes)
+    for j in range(n):
+        w[j], p[j] = row[order[j]] if sizes[order[j]] > 0.0 else 0.0, chances[order[j]]
+        most += max(w[j], edge * w[j])
+        if order[j] == i:
+            at = j
+    if b + most < 0.0:  # never positive: the tree has no root
+        for j in range(n):
+            by[j] = 0.0
+        return 0.0, 0.0
+    factors = _factors(w, p, edge)
+    h = _moments(factors, at)
+    U, V, U_by, V_by = work
+    tree, count = _grown(w, b, edge, U.shape[0])
+    _up(tree, count, w, p, at, edge, h, U, V)
+    if slopes:
+        for k in range(n + 4):
+            U_by[1, k] = V_by[1, k] = 0.0
+        U_by[1, 2], V_by[1, 1] = 2.0, -2.0
+        slope, h_by = np.zeros(n), np.zeros(h.shape)
+        _down(tree, count, w, p, at, edge, work, slope, h_by)
+        _moments_down(factors, at, h, h_by, slope)
+        for j in range(n):
+            by[order[j]] = slope[j]
+    return 2.0 * U[1, 2] - 2.0 * V[1, 1], 2.0 * U[1, 1] - 2.0 * V[1, 0]
+
+
+@kernel
+def _by_folds(
+    M: FloatArray,
+    features: Integers,
+    b: FloatArray,
+    chances: FloatArray,
+    edge: float,
+    nodes: int,
+    slopes: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    count, n = M.shape
+    losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
+    slope_errors = np.empty(count)
+    orders = n + 4
+    back = nodes if slopes else 1
+    work = (
+        np.empty((nodes, orders)),
+        np.empty((nodes, orders)),
+        np.empty((back, orders)),
+        np.empty((back, orders)),
+    )
+    some = 0.0
+    for chance in chances:
+        some += chance
+    some = min(some, 1.0)  # bounds the probability that any feature is on
+    for k in range(count):
+        check_interrupt(n > 8)
+        own = chances[features[k]]
+        found, by_b[k] = _row(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
+        losses[k] = own / 3.0 + found
+        mean, variance, ramp = 0.0, 0.0, max(b[k], 0.0)
+        for j in range(n):
+            ramp += 0.5 * chances[j] * max(M[k, j], edge * M[k, j])
+            mean += 0.5 * chances[j] * abs(M[k, j])
+            variance += chances[j] * M[k, j] * M[k, j] / 3.0
+        on = some * b[k] * b[k] + 2.0 * abs(b[k]) * mean + mean * mean + variance + own / 3.0
+        errors[k] = _ROUNDING * on + _ATOM * max(b[k], 0.0) ** 2
+        slope_errors[k] = 2.0 * _SLOPES * (ramp + own)
+    return losses, errors, by_M, by_b, slope_errors
+
+
+# --- The method --------------------------------------------------------------------------------------------
+
+ESTIMATE = (
+    "heuristic: rounding in units of E (|b| + sum of |w| x)^2, never exceeded in tests by exact arithmetic"
+)
+
+# Features up to which its tables are small, by the sides of their values: 40 MB at most for 16 on [0, 1];
+# 13 on [-1, 1] took 190 MB with equal weights, whose branches end late, and 13 MB with random ones.
+MOST = {1: 16, 2: 13}
+# Nodes up to which there are derivatives, which double the tables and take three times as long.
+MOST_NODES_WITH_SLOPES = 2.0**19
+# Seconds for each node of the tree of an output, with the share that is never made; with derivatives.
+SECONDS_PER_NODE = 4.6e-9
+SECONDS_PER_NODE_WITH_SLOPES = 1.2e-8
+# Features on [-1, 1] from which nodes are counted: equal weights have 20 times as many as others.
+COUNTED_FROM = 10
+# Seconds for each node that is made; with derivatives.
+SECONDS_PER_COUNTED = 1e-7
+SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all with a ReLU, of few independent features of uniform values."""
+    few = law.n <= MOST.get(law.values.sides, 0) and "classes" not in law.kept
+    return np.full(rows.b.size, few and rows.relu and law.independent)
+
+
+def terms(law: Law) -> float:
+    """Return the number of nodes of an output's tree, at most, and one that stands for all outputs of 0."""
+    sides = law.values.sides
+    if sides < 1:  # no values that it covers
+        return np.inf
+    return float(((sides + 1.0) ** min(law.n + 1, 99) - 1.0) / sides + 1.0)
+
+
+def count_nodes(rows: Rows) -> float:
+    """Return about how many nodes an output's tree has for values on [-1, 1], as its places are normal.
+
+    A place has children where the weights ahead reach 0 from it.
+    """
+    sizes = -np.sort(-np.abs(rows.M), axis=1)
+    ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
+    before = np.zeros(sizes.shape)
+    before[:, 1:] = np.cumsum(sizes[:, :-1] ** 2, axis=1)
+    spread = np.sqrt(2.0 / 3.0 * before) + 1e-300
+    b = rows.b[:, np.newaxis]
+    with np.errstate(over="ignore"):
+        shares = ndtr((ahead - b) / spread) - ndtr((-ahead - b) / spread)
+    return float(np.mean(shares @ 3.0 ** np.arange(1, sizes.shape[1] + 1)))
+
+
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes: measured, for random weights; most branches end early."""
+    if law.values.sides == 2 and law.n >= COUNTED_FROM:
+        return (SECONDS_PER_COUNTED_WITH_SLOPES if ask.slopes else SECONDS_PER_COUNTED) * count_nodes(rows)
+    return (SECONDS_PER_NODE_WITH_SLOPES if ask.slopes else SECONDS_PER_NODE) * terms(law)
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the folded means."""
+    edge = 1.0 - law.values.sides
+    return Outputs(*_by_folds(rows.M, rows.features, rows.b, law.p, edge, int(terms(law)), ask.slopes))

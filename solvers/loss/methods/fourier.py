@@ -1,0 +1,287 @@
+r"""Kernels of the exact loss and its gradient for bounded values, by a sum over a lattice of frequencies.
+
+Patterns with at most one other feature that is on and has a weight are integrated piece by piece (`few`):
+they make the atom of the interference and the jumps of its density. For the others, Poisson's formula turns
+the integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the
+right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off
+above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on
+[0, 1], and by the jumps of the density and of its derivatives for others.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory.compile.kernels import inner, kernel, plain
+from ....theory.features.values.parts import Parts, transforms
+from ....theory.validation import FloatArray
+from .at_most_one_active import known, one_on, pointwise
+from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .transform_sums import Others, add_nodes, independent, sweep
+from .transforms import SILENT, by_transforms
+
+__all__ = ["ESTIMATE", "case", "covers", "estimated_seconds", "lattice", "solve", "terms"]
+
+ComplexArray = npt.NDArray[np.complex128]
+
+BLOCK = 32  # frequencies are added in such steps
+_PART = 4096  # frequencies that are in memory at a time
+KAPPA = 34.0  # e^-34 is 2e-15
+RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding of the part with images
+GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
+UNIT = 2.0**-53  # rounding
+
+
+@inner
+def _bounds(law: Parts, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
+    """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
+    for j in range(m.size):
+        x = real * m[j]
+        value = transforms(law.transform, complex(x, 0.0))[0].real
+        if radius > 0.0 and law.ends.shape[0] > 0:
+            bound = 0.0
+            for k in range(law.atoms.shape[0]):
+                bound += law.atoms[k, 1] * np.exp(x * law.atoms[k, 0])
+            for k in range(law.jumps.shape[0]):
+                fall = radius * abs(m[j])
+                for _ in range(int(law.jumps[k, 2])):
+                    fall *= radius * abs(m[j])
+                bound += law.jumps[k, 1] * np.exp(x * law.jumps[k, 0]) / fall
+            value = min(value, bound)
+        phi[j] = value
+
+
+@inner
+def _own_bounds(law: Parts, a: float, own: float, c: float, omega: float) -> float:
+    """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
+    total = (1.0 - own) / omega**2
+    if own > 0.0:
+        rise = np.exp(abs(c * a) * law.reach)
+        square, product = rise, law.reach * rise
+        if a != 0.0:
+            unit = omega * abs(a)
+            square = min(square, law.edge * (1.0 + rise) / unit)
+            product = min(product, (law.edge * law.reach * rise + square) / unit)
+        total += own * (square / omega**2 + 2.0 * product / omega)
+    return total
+
+
+@kernel
+def lattice(
+    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
+) -> tuple[float, float, int, float]:
+    """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
+    known(law)
+    phi, top = np.empty(m.size, np.complex128), plain(2)
+    start = abs(b) + (abs(a) * law.reach if own > 0.0 else 0.0)
+    reach, longest = 0.0, 0.0
+    for x in m:
+        reach += max(x * law.low, x * law.high, 0.0)
+        longest = max(longest, abs(x) * law.reach)
+    period = start + reach
+    theta = 1.0 / period
+    for j in range(m.size):
+        phi[j] = 1.0
+    share = max(sweep(others, top, top, phi)[0].real, 1e-300)
+    while theta * longest < 500.0:
+        _bounds(law, m, theta, 0.0, phi)
+        mean = sweep(others, top, top, phi)[0].real
+        if not mean < 1e250:
+            break
+        # images fade by e^(kappa - theta P), at least by half, however rare the first is
+        within = max(start + (np.log(mean / share + 1e-300) + RARE) / theta, (KAPPA + 1.0) / theta)
+        period = min(period, within)
+        theta *= 1.3
+    for _ in range(60):
+        _bounds(law, m, KAPPA / period, 0.0, phi)
+        mean = sweep(others, top, top, phi)[0].real
+        if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
+            break
+        period *= 1.2
+    c, h = KAPPA / period, 2.0 * np.pi / period
+    count = float(BLOCK)
+    while True:
+        omega = h * (count - 1.0)
+        _bounds(law, m, c, omega, phi)
+        majorant = abs(sweep(others, top, top, phi)[0])
+        cut = np.exp(c * b) / np.pi * _own_bounds(law, a, own, c, omega) * majorant
+        if cut <= allowed or count >= most:
+            return c, h, int(count), cut
+        count = min(BLOCK * np.ceil(1.25 * count / BLOCK), most)
+
+
+@inner
+def _few_on(
+    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others
+) -> tuple[FloatArray, FloatArray]:
+    """Return the part of patterns with at most one other feature on that has a weight: `found` and `by_m`.
+
+    found[3] is E (|x| + |terms of y|)^2 where anything is on, which rounding of y is in units of.
+    """
+    found, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
+    for j in range(m.size):
+        phi[j] = 1.0
+    start = 2.0 * own * (1.0 + abs(a) + abs(b))
+    top = plain(2)
+    here = pointwise(b, a, own, law)
+    none, of_none = sweep(others, top, top - 2, phi)
+    shares = sweep(others, top, top - 1, phi)[1].real
+    for k in range(3):
+        found[k] = none.real * here[k]
+    found[4] = none.real * (start + abs(here[1]))
+    mine = law.reach * (1.0 + abs(a)) + abs(b)
+    found[3] = none.real * own * mine * mine
+    for j in range(m.size):
+        if others.heard[j] and shares[j] > 0.0:
+            whole, push = one_on(b, m[j], a, own, law)
+            for k in range(3):
+                found[k] += shares[j] * whole[k]
+            found[4] += shares[j] * (start + 2.0 * own * abs(m[j]) + abs(whole[1]))
+            theirs = law.reach * abs(m[j])
+            found[3] += shares[j] * (own * (mine + theirs) ** 2 + (1.0 - own) * (abs(b) + theirs) ** 2)
+            by_m[j] = shares[j] * push[0]
+            phi[j] = whole[1]
+    of_one = sweep(others, top, top - 1, phi)[1]
+    for j in range(m.size):
+        if not others.heard[j]:
+            by_m[j] = law.mean * (here[1] * of_none[j].real + of_one[j].real)
+    return found, by_m
+
+
+@inner
+def _add_frequencies(
+    law: Parts,
+    m: FloatArray,
+    a: float,
+    b: float,
+    own: float,
+    others: Others,
+    line: tuple[float, float],
+    first: int,
+    end: int,
+    found: FloatArray,
+    by_m: FloatArray,
+) -> None:
+    """Add frequencies `first` to `end` - 1 of the line s = c + i h k, as `add_nodes`; `line` is c and h."""
+    c, h = line
+    s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)
+    for start in range(first, end, _PART):
+        count = min(_PART, end - start)
+        for k in range(count):
+            s[k], weights[k] = complex(c, h * (start + k)), h / np.pi
+        if start == 0:
+            weights[0] *= 0.5
+        add_nodes(law.transform, s[:count], weights[:count], m, a, b, own, 1.0, plain(2), others, found, by_m)
+
+
+@kernel
+def case(
+    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and the errors.
+
+    The output's own feature is on with probability `own`. `allowed` is the error of the loss to aim at,
+    `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
+    loss, what the upper half of the frequencies changes in the loss, and an estimate for the derivatives.
+    """
+    known(law)
+    found, by_m = _few_on(law, m, a, b, own, others)
+    # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
+    size, slopes = found[0] + 2.0 * np.sqrt(found[0] * found[3]) + 16.0 * UNIT * found[3], found[4]
+    start, top, whole = abs(a) + abs(b), plain(2), 0.0
+    phi, errors = np.empty(m.size, np.complex128), np.zeros(4)
+    for j in range(m.size):
+        phi[j] = 1.0
+        whole += abs(m[j])
+    share = sweep(others, top, top, phi)[0].real
+    if share * (1.0 + start + whole) ** 2 < 1e-300:
+        errors[0], errors[3] = 16.0 * UNIT * size, 16.0 * UNIT * slopes
+        return found, by_m, errors
+    rest = own * share * law.square
+    size += rest
+    most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
+    c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
+    # by themselves: a million small terms would be rounded off the part that is known
+    far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
+    _add_frequencies(law, m, a, b, own, others, (c, h), plain(0), half, far, by_m_far)
+    loss, by_b, by_a, slope = far[0], far[1], far[2], 0.0
+    for j in range(m.size):
+        phi[j] = by_m_far[j]
+    _add_frequencies(law, m, a, b, own, others, (c, h), half, count, far, by_m_far)
+    for j in range(m.size):
+        slope = max(slope, abs(by_m_far[j] - phi[j].real))
+        by_m[j] += by_m_far[j]
+    slope = max(slope, abs(far[1] - by_b), abs(far[2] - by_a))
+    span = 4.0 * np.pi / h + start  # twice the period
+    images = 4.0 * np.exp(-KAPPA) * share * (span + 1.0)
+    noise = 16.0 + 4.0 * np.sqrt(m.size)
+    errors[0] = images * span + UNIT * (16.0 * size + noise * far[3])
+    errors[1], errors[2] = cut, 4.0 * abs(far[0] - loss)  # atoms have exceeded the change itself by 2.8
+    errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
+    far[0] += found[0] + rest
+    far[1] += found[1]
+    far[2] += found[2]
+    return far, by_m, errors
+
+
+# --- The method --------------------------------------------------------------------------------------------
+
+ESTIMATE = (
+    "what is cut off is proved, by the bound, or with few frequencies heuristic, by what half of them "
+    "change; rounding and derivatives are heuristic, never exceeded in tests by exact arithmetic"
+)
+
+
+def covers(rows: Rows, law: Law) -> BoolArray:
+    """Return which outputs it can do: all with a ReLU, of values with bounds."""
+    return np.full(rows.b.size, rows.relu and law.values.bounded and law.values.transform is not None)
+
+
+def terms(law: Law) -> float:
+    """Return the least cost of an output, of one block of frequencies."""
+    return float(BLOCK * law.n)
+
+
+# Seconds for each factor of the transform with its derivatives, and how many times that with groups.
+SECONDS_PER_FACTOR = 2.3e-7
+# Seconds that an output takes besides.
+SECONDS = 5e-4
+GROUPS = 15.0
+# Outputs on which the number of frequencies is estimated.
+ESTIMATED_ON = 4
+
+
+def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+    """Return the seconds that an output takes: the frequencies that the bound asks for, of some outputs.
+
+    Of values with atoms alone the transform does not fall, and all frequencies are summed.
+    """
+    times, most = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS), ask.most / law.n
+    if ask.frequencies is not None:
+        return times * min(float(ask.frequencies), most)
+    if not law.values.pieces:
+        return times * most
+    found = []
+    for k in range(0, rows.b.size, max(rows.b.size // ESTIMATED_ON, 1)):
+        i = int(rows.features[k])
+        heard = np.abs(rows.M[k]) > SILENT * min(float(np.abs(rows.M[k]).max()), 1.0)
+        heard[i] = False
+        if heard.sum() > 1 and not rows.b[k] + np.abs(rows.M[k]).sum() <= 0.0:
+            m, p, a, own = rows.M[k, heard], law.p[heard], float(rows.M[k, i]), float(law.p[i])
+            allowed = float(max(ask.tol * law.aim[i], np.finfo(np.float64).tiny))
+            limits = float(rows.b[k]), own, independent(p), allowed, float(np.floor(most))
+            found.append(float(lattice(law.values.parts, m, a, *limits)[2]))
+    return SECONDS + times * max(found, default=1.0)
+
+
+def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+    """Return the outputs and their derivatives."""
+    parts, least = law.values.parts, np.finfo(np.float64).tiny
+    allowed = np.maximum(ask.tol * law.aim[rows.features], least)
+    work = ask.most if ask.frequencies is None else float(ask.frequencies) * law.n
+
+    def one(
+        k: int, m: FloatArray, a: float, b: float, own: float, others: Others, p: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return case(parts, m, a, b, own, others, allowed[k], work)
+
+    return by_transforms(rows, law, ask, one, True)

@@ -1,0 +1,205 @@
+r"""Kernels of the exact loss by transforms: independent features, groups of them, exactly k of them.
+
+Features that are independent of all others, and groups, are units. A unit has patterns of on and off with
+probabilities. With phi_j = E exp(s m_j v_j) for the value v_j of feature j, the transform of the interference
+nu = sum_j m_j x_j is a product over units of
+
+    u(z, y) = sum over patterns of  probability * z^(number on) * prod over the features on of (y_j phi_j),
+
+where z counts what is on, if exactly k are to be, and y_j = y counts what is on and has a weight m_j. One
+sweep through the units carries the coefficients of y^h z^t, those of all y^h with h >= top together. A sweep
+back gives the derivatives by every phi_j. Nothing is subtracted.
+
+The loss is E (x - ReLU(y))^2, y = a x + b + nu. Off and on, its transform is
+
+    K(s) = 2/s^3  and  K(s) = 2 phi_0(a s)/s^3 - 2 phi_1(a s)/s^2   (+ E x^2),   phi_r(z) = E v^r e^(z v),
+
+and the loss is the integral of K(s) D(s) e^(s b) ds / (2 pi i) over any path from below to above on the right
+of s = 0. Derivatives pass under the integral: d/db gives a factor s, d/dm_j turns phi_j into s phi_1(s m_j).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory.compile.kernels import check_interrupt, inner, kernel
+from ....theory.features.values.parts import transforms
+from ....theory.validation import BoolArray, FloatArray, IntArray
+
+__all__ = ["Others", "add_nodes", "independent", "sweep"]
+
+ComplexArray = npt.NDArray[np.complex128]
+
+
+class Others(NamedTuple):
+    """The law of the features that disturb an output.
+
+    Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
+    - 1. A pattern is a probability and a mask, whose bit k says whether the unit's k-th member is on. If
+    `counted`, `total` features are on. Where all are single, with a weight, none counting, `alone` has their
+    probabilities; else it is empty.
+    """
+
+    first: IntArray
+    member: IntArray
+    patterns: IntArray
+    mask: IntArray
+    chance: FloatArray
+    heard: BoolArray
+    counted: bool
+    total: int
+    alone: FloatArray
+
+
+def independent(p: FloatArray) -> Others:
+    """Return independent features, all with a weight, that are on with probability p."""
+    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
+    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
+    return Others(steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p)
+
+
+@inner
+def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
+    """Return the weight of pattern q of unit u, how many of it have a weight, and how many are counted."""
+    weight, loud, on = complex(others.chance[q], 0.0), 0, 0
+    for place in range(others.first[u + 1] - others.first[u]):
+        if (others.mask[q] >> place) & 1:
+            j = others.member[others.first[u] + place]
+            weight *= phi[j]
+            loud += 1 if others.heard[j] else 0
+            on += 1 if others.counted else 0
+    return weight, loud, on
+
+
+@inner
+def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray) -> None:
+    """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
+    members = others.member[others.first[u] : others.first[u + 1]]
+    for place in range(members.size):
+        if (others.mask[q] >> place) & 1:
+            weight = complex(others.chance[q], 0.0)
+            for rest in range(members.size):
+                if rest != place and (others.mask[q] >> rest) & 1:
+                    weight *= phi[members[rest]]
+            slope[members[place]] += meets * weight
+
+
+@inner
+def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
+    """Return what `sweep` does for want = top; each feature is a unit with a weight, and nothing counts."""
+    n = p.size
+    states, slope = np.empty((n, 3), np.complex128), np.empty(n, np.complex128)
+    none, one, more = 1.0, 0.0j, 0.0j  # prod (1-p), coefficient of y, all above (of all from `top` on)
+    if top == 0:
+        more = 1.0 + 0.0j
+    for j in range(n):
+        states[j, 0], states[j, 1], states[j, 2] = none, one, more
+        off, on = 1.0 - p[j], p[j] * phi[j]
+        if top == 2:
+            more = more * (off + on) + one * on
+            one = one * off + none * on
+        elif top == 1:
+            more = more * (off + on) + none * on
+        else:
+            more *= off + on
+        none *= off
+    ahead, behind = 1.0 + 0.0j, 0.0j  # adjoints of `more` and of `one`
+    for j in range(n - 1, -1, -1):
+        off, on = 1.0 - p[j], p[j] * phi[j]
+        meets = ahead * states[j, 2]
+        if top == 2:
+            meets += ahead * states[j, 1] + behind * states[j, 0]
+            behind = behind * off + ahead * on
+        elif top == 1:
+            meets += ahead * states[j, 0]
+        slope[j] = p[j] * meets
+        ahead *= off + on
+    return more, slope
+
+
+@kernel
+def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
+    """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
+
+    The second result holds its derivatives by phi.
+    """
+    if others.alone.size > 0 and want == top:
+        return _sweep_alone(others.alone, top, phi)
+    patterns, total = others.patterns, others.total
+    number, wide = others.first.size - 1, total + 1
+    size = (top + 1) * wide
+    states, slope = np.zeros((number + 1, size), np.complex128), np.zeros(phi.size, np.complex128)
+    states[0, 0] = 1.0
+    for u in range(number):
+        for q in range(patterns[u], patterns[u + 1]):
+            weight, loud, on = _weigh(others, u, q, phi)
+            for level in range(top + 1):
+                up = min(level + loud, top) * wide
+                for t in range(wide - on):
+                    states[u + 1, up + t + on] += weight * states[u, level * wide + t]
+    ahead, fresh = np.zeros(size, np.complex128), np.empty(size, np.complex128)  # adjoints, from the end on
+    ahead[want * wide + total] = 1.0
+    for u in range(number - 1, -1, -1):
+        fresh[:] = 0.0
+        for q in range(patterns[u], patterns[u + 1]):
+            weight, loud, on = _weigh(others, u, q, phi)
+            meets = 0.0j
+            for level in range(top + 1):
+                up = min(level + loud, top) * wide
+                for t in range(wide - on):
+                    fresh[level * wide + t] += weight * ahead[up + t + on]
+                    meets += ahead[up + t + on] * states[u, level * wide + t]
+            _spread(others, u, q, meets, phi, slope)
+        for t in range(size):  # Numba compiles messages of errors for a copy in one piece
+            ahead[t] = fresh[t]
+    return states[number, want * wide + total], slope
+
+
+@inner
+def add_nodes(
+    transform: tuple[int, float],
+    nodes: ComplexArray,
+    weights: ComplexArray,
+    m: FloatArray,
+    a: float,
+    b: float,
+    own: float,
+    side: float,
+    top: int,
+    others: Others,
+    found: FloatArray,
+    by_m: FloatArray,
+) -> None:
+    """Add the integral over the nodes s to `found` = [loss, by b, by a, sizes, slopes' sizes] and to `by_m`.
+
+    The output's own feature is on with probability `own`. With side = -1 it is the loss less E (x - y)^2 for
+    the output -y. The sizes are sums of absolute values, of derivatives the largest of all.
+    """
+    phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
+    for k in range(nodes.size):
+        check_interrupt(k % 128 == 127)
+        s = nodes[k]
+        for j in range(m.size):
+            phi[j], first[j], _ = transforms(transform, s * m[j])
+        D, slope = sweep(others, top, top, phi)
+        inverse, largest = 1.0 / s, 0.0
+        wave = weights[k] * np.exp(s * b)
+        K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse
+        if own > 0.0:
+            zero, one, two = transforms(transform, s * a)
+            factor = 2.0 * own * wave * inverse
+            K += factor * inverse * (side * zero * inverse - one)
+            by_a = factor * (side * one * inverse - two) * D
+            found[2] += by_a.real
+            largest = abs(by_a.real) + abs(by_a.imag)
+        factor = s * K
+        found[0] += (K * D).real
+        found[1] += (factor * D).real
+        found[3] += abs(K * D) + abs(factor * D)
+        largest = max(largest, abs(factor * D))
+        for j in range(m.size):
+            by = factor * first[j] * slope[j]
+            by_m[j] += by.real
+            largest = max(largest, abs(by.real) + abs(by.imag))
+        found[4] += largest

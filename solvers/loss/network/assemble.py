@@ -1,0 +1,401 @@
+r"""The exact expected loss of a network with hidden neurons that bend and a linear readout.
+
+With y = V h + c and targets t = A f(x) + B x the loss of an output needs means of products only:
+
+.. math:: E (t_k - y_k)^2 = E t_k^2 + v_k' H v_k + c_k^2 - 2 v_k' T_k + 2 c_k v_k' \mu - 2 c_k E t_k
+
+with mu = E h, H = E h h' and T_k = E h t_k. The derivatives by the first layer are those of these means,
+weighted with their coefficients in the loss.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory import validation
+from ....theory.features.values.law import needed
+from ....theory.model import Model
+from ....theory.results import frozen, result
+from ....theory.validation import FloatArray
+from ..methods.outputs import Law
+from .neuron_means import PAIR, Setting, Unit, UnitMeans, least_terms, pair_means, unit_means
+from .pair_fourier import CHANGES
+from .time_limit import Watch
+
+__all__ = [
+    "ESTIMATES",
+    "RESIDUAL",
+    "TARGETS",
+    "HiddenMeans",
+    "hidden_means",
+    "means_with_targets",
+    "network_loss",
+    "rest_of",
+    "targets",
+    "units_of",
+    "without_skip",
+]
+
+TARGETS = ("identity", "relu", "abs")
+# Targets x + ReLU(x), those of networks with a residual path, by a name of their own.
+RESIDUAL = "x+relu"
+ESTIMATES = {
+    "boxes": "heuristic: rounding in units of the neurons' sizes",
+    "sums of atoms": "heuristic: rounding in units of the neurons' terms",
+    "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
+    "second moments": "heuristic: rounding of sums of second moments",
+}
+_ROUNDING = 2.0**-46  # of sums over neurons and features
+# Losses and errors of outputs, the error of their mean, its derivatives and what they are off by, the method.
+Found = tuple[FloatArray, FloatArray, float, dict[str, FloatArray] | None, float, str]
+# Terms of sums over frequencies, of some 5 ns each, for an output; those of all share them. A pair has PAIR.
+WORK = 2.0**26
+
+
+def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
+    """Return A, the function f and B of targets A f(x) + B x, after checking; B is None for 0.
+
+    `target` is the name of a function, "x+relu", A of shape (n_outputs, n_features), (A, name) or
+    (A, name, B).
+    """
+    matrix, name, linear = target, "identity", None
+    if isinstance(target, str):
+        residual = target == RESIDUAL and n_outputs == n_features
+        matrix, name = None, validation.choice("target", target, (*TARGETS, RESIDUAL))
+        if residual:
+            name, linear = "relu", np.eye(n_features)
+    elif isinstance(target, tuple) and len(target) in (2, 3) and isinstance(target[1], str):
+        matrix, name, linear = (*target, None)[:3]
+    if matrix is not None:
+        validation.choice("target", name, TARGETS)
+    shape = (n_outputs, n_features)
+    A, B = (
+        None
+        if one is None
+        else validation.real("target", validation.matrix("target", one, shape), -1e50, 1e50)
+        for one in (matrix, linear)
+    )
+    if A is None:
+        if n_outputs != n_features:
+            rule = f"an array of shape ({n_outputs}, {n_features}) where outputs are not one for each feature"
+            raise ValueError(f"`target` must be {rule}; got {name!r}.")
+        A = np.eye(n_features)
+    return A, name, B
+
+
+def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
+    """Return the model without pairs of neurons that together are linear, and what these compute, or None.
+
+    ReLU(u x) and ReLU(-u x), read with v and -v, are v u x: as the residual path of a network is written.
+    """
+    if (model.hidden, model.output) != ("relu", "identity"):
+        return model, None
+    rows = {row.tobytes(): i for i, row in enumerate(model.W_in + 0.0) if model.b_in[i] == 0.0}
+    kept, M = np.full(model.n_hidden, True), np.zeros((model.n_outputs, model.n_features))
+    for i, row in enumerate(-model.W_in + 0.0):
+        j = rows.get(row.tobytes(), i)
+        free = i < j and kept[i] and kept[j] and model.b_in[i] == 0.0
+        if free and np.array_equal(model.W_out[:, i], -model.W_out[:, j]):
+            kept[[i, j]] = False
+            M += np.outer(model.W_out[:, i], model.W_in[i])
+    if kept.all():
+        return model, None
+    some = kept if kept.any() else np.arange(kept.size) == 0
+    W_out = model.W_out[:, some] * kept[some]
+    return replace(model, W_in=model.W_in[some], b_in=model.b_in[some], W_out=W_out), M
+
+
+def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
+    """Return the model without its residual path, and B of the targets less what that path computes.
+
+    The loss is the same, and pairs of the path's neurons with all others need not be summed.
+    """
+    model, skip = without_skip(model)
+    return model, B if skip is None else (-skip if B is None else B - skip)
+
+
+@result
+class HiddenMeans:
+    """Means of hidden neurons h_i = f(u_i x + b_i), and what they are off by."""
+
+    mean: FloatArray
+    """(n_hidden,): E h, for activations that are not negative the expected l1 norm of each."""
+    active: FloatArray
+    """(n_hidden,): P(h_i is on), its expected L0."""
+    products: FloatArray
+    """(n_hidden, n_hidden): E h h'."""
+    by_targets: FloatArray
+    """(n_hidden, n_features): E h_i f(x_j), f the function of the targets."""
+    errors: FloatArray
+    """(n_hidden, n_hidden): of `products`."""
+    unit_errors: FloatArray
+    """(n_hidden,): of the others."""
+
+
+def _setting(
+    model: Model, law: Law, name: str, tol: float, budget: float | None
+) -> tuple[Setting, list[Unit]]:
+    """Return the law as kernels want it, and the hidden neurons, after checking."""
+    if model.hidden == "identity":
+        raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
+    needed(law.values, "law", "transform")
+    pairs = model.n_hidden * (model.n_hidden + 1) // 2
+    most = budget / pairs if budget else max(WORK * model.n_outputs / pairs, PAIR)
+    setting = Setting.of(law, name, tol, most)
+    units = units_of(model, setting)
+    least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
+    if budget is not None and least > budget:
+        raise ValueError(f"`budget` must be at least {least:.3g} terms for this model; got {budget:g}.")
+    return setting, units
+
+
+def units_of(model: Model, setting: Setting) -> list[Unit]:
+    """Return the hidden neurons of a model, in units of the values."""
+    thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
+    rows = zip(model.W_in * setting.law.scale, model.b_in, thresholds, strict=True)
+    return [Unit(setting, w, float(b), float(t)) for w, b, t in rows]
+
+
+def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
+    """Return E h_i f(x_j), (n_hidden, n_features), without the means of products."""
+    _, units = _setting(model, law, name, tol, None)
+    return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
+
+
+def hidden_means(
+    model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
+) -> HiddenMeans:
+    """Return the means of hidden neurons, of their products, and of those with functions of the features."""
+    setting, units = _setting(model, law, name, tol, budget)
+    law = setting.law
+    count, n = model.n_hidden, law.n
+    products, errors = np.zeros((2, count, count))
+    by_targets = np.zeros((count, n))
+    mean, active, unit_errors = np.zeros((3, count))
+    for i, unit in enumerate(units):
+        one = unit_means(unit, 0.0, np.zeros(n))
+        mean[i], active[i], by_targets[i], unit_errors[i] = (
+            one.mean,
+            one.active,
+            one.by_targets * law.scale,
+            max(one.error, one.active_error),
+        )
+        for j in range(i, count):
+            pair = pair_means(unit, units[j], False)
+            products[i, j] = products[j, i] = pair.value
+            errors[i, j] = errors[j, i] = pair.off
+    return HiddenMeans(*map(frozen, (mean, active, products, by_targets, errors, unit_errors)))
+
+
+class _Targets:
+    """Targets A f(x) + B x, in units of the values: their means and covariances, with the features too."""
+
+    def __init__(self, setting: Setting, A: FloatArray, B: FloatArray | None):
+        law = setting.law
+        if B is not None and setting.target == "identity":
+            A, B = A + B, None
+        self.A, self.B, self.setting = A, B, setting
+        on = np.outer(law.p, law.p) if law.independent else law.features.pair_probability()
+        first, second = float(law.values.moment(1)), float(law.values.moment(2))
+        # Covariances of features, of functions of them, and of features with functions.
+        self.spread, of_f, self.cross = (
+            _covariance(on, law.p, *one)
+            for one in (
+                (first, first, second),
+                (setting.mean, setting.mean, setting.square),
+                (first, setting.mean, setting.cross),
+            )
+        )
+        self.mean = law.p * setting.mean
+        self.means, self.variances = A @ self.mean, np.sum(A @ of_f * A, axis=1)
+        self.with_features = A @ self.cross.T  # covariances, (n_outputs, n_features)
+        self.size = np.abs(A).sum(axis=1)
+        if B is not None:
+            self.means = self.means + B @ law.mean
+            self.variances = self.variances + np.sum(B @ self.spread * B + 2.0 * B @ self.cross * A, axis=1)
+            self.with_features = self.with_features + B @ self.spread
+            self.size = self.size + np.abs(B).sum(axis=1)
+        # What a target is off by if each of its terms is by 1, over what it is itself: as errors of many
+        # terms may add up, each is to be the smaller.
+        rms = np.sqrt(np.maximum(self.variances + self.means**2, 0.0))
+        self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
+
+    def off(self, g: FloatArray, g0: FloatArray) -> FloatArray:
+        """Return what sums of E h (g0 + g t) of each neuron are off by, if its means are by 1."""
+        found = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
+        return np.asarray(found if self.B is None else found + np.abs(g @ self.B).sum(axis=1))
+
+    def of_unit(self, unit: Unit, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
+        """Return means of a neuron with g0 + w t, and E h t of the targets t."""
+        one = unit_means(unit, g0, w @ self.A, self.share)
+        products = self.A @ one.by_targets
+        if self.B is None:
+            return one, products
+        plain = Unit(self.setting.with_identity(), unit.w, unit.b, unit.t)
+        plain.reach_of(unit)
+        other = unit_means(plain, 0.0, w @ self.B, self.share)
+        both = replace(
+            one, by_b=one.by_b + other.by_b, flux=one.flux + other.flux, by_w=one.by_w + other.by_w,
+            error=max(one.error, other.error), slope_error=max(one.slope_error, other.slope_error),
+        )  # fmt: skip
+        return both, products + self.B @ other.by_targets
+
+
+def network_loss(
+    model: Model,
+    law: Law,
+    A: FloatArray,
+    name: str,
+    importance: FloatArray,
+    gradient: bool,
+    tol: float,
+    budget: float | None,
+    workers: int | None,
+    B: FloatArray | None = None,
+) -> Found:
+    """Return losses and errors of outputs, the mean loss' derivatives and their error, and the methods.
+
+    Targets are A f(x) + B x, f by its name; B is None for 0.
+    """
+    setting, units = _setting(model, law, name, tol, budget)
+    law = setting.law
+    V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
+    weights = importance / model.n_outputs
+    goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
+    target_squares = goal.variances + goal.means**2
+    # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_ik t_k, and a constant.
+    K = (V.T * weights) @ V
+    g0, g = 2.0 * (V.T * weights) @ c, -2.0 * V.T * weights
+    pairs = [(i, j) for i in range(count) for j in range(i, count)]
+    watch = Watch(len(pairs), count)
+
+    def of_pair(at: int) -> Any:
+        i, j = pairs[at]
+        return pair_means(units[i], units[j], gradient)
+
+    def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
+        return goal.of_unit(units[i], float(g0[i]), g[i])
+
+    found = watch.each(0, of_pair, workers)
+    with_targets = watch.each(1, of_targets, workers)
+    single, T = [one for one, _ in with_targets], np.array([products for _, products in with_targets])
+    H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
+    for (i, j), pair in zip(pairs, found, strict=True):
+        H[i, j] = H[j, i] = pair.value
+        H_errors[i, j] = H_errors[j, i] = pair.error
+        for change, of_pair_alone in zip(changes, pair.changes, strict=True):
+            change[i, j] = change[j, i] = of_pair_alone
+    mean = np.array([one.mean for one in single])
+    unit_errors = np.array([one.error for one in single])
+    inside = np.einsum("ki,ij,kj->k", V, H, V)
+    cross = np.einsum("ki,ik->k", V, T)
+    shift = V @ mean
+    losses = target_squares + inside + c**2 - 2.0 * cross + 2.0 * c * shift - 2.0 * c * goal.means
+    sizes = target_squares + np.abs(inside) + c**2 + 2.0 * np.abs(cross) + 2.0 * np.abs(c * shift)
+    size, far = np.abs(V), goal.size + np.abs(c)
+    cut = _of_changes(V, changes)
+    rounding = (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
+    errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
+    errors += rounding + cut
+    # The mean loss is off by less than its outputs are: a mean of hidden neurons has many signs in it.
+    together = np.max([abs(np.sum(K * change)) for change in changes])
+    mean_error = float(np.sum(np.abs(K) * H_errors) + unit_errors @ goal.off(g, g0) + weights @ rounding)
+    mean_error += float(together + 2.0 * _apart(K**2, changes))
+    methods = ", ".join(sorted({one.method for one in (*found, *single)}))
+    if not gradient:
+        return losses, errors, mean_error, None, 0.0, methods
+    by_W, by_b_in, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
+    slope_error = 0.0
+    for (i, j), pair in zip(pairs, found, strict=True):
+        share = K[i, j] if i == j else 2.0 * K[i, j]
+        for unit, side in ((i, 0), (j, 1)):
+            by_W[unit] += share * pair.by_w[side]
+            by_b_in[unit] += share * pair.by_b[side]
+            flux[unit] += share * pair.flux[side]
+        slope_error += abs(share) * pair.slope_error
+    for i, one in enumerate(single):
+        by_W[i] += one.by_w
+        by_b_in[i] += one.by_b
+        flux[i] += one.flux
+        slope_error += one.slope_error * (abs(g0[i]) + float(np.abs(g[i]) @ goal.size))
+    by_out = 2.0 * weights[:, None] * (V @ H - T.T + np.outer(c, mean))
+    by_b = 2.0 * weights * (c + shift - goal.means)
+    # The readout's derivatives are off by what the means are; those of the first layer by what theirs are.
+    own = size @ (H_errors + np.abs(changes).max(axis=0)) + far[:, None] * unit_errors
+    own += _ROUNDING * (size @ np.abs(H) + np.abs(T.T) + np.abs(np.outer(c, mean)))
+    of_b = size @ unit_errors + _ROUNDING * (
+        np.abs(c) + size @ np.abs(mean) + goal.size * np.abs(goal.mean).max()
+    )
+    slope_error *= max(1.0, float(law.scale.max()))
+    slope_error += 2.0 * float(np.max(weights * np.maximum(own.max(axis=1), of_b)))
+    by = {"W_in": by_W * law.scale, "b_in": by_b_in, "W_out": by_out, "b": by_b}
+    if model.thresholds is not None:
+        by["thresholds"] = -flux
+    by = {key: frozen(one) for key, one in by.items()}
+    return losses, errors, mean_error, by, float(slope_error), methods
+
+
+def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
+    """Return what outputs are off by where means of products are sums over frequencies that are cut off.
+
+    What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
+    """
+    together = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
+    apart = np.array([_apart(np.outer(v**2, v**2), changes) for v in V])
+    return np.asarray(together + 2.0 * apart)
+
+
+def _apart(squares: FloatArray, changes: list[FloatArray]) -> float:
+    """Return the root of the sum of squares of pairs, given those of their coefficients."""
+    of_pairs = np.max(np.square(changes), axis=0)
+    of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice
+    return float(np.sqrt(np.sum(squares * of_pairs)))
+
+
+def linear_loss(
+    model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float,
+    B: FloatArray | None = None,
+) -> Found:  # fmt: skip
+    """Return the same for y = M x + b and targets that are no features, from second moments."""
+    setting, weights = Setting.of(law, name, tol, 1.0, False), importance / model.n_outputs
+    M, b, mean = model.M * law.scale, model.bias, law.mean
+    goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
+    spread = goal.spread
+    shift = goal.means - M @ mean - b
+    parts = [goal.variances, np.sum(M @ spread * M, axis=1), -2.0 * np.sum(M * goal.with_features, axis=1)]
+    losses = shift**2 + sum(parts)
+    sizes = shift**2 + np.sum(np.abs(parts), axis=0)
+    errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-52 * sizes
+    mean_error = float(weights @ errors)
+    if not gradient:
+        return losses, errors, mean_error, None, 0.0, "second moments"
+    by_b = -2.0 * weights * shift
+    by_M = 2.0 * weights[:, None] * (M @ spread - goal.with_features - shift[:, None] * mean) * law.scale
+    by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
+    by = {"W_in": by_in, "W_out": by_out, "b_in": model.W_out.T @ by_b, "b": by_b}
+    far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))
+    error = 64.0 * 2.0**-52 * far * float(np.max(weights * (sizes + np.abs(shift) + 1.0), initial=0.0))
+    return losses, errors, mean_error, {key: frozen(one) for key, one in by.items()}, error, "second moments"
+
+
+def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
+    """Return the covariances of functions of features, from their means and that of their product if on.
+
+    `on` are the probabilities that two features are on.
+    """
+    found = first * second * (on - np.outer(p, p))
+    np.fill_diagonal(found, p * both - p**2 * first * second)
+    return np.asarray(found)
+
+
+def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
+    """Return the importance of outputs: that of the features, or one number for all."""
+    importance: npt.NDArray[np.float64] = law.features.importance
+    if n_outputs == importance.size:
+        return importance
+    if np.all(importance == importance[0]):
+        return np.full(n_outputs, importance[0])
+    rule = f"one importance for all where outputs are not one for each feature, but {n_outputs}"
+    raise ValueError(f"`{name}` must have {rule}; got {validation.shown(importance)}.")

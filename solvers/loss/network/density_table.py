@@ -1,0 +1,182 @@
+"""The density of a law of values as polynomials, with the integrals that kernels of hidden layers need."""
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....theory.compile.kernels import shared
+from ....theory.features.values.law import Values
+from ....theory.special.normal import POINTS, WEIGHTS
+from ....theory.validation import FloatArray
+
+__all__ = ["SMOOTH", "Table", "between", "density_at", "table_of"]
+
+DEGREE = 14  # of a polynomial that stands for a smooth density on a panel of WIDTH: good to 1e-16
+WIDTH = 0.5
+SMOOTH = 20  # Gauss points on a panel of a smooth density; fewer on a part of it
+_MOST = 24
+
+
+class Table(NamedTuple):
+    """The part of a law that has a density."""
+
+    edges: FloatArray
+    """(P + 1,): between which the density is a polynomial."""
+    density: FloatArray
+    """(P, d): its coefficients in x, which goes from -1 to 1, lowest power first."""
+    integrals: FloatArray
+    """(3, P, d + 3): of v^r times the density from the left edge on, r = 0, 1, 2."""
+    before: FloatArray
+    """(3, P + 1): the same up to each edge."""
+    panels: FloatArray
+    """Edges of the integrals over all but one of the features that are on."""
+    corners: FloatArray
+    """Where the density jumps."""
+    bends: FloatArray
+    """Edges within which means over a smooth density are smooth, at scale 1."""
+    degree: int
+    """Of the density, or -1 if it is no polynomial."""
+    nodes: FloatArray
+    """(25, 24): Gauss points on [0, 1]; row q has q of them."""
+    weights: FloatArray
+
+
+def _rules() -> tuple[FloatArray, FloatArray]:
+    nodes, weights = np.zeros((2, _MOST + 1, _MOST))
+    for q in range(1, _MOST + 1):
+        x, w = np.polynomial.legendre.leggauss(q)
+        nodes[q, :q], weights[q, :q] = 0.5 + 0.5 * x, 0.5 * w
+    return nodes, weights
+
+
+_NODES, _WEIGHTS = _rules()
+
+
+def _in_x(coefficients: FloatArray, low: float, high: float) -> FloatArray:
+    """Return a polynomial of v as one of x."""
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    found = np.zeros(1)
+    for c in coefficients[::-1]:
+        found = np.polynomial.polynomial.polyadd(np.convolve(found, [middle, half]), [c])
+    return found[: coefficients.size]
+
+
+@lru_cache(64)
+def table_of(values: Values) -> Table:
+    """Return the table of a law; without a density it has no edges."""
+    corners = bends = np.empty(0)
+    if values.density is None:
+        edges, rows, panels, degree = np.empty(0), np.empty((0, 1)), np.empty(0), 0
+    elif values.pieces:
+        pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in values.pieces]
+        degree = max(c.size - 1 for *_, c in pieces)
+        edges = np.unique([end for a, b, _ in pieces for end in (a, b)])
+        rows = np.zeros((edges.size - 1, degree + 1))
+        for a, b, c in pieces:
+            for k in range(edges.size - 1):
+                if a <= edges[k] and edges[k + 1] <= b:
+                    rows[k, : c.size] += _in_x(c, edges[k], edges[k + 1])
+        panels = corners = edges
+    else:
+        low, high = values.reach
+        edges = np.linspace(low, high, 1 + int(np.ceil((high - low) / WIDTH)))
+        degree = -1
+        rows = np.array([_fitted(values, a, b) for a, b in pairwise(edges)])
+        panels = _panels(values, low, high)
+        corners = np.array([end for end in values.support if np.isfinite(end)])
+        bends = np.setdiff1d(panels, corners)
+    count, size = rows.shape
+    integrals, before = np.zeros((3, count, size + 3)), np.zeros((3, count + 1))
+    for k in range(count):
+        half, middle = 0.5 * (edges[k + 1] - edges[k]), 0.5 * (edges[k + 1] + edges[k])
+        times = rows[k]
+        for r in range(3):
+            whole = np.polynomial.polynomial.polyint(times, lbnd=-1.0) * half
+            integrals[r, k, : whole.size] = whole
+            before[r, k + 1] = before[r, k] + whole.sum()
+            times = np.convolve(times, [middle, half])
+    return Table(edges, rows, integrals, before, panels, corners, bends, degree, _NODES, _WEIGHTS)
+
+
+def _panels(values: Values, low: float, high: float) -> FloatArray:
+    """Return as few panels as Gauss points need to integrate the density, and its powers, to rounding."""
+    assert values.density is not None
+    density, powers = values.density, np.arange(9)[:, None]
+    total = np.array([abs(values.moment(2 * (r // 2))) for r in range(9)])
+
+    def integral(low: float, high: float, nodes: FloatArray, weights: FloatArray) -> FloatArray:
+        v = low + (high - low) * nodes
+        mass = weights * density(v) * np.abs(v) ** powers  # its square: where the next one is as steep
+        return np.asarray((high - low) * np.sum(np.concatenate([mass, mass * density(v)]), axis=1))
+
+    def ends(low: float, high: float) -> list[float]:
+        coarse = integral(low, high, _NODES[SMOOTH, :SMOOTH], _WEIGHTS[SMOOTH, :SMOOTH])
+        if np.all(np.abs(coarse - integral(low, high, POINTS, WEIGHTS)) <= 4e-15 * np.tile(total, 2)):
+            return [high]
+        middle = 0.5 * (low + high)
+        return ends(low, middle) + ends(middle, high)
+
+    return np.array([low, *ends(low, high)])
+
+
+def _fitted(values: Values, low: float, high: float) -> FloatArray:
+    assert values.density is not None
+    density = values.density
+
+    def at(x: Any) -> Any:
+        return density(0.5 * (low + high) + 0.5 * (high - low) * np.asarray(x, float))
+
+    fit: Any = np.polynomial.chebyshev.chebinterpolate(at, DEGREE)
+    return np.asarray(np.polynomial.chebyshev.cheb2poly(fit), float)
+
+
+@shared
+def _panel(edges: FloatArray, v: float) -> int:
+    low, high = 0, edges.size - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if v >= edges[middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@shared
+def density_at(table: Table, v: float) -> float:
+    """Return the density."""
+    k = _panel(table.edges, v)
+    low, high = table.edges[k], table.edges[k + 1]
+    x = (2.0 * v - low - high) / (high - low)
+    value = 0.0
+    for j in range(table.density.shape[1] - 1, -1, -1):
+        value = value * x + table.density[k, j]
+    return value
+
+
+@shared
+def _up_to(table: Table, v: float) -> tuple[float, float, float]:
+    k = _panel(table.edges, v)
+    low, high = table.edges[k], table.edges[k + 1]
+    x = (2.0 * v - low - high) / (high - low)
+    a, b, c = 0.0, 0.0, 0.0
+    for j in range(table.integrals.shape[2] - 1, -1, -1):
+        a = a * x + table.integrals[0, k, j]
+        b = b * x + table.integrals[1, k, j]
+        c = c * x + table.integrals[2, k, j]
+    return a + table.before[0, k], b + table.before[1, k], c + table.before[2, k]
+
+
+@shared
+def between(table: Table, low: float, high: float) -> tuple[float, float, float]:
+    """Return the integrals of v^r times the density between two places, r = 0, 1, 2."""
+    if table.degree == 0 and table.edges.size == 2:  # without cancellation
+        f, width = table.density[0, 0], high - low
+        middle = 0.5 * (low + high)
+        mass = f * width
+        return mass, mass * middle, mass * (middle * middle + width * width / 12.0)
+    a, b, c = _up_to(table, high)
+    d, e, f = _up_to(table, low)
+    return a - d, b - e, c - f

@@ -1,0 +1,246 @@
+r"""Means of neurons where values are atoms, by listing the sums of two halves of the features.
+
+A pre-activation z = b + w x then has finitely many values. Those of one half of the features, and those of
+the other, are listed: :math:`\sqrt{N}` each where the features have N patterns. A neuron's means follow from
+sorted sums (for each of one half, all above a place of the other), a product of two neurons from all pairs.
+Where many sums coincide, as with weights of 1 and -1, they are merged.
+
+A pre-activation that differs from its threshold by less than rounding (`rounding_of_sum`) is *at* it: off.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....theory.compile.kernels import check_interrupt, kernel
+from ....theory.model import rounding_of_sum
+from ....theory.validation import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from .neuron_means import Setting, Unit
+
+__all__ = ["Half", "halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
+
+MOST_PATTERNS = 2.0**28  # of all features, for means of a neuron: two lists of 2^14
+MOST_PAIRS = 2.0**26  # of patterns of both halves, for a product of two neurons: a tenth of a second
+MOST_SUMS = 2**13  # of half the features, where equal ones are merged
+# Sums that differ by less than that share of their terms are merged; sums in binary digits are exact.
+MERGE = 2.0**-48
+NEGLIGIBLE = 2.0**-80  # sums that are less likely are left out of a list of merged ones
+
+
+class Half(NamedTuple):
+    """Half of the features that a neuron hears, with all that they may be."""
+
+    features: IntArray
+    """(m,): which of the features heard."""
+    values: FloatArray
+    """(patterns, m), in units of the scales; 0 where a feature is off."""
+    chances: FloatArray
+    """(patterns,)."""
+
+
+def _outcomes(setting: "Setting", p: float) -> tuple[FloatArray, FloatArray]:
+    """Return what a feature may be, and the probabilities."""
+    places, shares = setting.atoms[:, 0], setting.atoms[:, 1]
+    if p == 1.0:
+        return places, shares
+    return np.r_[0.0, places], np.r_[1.0 - p, p * shares]
+
+
+def halves(setting: "Setting", heard: IntArray, most: float) -> tuple[Half, Half] | None:
+    """Return the patterns of both halves of some features; None where there are more than `most` in all."""
+    law = setting.law
+    kinds = len(setting.atoms) + (law.p[heard] < 1.0)
+    if float(np.sum(np.log2(np.maximum(kinds, 1)))) > np.log2(most):
+        return None
+    key = "halves", heard.tobytes()
+    kept: dict[Any, Any] = law.kept
+    if key not in kept:
+        middle = heard.size // 2
+        kept[key] = tuple(
+            _listed(setting, heard, some) for some in (np.arange(middle), np.arange(middle, heard.size))
+        )
+    found: tuple[Half, Half] = kept[key]
+    return found
+
+
+def _listed(setting: "Setting", heard: IntArray, some: IntArray) -> Half:
+    values, chances = np.zeros((1, 0)), np.ones(1)
+    for j in heard[some]:
+        places, shares = _outcomes(setting, float(setting.law.p[j]))
+        count = len(values)
+        column = np.repeat(places, count)[:, None]
+        values = np.hstack([np.tile(values, (places.size, 1)), column])
+        chances = np.outer(shares, chances).ravel()
+    return Half(some, values, chances)
+
+
+def rounding_of_neuron(setting: "Setting", w: FloatArray, b: float, t: float) -> float:
+    """Return what w x + b - t may be off by as it is computed, for x of the atoms."""
+    reach = float(np.abs(setting.atoms[:, 0]).max(initial=0.0))
+    return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
+
+
+def _rounding(*units: "Unit") -> FloatArray:
+    return np.array([rounding_of_neuron(one.setting, one.w, one.b, one.t) for one in units])
+
+
+def on_moments(unit: "Unit", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
+    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, features heard); None for too many patterns.
+
+    With `indicators` u has 1 where a feature is not 0. The second matrix takes half of what is at the kink of
+    a ReLU, as derivatives do.
+    """
+    setting, heard = unit.setting, unit.heard
+    both = halves(setting, heard, MOST_PATTERNS)
+    if both is None:
+        return None
+    A, B = both
+    w = unit.w[heard]
+    z_a, z_b = unit.b + A.values @ w[A.features], B.values @ w[B.features]
+    order, slack = np.argsort(z_b, kind="stable"), _rounding(unit)[0]
+    z_b = z_b[order]
+    u_a, u_b = (
+        np.column_stack([np.ones(len(one)), one != 0.0 if indicators else one])
+        for one in (A.values, B.values[order])
+    )
+    above = np.searchsorted(z_b, unit.t - z_a + slack, side="right")
+    strict = _moments(u_a, A.chances, u_b, B.chances[order], above, both)
+    if unit.t > 0.0:
+        return strict, strict
+    at_least = np.searchsorted(z_b, -z_a - slack, side="left")
+    if np.array_equal(above, at_least):
+        return strict, strict
+    return strict, 0.5 * (strict + _moments(u_a, A.chances, u_b, B.chances[order], at_least, both))
+
+
+def _moments(
+    u_a: FloatArray, p_a: FloatArray, u_b: FloatArray, p_b: FloatArray, first: IntArray,
+    both: tuple[Half, Half],
+) -> FloatArray:  # fmt: skip
+    """Return the sums of u u' over pairs of patterns: pattern k of A with patterns first[k], … of B."""
+    above = np.zeros((len(u_b) + 1, u_b.shape[1]))
+    above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
+    of_b = above[first]
+    of_a = np.cumsum(np.bincount(first, p_a, len(u_b) + 1))[:-1]
+    within_a = (u_a.T * (p_a * of_b[:, 0])) @ u_a
+    within_b = (u_b.T * (p_b * of_a)) @ u_b
+    across = (u_a.T * p_a) @ of_b
+    one, two = (np.r_[0, 1 + half.features] for half in both)
+    found = np.zeros((one.size + two.size - 1, one.size + two.size - 1))
+    found[np.ix_(two, two)] = within_b
+    found[np.ix_(one, two)] = across
+    found[np.ix_(two, one)] = across.T
+    found[np.ix_(one, one)] = within_a
+    return found
+
+
+@kernel
+def _add_products(
+    first: FloatArray, p_first: FloatArray, second: FloatArray, p_second: FloatArray, t: FloatArray,
+    slack: FloatArray, slopes: bool, by_first: FloatArray, by_second: FloatArray,
+) -> float:  # fmt: skip
+    """Return E h_1 h_2 over pairs of sums (2, count) of two halves; with `slopes` add derivatives.
+
+    To `by_first` (2, count) are added the sums over the other half of 1(z_1 > t_1) h_2 and of h_1
+    1(z_2 > t_2), half at the kink of a ReLU; to `by_second` those over the first half.
+    """
+    total = 0.0
+    low1, low2 = t[0] + slack[0], t[1] + slack[1]
+    kink1 = t[0] - slack[0] if t[0] == 0.0 else low1
+    kink2 = t[1] - slack[1] if t[1] == 0.0 else low2
+    for a in range(p_first.size):
+        check_interrupt(a % 256 == 255)
+        part, part1, part2 = 0.0, 0.0, 0.0
+        for b in range(p_second.size):
+            z1, z2, p = first[0, a] + second[0, b], first[1, a] + second[1, b], p_second[b]
+            h1 = z1 if z1 > low1 else 0.0
+            h2 = z2 if z2 > low2 else 0.0
+            part += p * h1 * h2
+            if slopes:
+                on1 = 1.0 if z1 > low1 else 0.5 if z1 >= kink1 and kink1 < low1 else 0.0
+                on2 = 1.0 if z2 > low2 else 0.5 if z2 >= kink2 and kink2 < low2 else 0.0
+                part1 += p * on1 * h2
+                part2 += p * h1 * on2
+                by_second[0, b] += p_first[a] * on1 * h2
+                by_second[1, b] += p_first[a] * h1 * on2
+        total += p_first[a] * part
+        by_first[0, a] += part1
+        by_first[1, a] += part2
+    return total
+
+
+def pair_product(
+    setting: "Setting", one: "Unit", two: "Unit", either: IntArray, w: FloatArray, slopes: bool
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return E h_1 h_2 with its derivatives by biases (3,), and by weights (2, n); None if it takes too long.
+
+    `w` (2, n) are the weights of the features that either hears.
+    """
+    both = halves(setting, either, min(max(setting.most, 1.0), MOST_PAIRS))
+    if both is None:
+        return None
+    A, B = both
+    t, slack = np.array([one.t, two.t]), _rounding(one, two)
+    z_a = np.array([[one.b], [two.b]]) + w[:, A.features] @ A.values.T
+    z_b = w[:, B.features] @ B.values.T
+    by_a, by_b = np.zeros(z_a.shape), np.zeros(z_b.shape)
+    z_a, z_b = np.ascontiguousarray(z_a), np.ascontiguousarray(z_b)
+    value = _add_products(z_a, A.chances, z_b, B.chances, t, slack, slopes, by_a, by_b)
+    by_w = np.zeros(w.shape)
+    by_a *= A.chances
+    by_b *= B.chances
+    by_w[:, A.features], by_w[:, B.features] = by_a @ A.values, by_b @ B.values
+    return np.r_[value, by_a.sum(axis=1)], by_w
+
+
+def merged_product(
+    setting: "Setting", one: "Unit", two: "Unit", either: IntArray, w: FloatArray
+) -> tuple[float, float] | None:
+    """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None for large ones."""
+    # A quarter of the points of both lattices, for half the features; with signs alone half of these.
+    points = [one.s.size for one in (one.series, two.series) if one is not None]
+    if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
+        return None
+    p, sizes = setting.law.p[either], np.array([one.size, two.size])
+    scale = np.abs(w).sum(axis=1) * float(np.abs(setting.atoms[:, 0]).max())
+    parts = []
+    for some in (np.arange(0, either.size, 2), np.arange(1, either.size, 2)):
+        part = _merged(setting, w[:, some], p[some], scale)
+        if part is None:
+            return None
+        parts.append(part)
+    (z_a, p_a, lost_a), (z_b, p_b, lost_b) = parts
+    if float(p_a.size) * p_b.size > setting.most:
+        return None
+    z_a = np.ascontiguousarray(z_a + np.array([[one.b], [two.b]]))
+    t, slack = np.array([one.t, two.t]), _rounding(one, two)
+    nothing = np.zeros((2, p_a.size)), np.zeros((2, p_b.size))
+    value = _add_products(z_a, p_a, z_b, p_b, t, slack, False, *nothing)
+    # By Hoelder's inequality, from norms of exponent 8.
+    return value, float(np.prod(sizes) * (lost_a + lost_b) ** 0.75)
+
+
+def _merged(
+    setting: "Setting", w: FloatArray, p: FloatArray, scale: FloatArray
+) -> tuple[FloatArray, FloatArray, float] | None:
+    """Return the different sums (2, count) of two neurons over some features, and their probabilities.
+
+    The last number is the probability of what was left out. None if there are more than `MOST_SUMS`.
+    """
+    z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
+    grid = MERGE * np.where(scale > 0.0, scale, 1.0)
+    for j in np.lexsort(np.abs(w)):
+        places, shares = _outcomes(setting, float(p[j]))
+        step = complex(w[0, j], w[1, j])
+        z, chances = np.add.outer(step * places, z).ravel(), np.outer(shares, chances).ravel()
+        rounded = np.rint(z.real / grid[0]) + 1j * np.rint(z.imag / grid[1])
+        _, at, group = np.unique(rounded, return_index=True, return_inverse=True)
+        z, chances = z[at], np.asarray(np.bincount(group.ravel(), chances), np.float64)
+        rare = chances < NEGLIGIBLE
+        lost += float(chances[rare].sum())
+        z, chances = z[~rare], chances[~rare]
+        if z.size > MOST_SUMS:
+            return None
+    return np.ascontiguousarray([z.real, z.imag]), chances, lost

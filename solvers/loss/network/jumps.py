@@ -1,0 +1,128 @@
+r"""Frequencies for neurons that jump, or fire, where values of features are atoms.
+
+A sum over frequencies takes the middle of a jump at an atom of the pre-activation z, and blurs it nearby.
+Where all z lie on a lattice, b + k d with whole k, a finite Fourier series is any function there exactly:
+`lattice_series`. Otherwise `mass_at_threshold` bounds what the blur may do. With Gaussian weights on its
+frequencies the square wave becomes a function S of z that rises from 0 to 1 through 1/2 at the threshold, as
+it is the wave's mean over a normal variable. So
+
+.. math:: |1(z > t) - S(z)| \le 2\, S(z)\,(1 - S(z)),
+
+whose mean is a sum over frequencies too, of both parities and twice as far.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ....theory.model import rounding_of_sum
+from ....theory.validation import ComplexArray, FloatArray
+from .pair_fourier_kernels import waves_of
+
+if TYPE_CHECKING:
+    from .neuron_means import Unit
+
+__all__ = ["Series", "blur", "gaussian_taper", "lattice_series", "mass_at_threshold"]
+
+MOST_POINTS = 2**14  # of a lattice
+MOST_PARTS = 64  # of the least weight that are tried as the lattice's step
+WHOLE = 2.0**-46  # what multiples of a step may differ from whole numbers by, relative to the largest
+# The last frequency in standard deviations of the Gaussian weights: what is left out is e^(-36).
+DEVIATIONS = 8.5
+
+
+class Series(NamedTuple):
+    """Frequencies, transforms of the features at them, and coefficients of functions of one neuron."""
+
+    s: FloatArray
+    """(count,): 0 and positive ones; sums of real parts stand for both signs."""
+    phi: ComplexArray
+    """(3, n, count): E v^r e^{isv} at s w."""
+    weight: ComplexArray
+    """(count,): of the activation."""
+    slope: ComplexArray
+    """(count,): of its derivative by the bias, half at the kink of a ReLU."""
+    step: ComplexArray
+    """(count,): of 1(z > t)."""
+    rounding: float
+    """What sums are off by, over the sums of the coefficients' sizes."""
+
+
+def _step_of(sizes: FloatArray) -> float:
+    """Return the largest number that all sizes are multiples of, but for rounding; 0 if none is found."""
+    largest = float(sizes.max())
+    sizes = sizes[sizes > WHOLE * largest]
+    least = float(sizes.min())
+    for parts in range(1, MOST_PARTS + 1):
+        multiples = sizes * (parts / least)
+        whole = np.rint(multiples)
+        if np.all(np.abs(multiples - whole) <= WHOLE * largest * parts / least):
+            return float(sizes @ whole / (whole @ whole))
+    return 0.0
+
+
+def lattice_series(unit: "Unit") -> Series | None:
+    """Return the series of a neuron whose pre-activations lie on a lattice; None if they do not."""
+    setting, w = unit.setting, unit.w[unit.heard]
+    steps = np.outer(w, setting.atoms[:, 0])
+    sizes = np.abs(steps[steps != 0.0])
+    step = _step_of(sizes) if sizes.size else 1.0
+    if step == 0.0 or sizes.sum() > MOST_POINTS * step:
+        return None
+    multiples = np.rint(steps / step)
+    low, high = np.minimum(multiples, 0.0).min(axis=1).sum(), np.maximum(multiples, 0.0).max(axis=1).sum()
+    k = np.arange(low, high + 1.0)
+    z = unit.b + step * k
+    slack = rounding_of_sum(abs(unit.b) + unit.t + sizes.sum(), w.size)
+    on = z > unit.t + slack
+    half = (np.abs(z) <= slack) & (unit.t == 0.0)
+    twice = np.full(k.size // 2 + 1, 2.0)
+    twice[0] = 1.0
+    if k.size % 2 == 0:
+        twice[-1] = 1.0
+
+    def coefficients(values: FloatArray) -> ComplexArray:
+        placed = np.zeros(k.size)
+        placed[np.asarray(k, int) % k.size] = values
+        found: ComplexArray = np.fft.rfft(placed) / k.size * twice
+        return found
+
+    # In z - b; the features' transforms are at s times their weights.
+    s = np.asarray(2.0 * np.pi / (k.size * step) * np.arange(twice.size), np.float64)
+    y, values = np.outer(w, s), setting.law.values
+    phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
+    rounding = 2.0**-50 * (w.size + 4.0 * float(np.abs(multiples).max(axis=1).sum()))
+    return Series(
+        s, phi, coefficients(np.where(on, z, 0.0)), coefficients(on + 0.5 * half), coefficients(1.0 * on),
+        rounding,
+    )  # fmt: skip
+
+
+def gaussian_taper(count: int) -> FloatArray:
+    """Return weights of 0, 1, and of `count` odd frequencies, with which a step does not overshoot."""
+    x = np.arange(1.0, 2.0 * count, 2.0) / (2.0 * count)
+    return np.asarray(np.r_[1.0, 2.0 * np.exp(-0.5 * (DEVIATIONS * x) ** 2)])
+
+
+def blur(unit: "Unit", count: int) -> tuple[ComplexArray, ComplexArray]:
+    """Return transforms (n, frequencies) and coefficients of 2 S (1 - S), from `count` frequencies of S."""
+    k = np.arange(1.0, 2.0 * count, 2.0)
+    odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
+    wave = 0.5 * gaussian_taper(count)[1:] / (1j * np.pi * k)
+    odd[2 * count + k.astype(int)], odd[2 * count - k.astype(int)] = wave, wave.conj()
+    square = np.fft.ifft(np.fft.fft(odd, 2 * odd.size) ** 2)[4 * count : 8 * count : 2]
+    s = 2.0 * np.pi / unit.reach[1] * np.arange(square.size)
+    y, values = np.outer(unit.w[unit.heard], s), unit.setting.law.values
+    phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)[0]
+    coefficients = -2.0 * square * np.exp(1j * s * (unit.b - unit.t)) * np.r_[1.0, np.full(s.size - 1, 2.0)]
+    coefficients[0] += 0.5
+    return phi, coefficients
+
+
+def mass_at_threshold(unit: "Unit", count: int) -> float:
+    """Return a bound of E |1(z > t) - S(z)|, where two features or more are on, from so many frequencies."""
+    phi, coefficients = blur(unit, count)
+    p = unit.p
+    before, after = np.cumprod(np.r_[1.0, 1.0 - p]), np.cumprod(np.r_[1.0, 1.0 - p[::-1]])[::-1]
+    rest = np.prod(1.0 - p[:, None] * (1.0 - phi), axis=0) - before[-1] - (p * before[:-1] * after[1:]) @ phi
+    return float(max(np.sum(coefficients * rest).real, 0.0)) + 2.0**-44

@@ -1,0 +1,49 @@
+"""The same law of features, with those that are on never 0."""
+
+import numpy as np
+
+from ....theory.features import Features
+from ....theory.features.groups import Group
+
+__all__ = ["nonzero_features"]
+
+
+def nonzero_features(features: Features) -> Features:
+    """Return a law of the same x in which a feature is on exactly where it is not 0.
+
+    A value that may be 0, such as a rectified normal one, makes "on" two things. Scores count a feature as on
+    where its activation is not 0, and so do all numbers here.
+
+    Examples
+    --------
+    >>> law = nonzero_features(Features(2, 0.1, "rectified-normal(0)"))
+    >>> law.p, law.mean.round(12) == Features(2, 0.1, "rectified-normal(0)").mean.round(12)
+    (array([0.05, 0.05]), array([ True,  True]))
+    """
+    values = features.values.nonzero
+    if values is features.values:
+        return features
+    share, groups = 1.0 - features.values.zero, list(features.groups)
+    if features.exactly is not None:
+        from ..methods.outputs import Law
+        from .neuron_means import patterns_of
+
+        on, chances = patterns_of(Law(features))
+        groups = [(np.arange(features.n_features), on.astype(np.int64), chances)]
+    thinned = [_thinned(one, share) for one in groups]
+    n, scale, importance = features.n_features, features.scale, features.importance
+    return Features(n, np.maximum(share * features.p, 1e-300), values, scale, importance, thinned)
+
+
+def _thinned(group: Group, share: float) -> Group:
+    """Return a group whose features that are on stay on with a probability, each by itself."""
+    members, patterns, chances = group
+    for j in range(members.size):
+        on = patterns[:, j] > 0
+        left = patterns[on].copy()
+        left[:, j] = 0
+        patterns = np.concatenate([patterns, left])
+        chances = np.concatenate([np.where(on, share * chances, chances), (1.0 - share) * chances[on]])
+        patterns, at = np.unique(patterns, axis=0, return_inverse=True)
+        chances = np.asarray(np.bincount(at.ravel(), chances), np.float64)
+    return members, patterns, chances

@@ -1,0 +1,593 @@
+r"""Kernels of the means of two hidden neurons' product where few features are on: exact, piece by piece.
+
+Given which features are on, z_1 = b_1 + sum of w_1m v_m and z_2 are linear in the values v. The mean of
+z_1 1(z_1 > t_1) z_2 1(z_2 > t_2) over one value is known from integrals of the density between the places
+where the neurons turn on. As a function of the next value it is smooth except where such a place passes an
+end of the density, or the other neuron's place. Between these breakpoints Gauss points integrate it, exactly
+for polynomial densities.
+"""
+
+import math
+
+import numpy as np
+
+from ....theory.compile.kernels import check_interrupt, inner, kernel, shared
+from ....theory.validation import FloatArray, IntArray
+from .density_table import SMOOTH, Table, between, density_at
+
+__all__ = ["by_patterns", "pair_on"]
+
+
+@shared
+def _clipped(
+    low: float, high: float, first: int, last: int, unit: int, sum_and: tuple[float, float, float]
+) -> tuple[float, float, int, int, float]:
+    """Return the interval of a value where a neuron is on, which neuron ends it, and its share of a kink.
+
+    The neuron is given as its sum without the value, the value's weight, and the threshold.
+    """
+    y, w, t = sum_and
+    if w == 0.0:
+        if y < t or (y == t and t > 0.0):
+            return low, low, first, last, 0.0
+        return low, high, first, last, 0.5 if y == t else 1.0
+    v = (t - y) / w
+    if w > 0.0 and v > low:
+        return v, high, unit, last, 1.0
+    if w < 0.0 and v < high:
+        return low, v, first, unit, 1.0
+    return low, high, first, last, 1.0
+
+
+@shared
+def _flux(table: Table, v: float, one: tuple[float, float, float], two: tuple[float, float, float]) -> float:
+    """Return how fast the mean changes as the place v at which neuron `one` jumps moves."""
+    return density_at(table, v) * one[2] * (two[0] + two[1] * v) / abs(one[1])
+
+
+@shared
+def _leaf(
+    table: Table,
+    low: float,
+    high: float,
+    one: tuple[float, float, float],
+    two: tuple[float, float, float],
+    bends: bool,
+    out: FloatArray,
+) -> None:
+    """Write value, slopes by b_1 and b_2, these times v, fluxes at both thresholds, and these times v.
+
+    A neuron is given as its sum without the value, the value's weight, and the threshold.
+    """
+    for k in range(9):
+        out[k] = 0.0
+    lo, hi, first, last, half1 = _clipped(low, high, 0, 0, 1, one)
+    half2 = 1.0
+    if bends:
+        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, 2, two)
+    if not hi > lo:
+        return
+    y1, w1, t1 = one
+    y2, w2, t2 = two
+    m0, m1, m2 = between(table, lo, hi)
+    out[0] = y1 * y2 * m0 + (y1 * w2 + y2 * w1) * m1 + w1 * w2 * m2
+    out[1] = half1 * (y2 * m0 + w2 * m1)
+    out[2] = half2 * (y1 * m0 + w1 * m1)
+    out[3] = half1 * (y2 * m1 + w2 * m2)
+    out[4] = half2 * (y1 * m1 + w1 * m2)
+    for side in range(2):
+        end, v = (first, lo) if side == 0 else (last, hi)
+        if end == 1 and t1 != 0.0:
+            flux = _flux(table, v, one, two)
+            out[5] += flux
+            out[7] += flux * v
+        elif end == 2 and t2 != 0.0:
+            flux = _flux(table, v, two, one)
+            out[6] += flux
+            out[8] += flux * v
+
+
+@shared
+def _add_place(places: FloatArray, count: int, v: float, low: float, high: float) -> int:
+    if low < v < high:
+        at = count
+        while at > 0 and places[at - 1] > v:
+            places[at] = places[at - 1]
+            at -= 1
+        places[at] = v
+        return count + 1
+    return count
+
+
+@shared
+def _breakpoints(
+    level: int,
+    y1: float,
+    y2: float,
+    w: FloatArray,
+    bends: bool,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    panels: FloatArray,
+    places: FloatArray,
+) -> int:
+    """Write where the mean over the values below `level` is not smooth in the value of `level`."""
+    low, high = ends[level, 0], ends[level, 1]
+    places[0], places[1] = low, high
+    count = 2
+    for v in panels:
+        count = _add_place(places, count, v, low, high)
+    for unit in range(2 if bends else 1):
+        steep = w[unit, level]
+        if steep == 0.0:
+            continue
+        total = 1
+        for m in range(level):
+            total *= int(counts[m, 1 if abs(steep) > abs(w[unit, m]) else 0])
+        for number in range(total):
+            rest, z = number, y1 if unit == 0 else y2
+            for m in range(level):
+                size = int(counts[m, 1 if abs(steep) > abs(w[unit, m]) else 0])
+                z += w[unit, m] * corners[m, rest % size]
+                rest //= size
+            count = _add_place(places, count, -z / steep, low, high)
+    return _meetings(level, y1, y2, w, ends, corners, counts, places, count) if bends else count
+
+
+@shared
+def _scales(k: int, w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
+    """Return at which scale means over the values below each are smooth in its value, between breakpoints.
+
+    That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
+    """
+    scale, least = np.empty(k), np.inf
+    for q in range(panels.size - 1):
+        least = min(least, panels[q + 1] - panels[q])
+    for level in range(k):
+        narrow = 1.0
+        for unit in range(2 if bends else 1):
+            for m in range(level):
+                if 0.0 < abs(w[unit, m]) < narrow * abs(w[unit, level]):
+                    narrow = abs(w[unit, m]) / abs(w[unit, level])
+        scale[level] = least * narrow
+    return scale
+
+
+@shared
+def _meetings(
+    level: int,
+    y1: float,
+    y2: float,
+    w: FloatArray,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    places: FloatArray,
+    count: int,
+) -> int:
+    """Add where both neurons turn on at one place, with all values below `level` but one at corners."""
+    low, high = ends[level, 0], ends[level, 1]
+    a, c = w[0, level], w[1, level]
+    for free in range(level):
+        a1, c1 = w[0, free], w[1, free]
+        det = a * c1 - c * a1
+        total = 1
+        for m in range(level):
+            if m != free:
+                total *= int(counts[m, 0])
+        if det == 0.0:
+            continue
+        for number in range(total):
+            rest, z1, z2 = number, y1, y2
+            for m in range(level):
+                if m != free:
+                    v = corners[m, rest % int(counts[m, 0])]
+                    rest //= int(counts[m, 0])
+                    z1 += w[0, m] * v
+                    z2 += w[1, m] * v
+            x = (c * z1 - a * z2) / det
+            if ends[free, 0] < x < ends[free, 1]:
+                count = _add_place(places, count, (a1 * z2 - c1 * z1) / det, low, high)
+    return count
+
+
+@shared
+def _step(y: float, t: float) -> float:
+    """Return whether a neuron is on, and the mean of both sides at the kink of a ReLU."""
+    return 1.0 if y > t else 0.5 if y == t and t == 0.0 else 0.0
+
+
+@shared
+def _none_on(b: FloatArray, t: FloatArray, bends: bool, found: FloatArray) -> None:
+    """Add the product of two neurons, and its derivatives by the biases, without any feature."""
+    on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if bends else 1.0
+    z1 = b[0] if on1 > 0.0 else 0.0
+    z2 = b[1] if on2 > 0.0 else 0.0
+    found[0] += z1 * z2
+    found[1] += on1 * z2
+    found[2] += on2 * z1
+
+
+@shared
+def _gathered(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray) -> None:
+    """Add what `_leaf` wrote, fluxes to the derivatives too."""
+    found[0] += share * out[0]
+    for unit in range(2):
+        found[1 + unit] += share * (out[1 + unit] + out[5 + unit])
+        found[3 + unit] += share * out[5 + unit]
+        by_w[unit, 0] += share * (out[3 + unit] + out[7 + unit])
+
+
+@inner
+def pair_on(
+    table: Table,
+    k: int,
+    w: FloatArray,
+    b: FloatArray,
+    t: FloatArray,
+    bends: bool,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    found: FloatArray,
+    by_w: FloatArray,
+) -> None:
+    """Add the mean of a product, and its derivatives, for k features that are all on.
+
+    `w` (2, k or more) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners`
+    has where the density ends or jumps within these, and then edges between which it is smooth; `counts`
+    (k, 2) how many there are of the former, and of both. The second neuron is linear unless it `bends`.
+    To `found` are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which
+    are minus the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are
+    right where the weight of feature 0 is not 0.
+    """
+    if k == 0:
+        _none_on(b, t, bends, found)
+        return
+    out = np.empty(9)
+    if k == 1:
+        one, two = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
+        _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
+        _gathered(out, 1.0, found, by_w)
+        return
+    size = table.panels.size + 2
+    most = 0.0
+    for m in range(k):
+        most = max(most, counts[m, 0], counts[m, 1])
+    size += int(2.0 * most ** (k - 1) + (k - 1) * most ** max(k - 2, 0)) + 2
+    places = np.empty((k, size))
+    filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
+    base[k, 0], base[k, 1] = b[0], b[1]
+    points, scale = np.ones(k, np.int64), _scales(k, w, bends, table.panels)
+    level = k - 1
+    filled[level] = _breakpoints(
+        level, b[0] - t[0], b[1] - t[1], w, bends, ends, corners, counts, table.panels, places[level]
+    )
+    while True:
+        if node[level] > 0 and node[level] == points[level]:
+            node[level] = 0
+            interval[level] += 1
+        while (
+            interval[level] < filled[level] - 1
+            and places[level, interval[level] + 1] <= places[level, interval[level]]
+        ):
+            interval[level] += 1
+        if interval[level] >= filled[level] - 1:
+            level += 1
+            if level == k:
+                return
+            continue
+        first = places[level, interval[level]]
+        width = places[level, interval[level] + 1] - first
+        q = min((3 + level + table.degree * (level + 1)) // 2 + 1, 24)
+        if table.degree < 0:
+            share = width / scale[level]
+            q = SMOOTH if share > 0.5 else 14 if share > 0.25 else 10 if share > 0.125 else 8
+        points[level] = q
+        v = first + width * table.nodes[q, node[level]]
+        value[level] = v
+        weight[level] = weight[level + 1] * width * table.weights[q, node[level]] * density_at(table, v)
+        node[level] += 1
+        base[level, 0] = base[level + 1, 0] + w[0, level] * v
+        base[level, 1] = base[level + 1, 1] + w[1, level] * v
+        if level > 1:
+            check_interrupt(level == k - 1)
+            level -= 1
+            interval[level] = node[level] = 0
+            y1, y2 = base[level + 1, 0] - t[0], base[level + 1, 1] - t[1]
+            filled[level] = _breakpoints(
+                level, y1, y2, w, bends, ends, corners, counts, table.panels, places[level]
+            )
+            continue
+        one, two = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
+        _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
+        share = weight[1]
+        _gathered(out, share, found, by_w)
+        for m in range(1, k):
+            by_w[0, m] += share * value[m] * (out[1] + out[5])
+            by_w[1, m] += share * value[m] * (out[2] + out[6])
+
+
+@shared
+def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, bends: bool) -> None:
+    """Put first the feature that moves both neurons most: its integral is in closed form."""
+    best, least = 0, -1.0
+    for m in range(k):
+        j = members[free[m]]
+        small = min(abs(w[0, j]), abs(w[1, j])) if bends else abs(w[0, j])
+        if small > least:
+            best, least = m, small
+    if k > 0:
+        free[0], free[best] = free[best], free[0]
+
+
+@shared
+def _corners(table: Table, low: float, high: float, corners: FloatArray, counts: FloatArray) -> None:
+    """Write where the density ends or jumps between two ends, and other edges within which it is smooth."""
+    count, at_zero = 0, False
+    for c in table.corners:
+        if low <= c <= high:
+            corners[count] = c
+            count += 1
+            at_zero = at_zero or c == 0.0
+    if (low == 0.0 or high == 0.0) and not at_zero:
+        corners[count] = 0.0
+        count += 1
+    counts[0] = count
+    for c in table.bends:
+        if low < c < high:
+            corners[count] = c
+            count += 1
+    counts[1] = count
+
+
+@shared
+def _members(
+    on: FloatArray, w: FloatArray, quiet: FloatArray, members: IntArray, state: IntArray
+) -> tuple[int, float]:
+    """Write which features of a pattern are on, and return how many, and what quiet ones add."""
+    size, shift = 0, 0.0
+    for j in range(on.size):
+        if on[j] > 0.0 and np.isnan(quiet[j]):
+            members[size] = j
+            state[size] = 0
+            size += 1
+        elif on[j] > 0.0:
+            shift += w[1, j] * quiet[j]
+    return size, shift
+
+
+@shared
+def _placed(
+    number: int,
+    chance: float,
+    size: int,
+    members: IntArray,
+    state: IntArray,
+    free: IntArray,
+    inside: int,
+    atoms: FloatArray,
+    w: FloatArray,
+    at: FloatArray,
+) -> tuple[int, float]:
+    """Write which values of a pattern are at which atoms; return how many are not, and the probability."""
+    k, kinds = 0, inside + atoms.shape[0]
+    for m in range(size):
+        j = members[m]
+        state[m] = number % kinds
+        number //= kinds
+        if state[m] < inside:
+            free[k] = m
+            k += 1
+        else:
+            v, share, coefficient = atoms[state[m] - inside]
+            chance *= share
+            at[0] += w[0, j] * v
+            at[1] += w[1, j] * v * coefficient
+    return k, chance
+
+
+@shared
+def _free_part(
+    table: Table,
+    k: int,
+    spread: FloatArray,
+    at: FloatArray,
+    t: FloatArray,
+    bends: bool,
+    spherical: bool,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    part: FloatArray,
+    by_part: FloatArray,
+) -> None:
+    """Write the mean over k values within their spans, with its derivatives."""
+    for m in range(k):
+        by_part[0, m] = by_part[1, m] = 0.0
+    for m in range(part.size):
+        part[m] = 0.0
+    if not spherical or k < 2:
+        _on(table, k, spread, at, t, bends, ends, corners, counts, part, by_part)
+        return
+    turned, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
+    _turn(k, spread, bends, turned, axes)
+    _on(table, 2, turned, at, t, bends, ends, corners, counts, part, by_two)
+    for m in range(k):
+        for unit in range(2):
+            by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
+
+
+@shared
+def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, bends: bool) -> None:
+    """Let sums that differ from thresholds by rounding alone be these."""
+    for unit in range(2 if bends else 1):
+        if abs(at[unit] - t[unit]) <= slack[unit]:
+            at[unit] = t[unit]
+
+
+@kernel
+def by_patterns(
+    table: Table,
+    spans: FloatArray,
+    atoms: FloatArray,
+    on: FloatArray,
+    chances: FloatArray,
+    w: FloatArray,
+    b: FloatArray,
+    t: FloatArray,
+    slack: FloatArray,
+    bends: bool,
+    quiet: FloatArray,
+    spherical: bool,
+    found: FloatArray,
+    by_w: FloatArray,
+) -> None:
+    """Add the mean of a product over patterns of features, with its derivatives.
+
+    To row r of `found`, or to its only row, is added what pattern r gives, and to `by_w` (2, n) what all do.
+    A feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms`
+    (a, 3): low and high end, or place and probability, and what the second neuron hears of the value, as a
+    share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan, only
+    a linear second neuron hears the feature, and `quiet` is what it hears on the average. `spherical` values
+    are standard normal: only the lengths of the weights and their angle count. Sums that differ from a
+    threshold by less than `slack` are at it.
+    """
+    n = w.shape[1]
+    inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
+    members, state, free = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    spread, ends = np.empty((2, n)), np.empty((n, 2))
+    corners, counts = np.empty((n, table.corners.size + table.bends.size + 1)), np.empty((n, 2))
+    part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
+    for r in range(chances.size):
+        row, (size, shift) = min(r, found.shape[0] - 1), _members(on[r], w, quiet, members, state)
+        for number in range(kinds**size):
+            check_interrupt(number % 256 == 255 or r % 256 == 255)
+            at[0], at[1] = b[0], b[1] + shift
+            k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
+            if share == 0.0:
+                continue
+            _put_at_thresholds(at, t, slack, bends)
+            _steepest_first(free, members, k, w, bends)
+            for m in range(k):
+                j, span = members[free[m]], spans[state[free[m]]]
+                spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
+                ends[m, 0], ends[m, 1] = span[0], span[1]
+                _corners(table, span[0], span[1], corners[m], counts[m])
+            _free_part(table, k, spread, at, t, bends, spherical, ends, corners, counts, part, by_part)
+            for m in range(5):
+                found[row, m] += share * part[m]
+            for m in range(k):
+                j, span = members[free[m]], spans[state[free[m]]]
+                by_w[0, j] += share * by_part[0, m]
+                by_w[1, j] += share * by_part[1, m] * span[2]
+            for m in range(size):
+                if state[m] >= inside:
+                    v, _, coefficient = atoms[state[m] - inside]
+                    by_w[0, members[m]] += share * part[1] * v
+                    by_w[1, members[m]] += share * part[2] * v * coefficient
+            for j in range(n):
+                if on[r, j] > 0.0 and not np.isnan(quiet[j]):
+                    by_w[1, j] += share * part[2] * quiet[j]
+
+
+@shared
+def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
+    total = 0.0
+    for m in range(k):
+        total += a[m] * b[m]
+    return total
+
+
+@inner
+def _turn(k: int, w: FloatArray, bends: bool, turned: FloatArray, axes: FloatArray) -> None:
+    """Write the weights of both neurons for two values on orthogonal axes, and these axes (2, k); all were 0.
+
+    The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
+    lines: then the mean over its value is smooth in the other one at scale 1, as no neuron's weight there is
+    larger than on the first axis.
+    """
+    size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
+    if size1 == 0.0 and size2 == 0.0:
+        return
+    one, two = np.empty(k), np.empty(k)
+    for m in range(k):
+        one[m] = w[0, m] / size1 if size1 > 0.0 else w[1, m] / size2
+        two[m] = w[1, m] / size2 if size2 > 0.0 else one[m]
+    side = -1.0 if _dot(k, one, two) < 0.0 else 1.0
+    for m in range(k):
+        axes[0, m] = one[m] + side * two[m] if bends else one[m]
+        axes[1, m] = one[m] - side * two[m]
+    _rescale(k, axes[0])
+    _take_off(k, axes[1], axes[0])
+    if _rescale(k, axes[1]) > 0.0:
+        _take_off(k, axes[1], axes[0])
+        _rescale(k, axes[1])
+    for unit in range(2):
+        for axis in range(2):
+            turned[unit, axis] = _dot(k, w[unit], axes[axis])
+    if not bends and size1 > 0.0:
+        turned[0, 1] = 0.0
+
+
+@shared
+def _rescale(k: int, v: FloatArray) -> float:
+    """Give a vector the length 1 unless it is 0, and return the length it had."""
+    length = math.sqrt(_dot(k, v, v))
+    for m in range(k if length > 0.0 else 0):
+        v[m] /= length
+    return length
+
+
+@shared
+def _take_off(k: int, v: FloatArray, axis: FloatArray) -> None:
+    along = _dot(k, v, axis)
+    for m in range(k):
+        v[m] -= along * axis[m]
+
+
+@inner
+def _on(
+    table: Table,
+    k: int,
+    w: FloatArray,
+    b: FloatArray,
+    t: FloatArray,
+    bends: bool,
+    ends: FloatArray,
+    corners: FloatArray,
+    counts: FloatArray,
+    found: FloatArray,
+    by_w: FloatArray,
+) -> None:
+    """Run `pair_on`: again, with two features exchanged, where feature 0 does not move one that jumps."""
+    pair_on(table, k, w, b, t, bends, ends, corners, counts, found, by_w)
+    for unit in range(2):
+        if k < 2 or t[unit] == 0.0 or (unit == 1 and not bends) or w[unit, 0] != 0.0:
+            continue
+        first = 0
+        for m in range(1, k):
+            if abs(w[unit, m]) > abs(w[unit, first]):
+                first = m
+        if w[unit, first] == 0.0:
+            continue
+        part, by_part = np.zeros(5), np.zeros((2, k))
+        _exchange(first, w, ends, corners, counts)
+        pair_on(table, k, w, b, t, bends, ends, corners, counts, part, by_part)
+        _exchange(first, w, ends, corners, counts)
+        found[1 + unit], found[3 + unit] = part[1 + unit], part[3 + unit]
+        for m in range(k):
+            by_w[unit, first if m == 0 else 0 if m == first else m] = by_part[unit, m]
+
+
+@shared
+def _exchange(first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray) -> None:
+    """Exchange feature 0 with another one."""
+    for unit in range(2):
+        w[unit, 0], w[unit, first] = w[unit, first], w[unit, 0]
+        ends[0, unit], ends[first, unit] = ends[first, unit], ends[0, unit]
+        counts[0, unit], counts[first, unit] = counts[first, unit], counts[0, unit]
+    for m in range(corners.shape[1]):
+        corners[0, m], corners[first, m] = corners[first, m], corners[0, m]

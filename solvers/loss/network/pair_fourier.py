@@ -1,0 +1,227 @@
+"""The mean of two hidden neurons' product where both hear two features or more: a sum over frequencies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....theory.validation import ComplexArray, FloatArray, IntArray
+from .pair_fourier_kernels import NARROW, TABLE, TAPERS, Axis, Waves, add_block, waves_of
+
+if TYPE_CHECKING:
+    from .neuron_means import Unit
+
+__all__ = ["CHANGES", "FIRST", "KEPT", "Side", "both_on_twice", "nodes"]
+
+
+FIRST = 32  # frequencies of each neuron to begin with, at least
+FINER = 1.2  # steps from there to as many as each neuron by itself needs
+AHEAD = 5.0  # a pair needs somewhat more
+KEPT = 512  # transforms of so many frequencies are kept
+MOST = 4096
+SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
+CHANGES = TAPERS.size - 1
+
+
+class Side(NamedTuple):
+    """One of the two neurons."""
+
+    unit: Unit
+    alone: IntArray
+    """Features that it alone hears."""
+    none: float
+    """Probability that none of these is on."""
+    ones: FloatArray
+    """Those that each alone is."""
+    w: FloatArray
+    """Weights of the features that either neuron hears."""
+
+
+class _Pair(NamedTuple):
+    sides: tuple[Side, Side]
+    either: IntArray
+    both: IntArray
+    """Features that both hear."""
+    p: FloatArray
+    none: float
+    ones: FloatArray
+    """As in `Side`, of features that both hear."""
+
+    def waves(self, count: int) -> Waves:
+        """Return the characteristic function up to the furthest that the sum needs."""
+        far = sum(
+            float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
+        )
+        return waves_of(self.sides[0].unit.setting.law.values, float(np.max(far, initial=0.0)))
+
+    def transforms(self, side: Side, count: int) -> ComplexArray:
+        """Return those of features that one neuron alone hears, (3, n, 1 + count)."""
+        at = np.searchsorted(side.unit.heard, self.either[side.alone])
+        return side.unit.frequencies(count)[1][:, at]
+
+    def axis(self, waves: Waves, side: Side, count: int, which: slice, as_rows: bool) -> Axis:
+        """Return a neuron's frequencies as rows, or of both signs as columns."""
+        unit = side.unit
+        s, own = unit.frequencies(count)[0], self.transforms(side, count)[0]
+        whole = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own), axis=0)
+        parts: list[Any] = [s, np.arange(1.0 + count), unit.weight(s), unit.flux(s), whole, side.ones @ own]
+        if waves.sides >= 0:
+            turned = unit.turned(waves.turn, count)
+            if self.both.size < unit.heard.size:
+                turned = turned[np.searchsorted(unit.heard, self.either[self.both])]
+        else:
+            turned = np.zeros((self.both.size, s.size), np.complex128)
+        if as_rows:
+            twice = np.where(s > 0.0, 2.0, 1.0)  # they stand for both signs
+            parts[2], parts[3] = twice * parts[2], twice * parts[3]
+            parts, turned = [part[which] for part in parts], turned[:, which]
+        else:
+            parts, turned = [_both_sides(part, which) for part in parts], _both_sides(turned, which)
+            parts[0][: parts[0].size // 2] *= -1.0
+        of_common = np.ascontiguousarray(side.w[self.both])
+        packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
+        packed += [side.none, np.ascontiguousarray(turned), of_common]
+        return Axis(*packed)
+
+    def sums(
+        self, waves: Waves, count: int, biases: bool, slopes: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the sums for each taper, or with `slopes` the derivatives by the weights instead."""
+        sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
+        # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
+        k = np.arange(1.0, count + 1.0)
+        square = 1 + int(np.sum(k * np.sqrt(1.0 + k / NARROW) < count))
+        for order, first in (((0, 1), 0), ((1, 0), square))[: 2 if square <= count else 1]:
+            kept = slice(0, square), slice(first, None)
+            axes = [
+                self.axis(waves, self.sides[side], count, which, side == order[0])
+                for side, which in zip(order, kept, strict=True)
+            ]
+            along = [np.zeros((4, one.x.size), np.complex128) for one in axes]
+            part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.both.size))
+            p = np.ascontiguousarray(self.p[self.both])
+            (rows, columns), (by_rows, by_columns) = axes, along
+            add_block(
+                waves,
+                rows,
+                columns,
+                p,
+                self.none,
+                self.ones,
+                float(count),
+                biases,
+                slopes,
+                part,
+                by,
+                by_rows,
+                by_columns,
+            )
+            sums += part[:, [0, 1, 2, 3, 4] if order[0] == 0 else [0, 2, 1, 4, 3]]
+            by_w[:, self.both] += by[list(order)]
+            if slopes:
+                for side, which, one in zip(order, kept, along, strict=True):
+                    self._add_alone(side, count, which, side == order[0], one, by_w)
+        return sums, by_w
+
+    def _add_alone(
+        self, at: int, count: int, which: slice, as_rows: bool, along: ComplexArray, by_w: FloatArray
+    ) -> None:
+        """Add the derivatives by features that one neuron alone hears: by its weights, then the other's."""
+        side = self.sides[at]
+        if side.alone.size == 0:
+            return
+        phi, slope, _ = self.transforms(side, count)
+        phi, slope = (one[:, which] if as_rows else _both_sides(one, which) for one in (phi, slope))
+        p = self.p[side.alone][:, None]
+        factors = 1.0 - p + p * phi
+        less = p * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
+        for n, unit in enumerate((at, 1 - at)):
+            x, y = along[2 * n], along[2 * n + 1]
+            by_w[unit, side.alone] += np.sum((slope * (less * x + side.ones[:, None] * y)).real, axis=1)
+
+
+def both_on_twice(
+    sides: tuple[Side, Side], either: IntArray, both: IntArray, p: FloatArray, none: float, ones: FloatArray,
+    slopes: bool,
+) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
+    """Return the part of patterns in which both neurons hear two features or more.
+
+    That is the value, derivatives by biases and fluxes (0 without `slopes`); derivatives by weights (2, n);
+    errors of the value but for what is cut off, and of derivatives; and what is cut off, by each difference,
+    with sign.
+    """
+    one, two = sides[0].unit, sides[1].unit
+    pair, setting = _Pair(sides, either, both, p, none, ones), one.setting
+    aim = setting.tol * one.rms * two.rms
+    safe = SAFE_ATOMS if setting.atoms.size else SAFE
+    jumps = sum(unit.t != 0.0 for unit in (one, two))
+    tells, count = _tells(jumps), _first(one, two, both.size, jumps)
+    while True:
+        waves = pair.waves(count)
+        sums, by_w = pair.sums(waves, count, slopes)
+        changes = safe * tells[:, None] * (sums[0] - sums[1:])
+        change = np.abs(changes).max(axis=0)
+        more = int(np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5)))
+        if change[0] <= aim or more > MOST or nodes(more) * max(both.size, 1) > setting.most:
+            break
+        count = more
+    if slopes:
+        _, by_w = pair.sums(waves, count, False, True)
+    s, t = (unit.frequencies(count)[0] for unit in (one, two))
+    table = TABLE * float(p.sum()) if waves.sides < 0 else 0.0
+    rounding = (2.0**-48 + 4.0 * table) * float(np.abs(one.weight(s)).sum() * np.abs(two.weight(t)).sum())
+    beyond = one.reach[2] * two.size + two.reach[2] * one.size
+    error = beyond + rounding + 2.0**-44 * one.rms * two.rms
+    for jumping, other in ((one, two), (two, one)):  # at atoms near a threshold, by Hoelder's inequality
+        if jumping.t > 0.0:
+            error += jumping.t * other.size * jumping.jump_error(count) ** (7.0 / 8.0)
+    rates = np.pi / one.reach[1] + np.pi / two.reach[1]
+    slope_error = 4.0 * float(change.max()) + beyond * (1.0 + rates)
+    slope_error += rounding * (1.0 + float(s[-1] + t[-1])) + 2.0**-40 * (one.rms + two.rms)
+    return sums[0], by_w, error, slope_error, changes[:, 0]
+
+
+def _first(one: Unit, two: Unit, both: int, jumps: int) -> int:
+    """Return the frequencies to begin with: as many as the two neurons need, each by itself.
+
+    The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
+    other.
+    """
+    setting, count = one.setting, FIRST
+    safe, tells = AHEAD * (SAFE_ATOMS if setting.atoms.size else SAFE), _tells(jumps)
+    while safe * sum(float(np.max(tells * unit.ends(count))) for unit in (one, two)) > setting.tol:
+        more = int(FINER * count)
+        if more > KEPT or nodes(more) * max(both, 1) > setting.most:
+            break
+        count = more
+    return count
+
+
+def _tells(jumps: int) -> FloatArray:
+    """Return what is cut off, in units of its differences to sums that are cut off earlier.
+
+    It falls slowest for parallel neurons, whose characteristic function is 1 along a diagonal. Coefficients
+    fall with k^-2 there, with k^-1 where a neuron jumps, so what is left beyond k falls with k to the power
+    of `jumps` - 3. The diagonal ends where k^(3/2) is as `count`.
+    """
+    return np.asarray(1.0 / (TAPERS[1:] ** (-2.0 / 3.0 * (3 - jumps)) - 1.0))
+
+
+@lru_cache(256)
+def nodes(count: float) -> float:
+    """Return how many pairs of frequencies there are, as far out as `count`, to a few in a thousand."""
+    k = np.arange(0.0, count + 1.0)
+    low, high = np.zeros(k.size), np.full(k.size, float(count))
+    for _ in range(12):  # where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`
+        middle = 0.5 * (low + high)
+        within = np.maximum(k, middle) * np.sqrt(1.0 + np.minimum(k, middle) / NARROW) < count
+        low, high = np.where(within, middle, low), np.where(within, high, middle)
+    return float(np.sum(2.0 * low + 1.0))
+
+
+def _both_sides(row: Any, which: slice) -> Any:
+    """Return what is at frequencies from 0 on for those of negative sign too, along the last axis."""
+    kept = row[..., which]
+    return np.concatenate([kept[..., : 0 if which.start == 0 else None : -1].conj(), kept], axis=-1)

@@ -1,0 +1,448 @@
+r"""Kernels of the mean of two hidden neurons' product where many features may be on: a sum over a lattice.
+
+An activation z 1(z > t) is, within the reach of z, a periodic function: with y = z - t it rises from 0 at
+y = 0 to r, stays there up to y = L, falls, and stays at 0. Taken off its mean it changes sign with L, so that
+it has odd frequencies only:
+
+.. math:: z\,1(z > t) = \frac{r + t}{2} + \sum_{k\;odd} \left(-\frac{1 - e^{-i w r}}{L w^2} +
+    \frac{t}{i L w}\right) e^{i w y}, \quad w = \pi k/L, \quad r - L \le y \le r
+
+So the mean of a product is a double sum of the characteristic function of both neurons, a product over
+features. Where a neuron receives at most one feature that is on, it does not fall off: these patterns are
+left out here, and added exactly elsewhere.
+"""
+
+from functools import lru_cache
+from math import gamma
+from typing import NamedTuple
+
+import numpy as np
+
+from ....theory.compile.kernels import check_interrupt, kernel, shared
+from ....theory.features.values.law import Values
+from ....theory.features.values.parts import all_transforms
+from ....theory.validation import ComplexArray, FloatArray
+
+__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "cut", "waves_of"]
+
+
+DEGREE = 5  # of the polynomials of a table
+TABLE = 1e-13  # what they are off by
+TAPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5])  # where sums end, as a share of the frequencies
+NARROW = 16.0  # frequencies of one neuron beyond which fewer of the other are needed
+
+
+class Waves(NamedTuple):
+    """E e^{iyv} and E v e^{iyv} of a law, by a formula or from a table of polynomials in y."""
+
+    sides: int
+    """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for a table."""
+    per_cell: float
+    """Cells for a unit of y."""
+    table: FloatArray
+    """(3, cells, DEGREE + 1, 2): of E v^r e^{iyv}, r = 0, 1, 2, by power, the lowest first; both parts."""
+
+    @property
+    def turn(self) -> float:
+        """What the formula needs sine and cosine of, as a share of y."""
+        return 0.5 if self.sides == 1 else 1.0
+
+    def at(self, values: Values, y: FloatArray) -> ComplexArray:
+        """Return E v^r e^{iyv} for r = 0, 1, 2, the first axis."""
+        out = np.empty((3, y.size), np.complex128)
+        flat = np.ascontiguousarray(y.ravel(), np.float64)
+        if self.sides < 0:
+            _from_table(self.per_cell, self.table, flat, out)
+        else:
+            all_transforms(values.parts.transform, np.asarray(1j * flat, np.complex128), out)
+        return out.reshape((3, *y.shape))
+
+
+def waves_of(values: Values, y: float) -> Waves:
+    """Return a law's characteristic function up to a y; a table, if there is no formula."""
+    if values.sides >= 0:
+        return Waves(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
+    # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
+    d = DEGREE + 1
+    even = 2 * (DEGREE // 2 + 2)  # odd moments of symmetric values are 0
+    size = float(values.moment(even)) ** (1.0 / even)
+    width = 2.0 * (TABLE * 2.0**DEGREE * gamma(d + 1)) ** (1.0 / d) / max(size, 1e-100)
+    return _tabled(values, 1.0 / width, 1 << int(np.ceil(np.log2(y / width + 2.0))))
+
+
+@lru_cache(16)
+def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
+    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
+    y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
+    out = np.empty((3, y.size), np.complex128)
+    all_transforms(values.parts.transform, np.asarray(1j * y, np.complex128), out)
+    powers = out.reshape(3, cells, DEGREE + 1) @ np.linalg.inv(np.vander(nodes, increasing=True)).T
+    return Waves(-1, per_cell, np.stack([powers.real, powers.imag], axis=-1))
+
+
+@shared
+def _in_table(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
+    """Return the real and the imaginary part of E v^r e^{iyv}, table r; those of -y are conjugate."""
+    at = abs(y) * per_cell
+    cell = int(at)
+    x = 2.0 * (at - cell) - 1.0
+    row = table[cell]
+    re, im = row[DEGREE, 0], row[DEGREE, 1]
+    for j in range(DEGREE - 1, -1, -1):
+        re, im = re * x + row[j, 0], im * x + row[j, 1]
+    return re, im if y >= 0.0 else -im
+
+
+@kernel
+def _from_table(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
+    for i in range(y.size):
+        for r in range(3):
+            re, im = _in_table(per_cell, table[r], y[i])
+            out[r, i] = complex(re, im)
+
+
+# Of the series of sin(x)/x and of its slope: multiplied by, as a division takes ten times as long.
+_S1, _S2, _S3, _S4, _S5 = (1.0 / (2 * k * (2 * k + 1)) for k in range(1, 6))
+_C0, _C1, _C2, _C3, _C4, _C5 = 1.0 / 3.0, *(1.0 / (2 * k * (2 * k + 3)) for k in range(1, 6))
+
+
+@shared
+def _sinc(x: float, sine: float) -> float:
+    """Return sin(x)/x."""
+    q = x * x
+    near = 1.0 - q * _S1 * (1.0 - q * _S2 * (1.0 - q * _S3 * (1.0 - q * _S4 * (1.0 - q * _S5))))
+    far = sine / x
+    return near if q < 0.09 else far
+
+
+@shared
+def _sinc_slope(x: float, sine: float, cosine: float) -> float:
+    """Return -(sin(x)/x)'."""
+    q = x * x
+    near = x * _C0 * (1.0 - q * _C1 * (1.0 - q * _C2 * (1.0 - q * _C3 * (1.0 - q * _C4 * (1.0 - q * _C5)))))
+    far = (sine - x * cosine) / q
+    return near if q < 0.09 else far
+
+
+@shared
+def _row(
+    waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
+    sines: FloatArray, re: FloatArray, im: FloatArray,
+) -> None:  # fmt: skip
+    """Write E e^{iyv} at y = x1 u + x2 v for a row of x2."""
+    c1, s1 = turned.real, turned.imag
+    if waves.sides == 2:
+        for l in range(re.size):
+            re[l] = _sinc(x1 * u + x2[l] * v, s1 * cosines[l] + c1 * sines[l])
+            im[l] = 0.0
+    elif waves.sides == 1:
+        for l in range(re.size):
+            cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
+            value = _sinc(0.5 * (x1 * u + x2[l] * v), sine)
+            re[l] = value * cosine
+            im[l] = value * sine
+    elif waves.sides == 0:
+        for l in range(re.size):
+            re[l] = c1 * cosines[l] - s1 * sines[l]
+            im[l] = s1 * cosines[l] + c1 * sines[l]
+    else:
+        table = waves.table[0]
+        for l in range(re.size):
+            re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
+
+
+@shared
+def _slope_row(
+    waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
+    sines: FloatArray, re: FloatArray, im: FloatArray,
+) -> None:  # fmt: skip
+    """Write E v e^{iyv}."""
+    c1, s1 = turned.real, turned.imag
+    if waves.sides == 2:
+        for l in range(re.size):
+            cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
+            re[l] = 0.0
+            im[l] = _sinc_slope(x1 * u + x2[l] * v, sine, cosine)
+    elif waves.sides == 1:
+        for l in range(re.size):
+            cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
+            x = 0.5 * (x1 * u + x2[l] * v)
+            even, odd = 0.5 * _sinc(x, sine), 0.5 * _sinc_slope(x, sine, cosine)
+            re[l] = cosine * even - sine * odd
+            im[l] = sine * even + cosine * odd
+    elif waves.sides == 0:
+        for l in range(re.size):
+            re[l] = c1 * cosines[l] - s1 * sines[l]
+            im[l] = s1 * cosines[l] + c1 * sines[l]
+    else:
+        table = waves.table[1]
+        for l in range(re.size):
+            re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
+
+
+class Axis(NamedTuple):
+    """One neuron along its frequencies; as columns, of both signs and in order."""
+
+    x: FloatArray
+    """(K,): 0 and odd multiples of pi/L."""
+    number: FloatArray
+    """(K,): 0, 1, 2, … of these, without sign."""
+    weight: ComplexArray
+    """(K,): coefficients of the activation, twice those of rows that stand for both signs."""
+    flux: ComplexArray
+    """(K,): coefficients of the delta function at the threshold."""
+    whole: ComplexArray
+    """(K,): product of the factors of features that this neuron alone hears."""
+    one: ComplexArray
+    """(K,): the part of it where one of these is on."""
+    none: float
+    """The part where none is."""
+    turned: ComplexArray
+    """(n, K): e^{i turn x w} of features that both hear."""
+    w: FloatArray
+    """(n,): weights of these."""
+
+
+@shared
+def _taper(x: float) -> float:
+    """Return a weight that falls smoothly from 1 at x = 0.2 to 0 at x = 1."""
+    y = min(max((x - 0.2) / 0.8, 0.0), 1.0)
+    return 1.0 - y**5 * (126.0 + y * (-420.0 + y * (540.0 + y * (-315.0 + 70.0 * y))))
+
+
+@kernel
+def cut(terms: FloatArray, tapers: FloatArray) -> FloatArray:
+    """Return a neuron's sum over its frequencies for each taper."""
+    sums = np.zeros(tapers.size)
+    for n in range(tapers.size):
+        for k in range(terms.size):
+            sums[n] += _taper(k / ((terms.size - 1) * tapers[n])) * terms[k]
+    return sums
+
+
+@shared
+def _size(k: float, l: float) -> float:
+    """Return how far out a pair of frequencies is: coefficients fall with k^2 l^2, so one may be less far."""
+    return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
+
+
+@shared
+def _sum_row(
+    rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, biases: bool, both_re: FloatArray,
+    both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
+) -> None:  # fmt: skip
+    """Add a row to the value for each taper; with `biases` to derivatives by these and by thresholds."""
+    whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
+    for at in range(both_re.size):
+        l = low + at
+        both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
+        whole2, one2, none2 = columns.whole[l], columns.one[l], columns.none
+        first = none1 * (c0 + alone) + one1 * c0  # at most one that neuron 1 hears
+        second = none2 * (c0 + alone) + one2 * c0
+        rest = whole1 * whole2 * both - first * whole2 - second * whole1
+        rest += c0 * (none1 + one1) * (none2 + one2) + none1 * none2 * alone
+        far = _size(rows.number[k], columns.number[l]) / count
+        term, whole = rest * columns.weight[l], rest * rows.weight[k]
+        value = rows.weight[k] * term
+        for n in range(TAPERS.size):
+            cut = _taper(far / TAPERS[n])
+            if cut == 0.0:
+                break  # the others end earlier
+            sums[n, 0] += cut * value.real
+            if biases:
+                sums[n, 1] -= cut * rows.x[k] * value.imag
+                sums[n, 2] -= cut * columns.x[l] * value.imag
+                sums[n, 3] += cut * (rows.flux[k] * term).real
+                sums[n, 4] += cut * (columns.flux[l] * whole).real
+
+
+@shared
+def _slopes_of_row(
+    rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, both_re: FloatArray,
+    both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
+    along2: ComplexArray,
+) -> None:  # fmt: skip
+    """Write what derivatives by features that both hear need, and add what those by the others need.
+
+    `left` (4, M) are terms times the product over all features, and times what one alone on leaves. `along`
+    (4, K) are sums over the other neuron's frequencies, times this one's, then times those.
+    """
+    s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
+    for at in range(both_re.size):
+        l = low + at
+        both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
+        whole2, one2, none2, t = columns.whole[l], columns.one[l], columns.none, 1j * columns.x[l]
+        far = _size(rows.number[k], columns.number[l]) / count
+        weight = _taper(far) * rows.weight[k] * columns.weight[l]
+        product = weight * whole1 * whole2 * both
+        single = weight * (none1 * whole2 + none2 * whole1 - none1 * none2)
+        left[0, at], left[1, at], left[2, at], left[3, at] = (
+            product.real,
+            product.imag,
+            single.real,
+            single.imag,
+        )
+        # By features that neuron 1 alone hears: whole1 -> its part without the feature, one1 -> none.
+        first, second = none1 * (c0 + alone) + one1 * c0, none2 * (c0 + alone) + one2 * c0
+        x, y = weight * (whole2 * both - second), weight * c0 * (none2 + one2 - whole2)
+        along1[0, k] += s * x
+        along1[1, k] += s * y
+        along1[2, k] += t * x
+        along1[3, k] += t * y
+        x, y = weight * (whole1 * both - first), weight * c0 * (none1 + one1 - whole1)
+        along2[0, l] += t * x
+        along2[1, l] += t * y
+        along2[2, l] += s * x
+        along2[3, l] += s * y
+
+
+@shared
+def _multiply(
+    off: float, chance: float, re: FloatArray, im: FloatArray, both_re: FloatArray, both_im: FloatArray
+) -> None:
+    """Multiply by the factors of a feature."""
+    for l in range(re.size):
+        a, b, x, y = off + chance * re[l], chance * im[l], both_re[l], both_im[l]
+        both_re[l] = x * a - y * b
+        both_im[l] = x * b + y * a
+
+
+@shared
+def _add(share: float, one: FloatArray, total: FloatArray) -> None:
+    for l in range(one.size):
+        total[l] += share * one[l]
+
+
+@shared
+def _left_over(
+    off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
+) -> None:
+    """Write, in place of a feature's transform, what multiplies its slope: the product without it."""
+    product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
+    for l in range(re.size):
+        a, b = off + chance * re[l], chance * im[l]
+        share = chance / (a * a + b * b + 1e-300)
+        x, y = product_re[l] * a + product_im[l] * b, product_im[l] * a - product_re[l] * b
+        re[l] = share * x
+        im[l] = share * y
+    for l in range(re.size):
+        re[l] -= single * single_re[l]
+        im[l] -= single * single_im[l]
+
+
+@kernel
+def add_block(
+    waves: Waves, rows: Axis, columns: Axis, p: FloatArray, none: float, lone: FloatArray, count: float,
+    biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
+    along2: ComplexArray,
+) -> None:  # fmt: skip
+    """Add frequencies of both neurons, as far out as `count`.
+
+    `p` (n,) are the probabilities of the features that both hear, `none` and `lone` (n,) those that none or
+    one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
+    and minus those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w`
+    (2, n) the derivatives by the weights, and to `along` what those by the other features need.
+    """
+    many, n = columns.x.size, p.size
+    work, cosines, sines = np.empty((12, many)), columns.turned.real.copy(), columns.turned.imag.copy()
+    lanes = n if slopes else 0
+    plain, tilted = np.zeros((lanes, many)), np.zeros((lanes, many))
+    for k in range(rows.x.size):
+        check_interrupt(k % 16 == 15)
+        low, high = 0, many
+        while low < many and _size(rows.number[k], columns.number[low]) >= count:
+            low += 1
+        while high > low and _size(rows.number[k], columns.number[high - 1]) >= count:
+            high -= 1
+        if high == low:
+            continue
+        # Loops below go over a whole array and write few: only then does the compiler take several at once.
+        re, im, slope_re, slope_im = (
+            work[0, low:high],
+            work[1, low:high],
+            work[2, low:high],
+            work[3, low:high],
+        )
+        both_re, both_im = work[4, low:high], work[5, low:high]
+        alone_re, alone_im = work[6, low:high], work[7, low:high]
+        x1, x2 = rows.x[k], columns.x[low:high]
+        for l in range(x2.size):
+            both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
+        for c in range(n):
+            _row(
+                waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c, low:high],
+                sines[c, low:high], re, im,
+            )  # fmt: skip
+            _multiply(1.0 - p[c], p[c], re, im, both_re, both_im)
+            _add(lone[c], re, alone_re)
+            _add(lone[c], im, alone_im)
+        if not slopes:
+            _sum_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
+            continue
+        left = work[8:12, low:high]
+        _slopes_of_row(
+            rows, k, columns, low, none, count, both_re, both_im, alone_re, alone_im, left, along1, along2
+        )
+        for c in range(n):
+            known = (
+                waves,
+                x1,
+                rows.w[c],
+                x2,
+                columns.w[c],
+                rows.turned[c, k],
+                cosines[c, low:high],
+                sines[c, low:high],
+            )
+            _row(*known, re, im)
+            _slope_row(*known, slope_re, slope_im)
+            _left_over(1.0 - p[c], p[c], lone[c], left, re, im)
+            to, to_tilted = plain[c, low:high], tilted[c, low:high]
+            for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
+                term = slope_re[l] * im[l] + slope_im[l] * re[l]
+                to[l] += term
+                to_tilted[l] += x1 * term
+    for c in range(lanes):
+        for l in range(many):
+            by_w[0, c] -= tilted[c, l]
+            by_w[1, c] -= columns.x[l] * plain[c, l]
+
+
+@kernel
+def add_line(
+    weight: ComplexArray, tilted: ComplexArray, p: FloatArray, none: float, ones: FloatArray,
+    phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
+    start: float, slopes: bool, out: FloatArray, along: ComplexArray, by_w: FloatArray,
+) -> None:  # fmt: skip
+    """Add all frequencies of one neuron h, where two or more of the n features that it hears are on.
+
+    `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
+    To `out` (n + 2,) are added E h, E h target(x_l), and by the bias the derivative of E h g, g = start + sum
+    of g_l target(x_l); with `slopes` to `by_w` those by the weights. In `along` (2, K) is what a sum of
+    weights times frequencies makes into probabilities, and into means of g.
+    """
+    n = p.size
+    less, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
+    for k in range(weight.size):
+        check_interrupt(k % 1024 == 1023)
+        whole, alone = 1.0 + 0j, 0j
+        for c in range(n):
+            whole *= 1.0 - p[c] + p[c] * phi[c, k]
+            alone += ones[c] * phi[c, k]
+        rest, linear, total = whole - none - alone, 0j, 0j
+        for c in range(n):
+            f = 1.0 - p[c] + p[c] * phi[c, k]
+            share = p[c] / (f if f != 0.0 else 1e-200 + 0j)
+            less[c], sigma[c] = share * whole - ones[c], share * psi[c, k]
+            linear += g[c] * less[c] * psi[c, k]
+            total += g[c] * sigma[c]
+            out[1 + c] += (weight[k] * less[c] * psi[c, k]).real
+        along[0, k], along[1, k] = rest, start * rest + linear
+        out[0] += (weight[k] * rest).real
+        out[n + 1] += (tilted[k] * along[1, k]).real
+        if not slopes:
+            continue
+        for c in range(n):
+            twice = (less[c] + ones[c]) * (total - g[c] * sigma[c])
+            inner = slope[c, k] * (start * less[c] + twice) + g[c] * psi_slope[c, k] * less[c]
+            by_w[c] += (tilted[k] * inner).real

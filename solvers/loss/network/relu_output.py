@@ -1,0 +1,79 @@
+r"""Losses of networks whose outputs pass a ReLU, where each output reads neurons of one direction.
+
+Such an output is a function of one sum z = w x, linear between a few places: where a neuron begins, and where
+the output itself does. So it is a linear readout of ReLUs of z and -z, which `network` integrates. With more
+than one direction an output is no such sum, and there is no exact loss here.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....theory.model import Model
+from ....theory.validation import FloatArray
+
+__all__ = ["covers", "linear_readout"]
+
+_PARALLEL = 1e-12
+_FLAT = 1e-14  # slopes below this share of their terms are rounding
+
+
+def _direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return w and the neurons' weights of z = w x, 0 for those that output k does not read; None if none."""
+    reads = (model.W_out[k] != 0.0) & np.any(model.W_in != 0.0, axis=1)
+    if not reads.any():
+        return np.zeros(model.n_features), np.zeros(model.n_hidden)
+    size = np.linalg.norm(model.W_in, axis=1)
+    w = model.W_in[reads][np.argmax(size[reads])] / size[reads].max()
+    along = np.where(reads, model.W_in @ w, 0.0)
+    off = np.abs(model.W_in - np.outer(along, w)).max(axis=1)
+    return None if np.any(off[reads] > _PARALLEL * size[reads]) else (w, along)
+
+
+def covers(model: Model) -> bool:
+    """Return whether the model's outputs pass a ReLU and read neurons of one direction each."""
+    if not model.output == model.hidden == "relu":
+        return False
+    return all(_direction(model, k) is not None for k in range(model.n_outputs))
+
+
+def _between(places: FloatArray) -> FloatArray:
+    """Return a place in each segment between places, and on either side of all."""
+    return np.asarray(np.r_[places[0] - 1.0, 0.5 * (places[1:] + places[:-1]), places[-1] + 1.0])
+
+
+def linear_readout(model: Model, k: int) -> Model | None:
+    """Return a network with a linear output that computes output k of ReLU(V ReLU(U x + b) + c), or None.
+
+    It is None where the output reads neurons of more than one direction.
+    """
+    found = _direction(model, k)
+    if found is None:
+        return None
+    w, along = found
+    V, bends = model.W_out[k], along != 0.0
+
+    def inner(z: FloatArray) -> FloatArray:
+        h = np.maximum(np.outer(z, along) + model.b_in, 0.0)
+        return np.asarray(h @ V + model.b[k])
+
+    places = np.unique(-model.b_in[bends] / along[bends])
+    if not places.size:
+        constant = np.maximum(inner(np.zeros(1)), 0.0)
+        return replace(model, W_in=w[None], b_in=0.0, W_out=np.zeros((1, 1)), b=constant, output="identity")
+    middles = _between(places)
+    on = np.outer(middles, along) + model.b_in > 0.0
+    slopes = on @ (V * along)
+    slopes[np.abs(slopes) < _FLAT * (on @ np.abs(V * along))] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        zeros = middles - inner(middles) / slopes  # of the line of each segment
+    inside = (zeros > np.r_[-np.inf, places]) & (zeros < np.r_[places, np.inf])
+    ends, places = places, np.unique(np.r_[places, zeros[inside]])
+    middles = _between(places)
+    slopes = slopes[np.searchsorted(ends, middles)] * (inner(middles) > 0.0)
+    # From the first place on: left of it one ReLU of -z, right of it one of z for each change of slope.
+    readout = np.r_[-slopes[0], slopes[1], np.diff(slopes[1:])]
+    U = np.concatenate([-w[None], np.repeat(w[None], places.size, axis=0)])
+    start = np.maximum(inner(places[:1]), 0.0)
+    bias = np.r_[places[0], -places]
+    return replace(model, W_in=U, b_in=bias, W_out=readout[None], b=start, output="identity")

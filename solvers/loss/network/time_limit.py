@@ -1,0 +1,99 @@
+"""A limit in seconds for sums over pairs of neurons, which end early where they would take longer."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+
+from ...parallel import each
+
+__all__ = ["OutOfTime", "Watch", "within"]
+
+T = TypeVar("T")
+# By how much the time of all parts, estimated from so many of a kind, must exceed the limit to end the work.
+_MARGINS = ((8, 1.25), (2, 5.0))
+
+_seconds: ContextVar[float] = ContextVar("seconds", default=inf)
+
+
+class OutOfTime(Exception):
+    """Work that takes longer than it may; `seconds` is about what all of it takes."""
+
+    def __init__(self, seconds: float):
+        super().__init__(f"about {seconds:.3g} seconds are needed")
+        self.seconds = seconds
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let losses of networks in this block raise `OutOfTime` where each takes more than so many seconds.
+
+    What is compiled at the first part of each kind is not counted.
+
+    Examples
+    --------
+    >>> from superposition.solvers.loss import evaluator
+    >>> from superposition.theory.model import Model
+    >>> import numpy as np
+    >>> try:
+    ...     with within(1e-9):
+    ...         evaluator(0.1)(Model(np.eye(9), hidden="relu", output="identity"))
+    ... except OutOfTime as out:
+    ...     out.seconds > 1e-9
+    True
+    """
+    token = _seconds.set(float(seconds))
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
+
+
+class Watch:
+    """Does parts of work, of several kinds, and raises `OutOfTime` where all of them take too long.
+
+    Parameters
+    ----------
+    counts : int
+        How many parts there are of each kind, in the order in which these are done.
+    """
+
+    def __init__(self, *counts: int):
+        self._limit, self._left = _seconds.get(), list(counts)
+        self._spent, self._rates = 0.0, [0.0] * len(counts)
+
+    def each(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
+        """Return what `work` gives for each part of a kind, in their order."""
+        count = self._left[kind]
+        if self._limit == inf:
+            return each(work, count, workers)
+        # In random order: the first parts then tell how long all of them take.
+        order = np.random.default_rng(0).permutation(count)
+        before, begun, done = self._spent, inf, 0
+
+        def timed(at: int) -> T:
+            nonlocal begun, done
+            start = perf_counter()
+            found = work(int(order[at]))
+            now = perf_counter()
+            begun = min(begun, now)  # the first part is not counted: what it needs may be compiled now
+            self._spent = before + now - begun
+            self._rates[kind] = (now - begun) / done if done else now - start
+            done += 1
+            self._left[kind] = count - done
+            self._check(done)
+            return found
+
+        found = each(timed, count, workers)
+        return [found[k] for k in np.argsort(order)]
+
+    def _check(self, done: int) -> None:
+        left = sum(rate * count for rate, count in zip(self._rates, self._left, strict=True))
+        whole = self._spent + left
+        hopeless = any(done > parts and whole > margin * self._limit for parts, margin in _MARGINS)
+        if self._spent > self._limit or hopeless:
+            raise OutOfTime(whole)

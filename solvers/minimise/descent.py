@@ -1,0 +1,289 @@
+"""Descents of any objective and races of many starts: what all minimisers of the package share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from scipy import linalg, optimize
+
+from ...theory.validation import FloatArray
+from ..deadline import Deadline, DeadlineOver
+from ..parallel import each, single_blas_thread
+from ..results import Status
+
+__all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
+
+_FLAT = 1e-8  # curvatures below this share of the largest one are flat: differences do not resolve them
+# Differences to both sides that disagree by this share of the largest curvature are those of a kink.
+_KINK = 1e-2
+
+
+@dataclass
+class End:
+    """Where a descent ended."""
+
+    x: FloatArray
+    value: float
+    slope: float
+    """Length of the gradient, or of what the caller takes for it."""
+    steps: int
+    status: Status
+    curvature: float | None = None
+    starts: tuple[int, ...] = ()
+    """Which starts led here."""
+    metric: FloatArray | None = None
+    """That of further descents."""
+
+    @classmethod
+    def at(cls, x: Any, *starts: int) -> "End":
+        """Return a start as an end of no steps."""
+        return cls(np.asarray(x, dtype=np.float64), np.inf, np.inf, 0, Status.STALLED, starts=starts)
+
+
+class _Variables:
+    """The variables y of a descent: x = T y; those with a kink have a positive and a negative part."""
+
+    def __init__(self, x: FloatArray, l1: FloatArray | None, metric: FloatArray | None):
+        self.size, self.metric = x.size, np.ones(x.size) if metric is None else metric
+        self.kinks = np.zeros(0, np.intp) if l1 is None else np.flatnonzero(l1)
+        y = np.linalg.solve(self.metric, x) if self.metric.ndim == 2 else x / self.metric
+        self.first = np.concatenate([y, np.maximum(-y[self.kinks], 0.0)])
+        if l1 is not None:
+            self.first[self.kinks] = np.maximum(y[self.kinks], 0.0)
+            self.price = l1[self.kinks] * self.metric[self.kinks]
+
+    def point(self, y: FloatArray) -> FloatArray:
+        """Return x."""
+        z = y[: self.size].copy()
+        z[self.kinks] -= y[self.size :]
+        return self.metric @ z if self.metric.ndim == 2 else z * self.metric
+
+    def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
+        """Return value and gradient by y, kinks included."""
+        by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
+        if not self.kinks.size:
+            return level, by
+        level += float(self.price @ (y[self.kinks] + y[self.size :]))
+        whole = np.concatenate([by, self.price - by[self.kinks]])
+        whole[self.kinks] += self.price
+        return level, whole
+
+    def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
+        """Return bounds of y."""
+        if bounds is None and not self.kinks.size:
+            return None
+        found: list[Any] = [(None, None)] * self.size
+        for k, bound in enumerate(bounds or ()):
+            found[k] = tuple(None if one is None else one / self.metric[k] for one in bound)
+        for k in self.kinks.tolist():
+            found[k] = 0.0, found[k][1]
+        return found + [found[k] for k in self.kinks.tolist()]
+
+
+class _Evaluations:
+    """The function of a descent, by its variables, with the best point so far; refuses after the deadline."""
+
+    def __init__(
+        self, function: Callable[[FloatArray], Any], variables: _Variables, gradient: bool, deadline: Deadline
+    ):
+        self.function, self.variables, self.gradient, self.deadline = function, variables, gradient, deadline
+        self.best, self.value, self.iterations, self.count = variables.first, np.inf, 0, 0
+        self.least = self.slope = self.last_slope = np.inf
+
+    def __call__(self, y: FloatArray) -> Any:
+        """Return the value, with the gradient if there is one."""
+        if self.count:
+            self.deadline.check()
+        found = self.function(self.variables.point(y))
+        self.count += 1
+        if self.gradient:
+            self.last_slope = float(np.linalg.norm(found[1]))
+            if found[0] < self.least:
+                self.least, self.slope = found[0], self.last_slope
+            found = self.variables.pulled(y, *found)
+        value = float(found[0] if self.gradient else found)
+        if value < self.value:
+            self.best, self.value = y.copy(), value
+        return found
+
+    def end(self) -> End:
+        """Return the best point so far as that of a descent that was stopped."""
+        status = Status.STEPS if np.isfinite(self.value) else Status.DIVERGED
+        return End(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
+
+
+@single_blas_thread()
+def descend(
+    function: Callable[[FloatArray], Any],
+    x: FloatArray,
+    *,
+    gradient: bool = True,
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+    l1: FloatArray | None = None,
+    metric: FloatArray | None = None,
+    steps: int = 1000,
+    gtol: float = 1e-8,
+    ftol: float = 1e-16,
+    still: float = 0.0,
+    deadline: Deadline | None = None,
+) -> End:
+    """Descend by L-BFGS-B from `x`.
+
+    `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
+    the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
+    variables: steps are taken in y, with x = T y. The descent stops where the gradient's length is at most
+    `still`, and before the first evaluation after `deadline` but for one.
+    """
+    variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
+    seen = _Evaluations(function, variables, gradient, deadline)
+
+    def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
+        seen.iterations += 1
+        if seen.last_slope <= still:
+            raise StopIteration
+
+    options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
+    if not gradient:
+        options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (x.size + 1), "maxcor": 10}
+    settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
+    minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
+    try:
+        found = minimize(
+            seen, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings
+        )
+    except DeadlineOver:
+        return seen.end()
+    if not np.isfinite(found.fun):
+        return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
+    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or deadline.is_over()
+    status = Status.STEPS if ran_out else Status.STALLED
+    return End(variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status)
+
+
+@single_blas_thread()
+def trust(
+    function: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
+    x: FloatArray,
+    *,
+    radius: float,
+    steps: int,
+    gtol: float,
+) -> End:
+    """Descend by trust regions; then, where the value no longer shows the gain, take Newton steps."""
+
+    @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
+    def known(y: bytes) -> tuple[float, FloatArray, FloatArray]:
+        return function(np.frombuffer(y))
+
+    def part(k: int, y: FloatArray) -> Any:
+        return known(y.tobytes())[k]
+
+    value, jac, hess = (partial(part, k) for k in range(3))
+    options: Any = {"gtol": gtol, "maxiter": steps, "initial_trust_radius": radius}
+    minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
+    found = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options)
+    x = np.asarray(found.x)
+    for _ in range(3):
+        x = x - np.linalg.solve(hess(x), jac(x))
+    slope = float(np.linalg.norm(jac(x)))
+    status = Status.CONVERGED if slope < gtol else Status.STALLED
+    return End(x, float(value(x)), slope, int(found.nit), status)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a race: how each start of it descends, and how many distinct ends go on."""
+
+    descend: Callable[[End], End]
+    kept: int = 1
+    near: float = np.inf
+    """Ends that are above the least by more than this do not go on, but for the second."""
+
+
+def distinct(
+    ends: Sequence[End],
+    alike: Callable[[End, End], bool] | None = None,
+    kept: int = 2**30,
+    near: float = np.inf,
+) -> list[End]:
+    """Return the distinct ends, best first; each has the starts of all that are like it."""
+    found: list[End] = []
+    for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
+        for k, other in enumerate(found if alike else ()):
+            if alike is not None and alike(other, end):
+                found[k] = replace(other, starts=other.starts + end.starts, steps=other.steps + end.steps)
+                break
+        else:
+            found.append(end)
+    return [end for k, end in enumerate(found[:kept]) if k < 2 or end.value <= found[0].value + near]
+
+
+@single_blas_thread()
+def race(
+    field: Sequence[End],
+    rounds: Sequence[Round],
+    alike: Callable[[End, End], bool] | None = None,
+    *,
+    workers: int | None = 1,
+    whole: bool = False,
+) -> tuple[list[End], list[End]]:
+    """Return the ends of the last round, best first, and those left behind; the best distinct ones go on."""
+    field, lost = list(field), []
+    for one in rounds:
+
+        def further(k: int, one: Round = one, field: list[End] = field) -> End:
+            end = one.descend(field[k])
+            return replace(end, steps=field[k].steps + end.steps, starts=field[k].starts)
+
+        ends = each(further, len(field), workers)
+        if whole:
+            return [end for end in ends if not np.isnan(end.value)], []
+        ends = distinct(ends, alike)
+        field = distinct(ends, None, one.kept, one.near)
+        lost += ends[len(field) :]
+    return field, lost
+
+
+def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
+    middle = gradient(x)
+    left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
+    for j, h in enumerate(step):
+        moved = x.copy()
+        moved[j] = x[j] + h
+        right[j] = (gradient(moved) - middle) / h
+        moved[j] = x[j] - h
+        left[j] = (middle - gradient(moved)) / h
+    if np.abs(right - left).max() > _KINK * max(np.abs(right).max(), np.abs(left).max()):
+        return None
+    whole = 0.5 * (left + right)
+    return np.asarray(0.5 * (whole + whole.T))
+
+
+@single_blas_thread()
+def newton(
+    gradient: Callable[[FloatArray], FloatArray],
+    x: FloatArray,
+    hessian: FloatArray,
+    fixed: FloatArray,
+    slope: Callable[[FloatArray], float],
+    steps: int = 4,
+) -> tuple[FloatArray, float | None, FloatArray | None]:
+    """Take Newton steps across the columns of `fixed`; return point, least curvature and its direction."""
+    kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
+    if not kept.size:
+        return x, None, None
+    values, vectors = np.linalg.eigh(kept.T @ hessian @ kept)
+    vectors = kept @ vectors
+    firm = np.abs(values) > _FLAT * np.abs(values).max()
+    least = slope(x)
+    for _ in range(steps):
+        by = vectors.T @ gradient(x)
+        new = x - vectors @ np.where(firm, by / np.where(firm, values, 1.0), 0.0)
+        less = slope(new)
+        if not less < 0.5 * least:
+            break
+        x, least = new, less
+    return x, float(values[0]), vectors[:, 0]

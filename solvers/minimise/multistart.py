@@ -1,0 +1,687 @@
+"""Descents on the exact loss from many starts: the global minimum, as far as starts can tell."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
+from functools import cache, lru_cache
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from ...theory import validation
+from ...theory.codes import decoder_bound, relu_bound
+from ...theory.features import Features, as_features
+from ...theory.unequal import loss_bound
+from ...theory.validation import FloatArray
+from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
+from ..parallel import single_blas_thread
+from ..progress import shown, status, time_left
+from ..results import Status
+from . import descent
+from .descent import End, Round, distinct, race
+from .objective import Objective, Penalty
+from .result import Certificate, Local, Minimum
+from .sampled_loss import Samples
+from .starts import Model, grouped, moved, ordered, random
+
+__all__ = ["descend", "lower_bound", "minimise"]
+
+_MOST_FEATURES, _LARGEST = 64, 1024
+_HUGE = 1e20  # largest weight that is given: the loss holds fourth powers of it
+_WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
+# Largest step of these differences: outputs of dropped features bend where a weight moves by their bias.
+_HESSIAN_STEP = 5e-8
+# Least step of a bias, which otherwise is a tenth of it: the loss bends at bias 0.
+_LEAST_BIAS_STEP = 1e-10
+# Steps by four times the frequencies, and by 16 times.
+_FINER = (30, 5)
+_KICK = 0.05  # length of the step off a saddle
+# Seconds that a Hessian by differences takes, in units of its work.
+_SECONDS_PER_WORK = 5e-8
+_SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
+# A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
+# of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
+_SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
+# Then on the loss itself: steps of all that are kept; two and all within so much of the best go on; the
+# gradient to which few frequencies lead where there is no metric.
+_SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
+# Variables up to which the Hessian on the samples is the metric of descents, step of its differences, and the
+# least curvature, in units of the largest.
+_METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
+# Shares of a budget of seconds after which the first round ends, and the moves of features.
+_STARTS, _MOVES = 0.4, 0.6
+# Rounds of further starts where too few ended at the best, and the share of the first one's seconds that must
+# be left for another.
+_ROUNDS, _ENOUGH = 4, 0.5
+# Share of what is left then that the metrics may take.
+_METRICS = 0.3
+_ROUNDING = 1e-12  # of objectives, in units of the zero model
+_LEAST_P = 1e-100  # rarer features have no bound
+# Objectives, in units of the zero model, and invariants of M and b that count as the same; and in a race.
+_SAME, _ALIKE = 1e-6, 1e-3
+_SAME_RACED, _ALIKE_RACED = 1e-4, 1e-2
+
+
+def _descent(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None) -> End:
+    """Descend, with an l1 penalty as a kink, and say whether the gradient is within `tol`."""
+    count = x.size - aim.biases
+    l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
+    settings: Any = {"l1": l1, "steps": steps, "deadline": aim.deadline}
+    if metric is not None:
+        found = descent.descend(aim.smooth, x, metric=metric, gtol=1e-16, still=0.5 * tol, **settings)
+    else:
+        top = aim.largest
+        bounds: list[Any] = [(None if top is None else -top, top)] * count
+        bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
+        # Biases above 0 cost b² on the many inputs without features, a stiffness of 1/p.
+        scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
+        found = descent.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
+    if found.status is Status.DIVERGED:
+        return found
+    if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
+        found = replace(found, value=aim.value(found.x), slope=float(np.linalg.norm(aim.slope(found.x))))
+    still = found.slope <= tol and not aim.deadline.is_over()
+    still = still and found.slope + aim.slope_error(found.x) <= tol
+    return replace(found, status=Status.CONVERGED if still else found.status)
+
+
+def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
+    """Give outputs that are never positive the best constant, the mean; None if there is no such output."""
+    if aim.bias is not True or aim.limit:
+        return None
+    W_out, W_in, b = aim.split(x)
+    M = np.ascontiguousarray(W_out @ W_in)
+    _, by_M, by_b = aim.loss(M, b)
+    # The gradient of an output without errors is 0 too, but that one answers to its feature.
+    top = aim.features.values.support[1] * aim.features.scale
+    diagonal = np.maximum(np.diag(M), 0.0)
+    answer = np.where(diagonal > 0.0, diagonal * top, 0.0) if np.isfinite(top).all() else diagonal
+    dead = (by_b == 0.0) & ~by_M.any(axis=1) & (answer + b <= 0.0)
+    dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
+    if not dead.any():
+        return None
+    return aim.join(
+        np.where(dead[:, None], 0.0, W_out),
+        np.where(dead, 0.0, W_in) if aim.tied else W_in,
+        np.where(dead, aim.mean, b),
+    )
+
+
+def _from(
+    aim: Objective,
+    x: FloatArray,
+    steps: int,
+    tol: float,
+    metric: FloatArray | None = None,
+    reset_dead: bool = True,
+) -> End:
+    """Descend, and once more with dead outputs revived if that ends lower."""
+    end = _descent(aim, x, steps, tol, metric)
+    # Samples may be a poor metric.
+    if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
+        other = _descent(aim, end.x, steps, tol)
+        end = replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
+    possible = reset_dead and np.isfinite(end.value) and not aim.deadline.is_over()
+    again = _revive(aim, end.x) if possible else None
+    if again is None:
+        return end
+    other = _descent(aim, again, steps, tol, metric)
+    return replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
+
+
+def _polish(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool = True) -> End:
+    """Finish by Newton's method where the objective is smooth, and leave saddles."""
+    if not aim.exact:
+        return _refined(aim, end, tol)
+    work = 2.0 * aim.size * aim.work  # of a Hessian by differences
+    expensive = work > _WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
+    if expensive or aim.l1 or not np.isfinite(end.value):
+        return end
+    try:
+        return _newton_and_kicks(aim, end, steps, tol, reset_dead)
+    except DeadlineOver:
+        return end
+
+
+def _newton_and_kicks(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool) -> End:
+    for _ in range(3):
+        end, vector = _newton(aim, end, tol)
+        if end.curvature is None or end.curvature > -1e-6 or vector is None:
+            return end
+        sides = [end.x + side * _KICK * vector for side in (1.0, -1.0)]
+        tries = [_from(aim, x, steps, tol, reset_dead=reset_dead) for x in sides]
+        best = min(tries, key=lambda one: one.value)
+        if not best.value < end.value:
+            return end
+        end = replace(best, steps=end.steps + sum(one.steps for one in tries), starts=end.starts)
+    return _newton(aim, end, tol)[0]
+
+
+def _refined(aim: Objective, end: End, tol: float) -> End:
+    """Descend by more frequencies where their error hides whether the gradient is within `tol`."""
+    for steps in _FINER:
+        if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
+            break
+        start = work_seconds()
+        hidden = end.slope <= tol + aim.slope_error(end.x)
+        # A gradient with four times the frequencies takes four times as long as the one of this error.
+        if not hidden or 8.0 * (work_seconds() - start) > aim.deadline.seconds_left():
+            break
+        aim.refine()
+        further = _descent(aim, end.x, steps, tol, end.metric)
+        end = replace(further, steps=end.steps + further.steps, starts=end.starts, metric=end.metric)
+    return end
+
+
+def _difference_hessian(
+    gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
+) -> FloatArray | None:
+    """Return the Hessian by differences of the gradient, or None at a kink."""
+    step = np.full(aim.size, _HESSIAN_STEP)
+    if aim.biases:
+        step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
+    return descent.bend(gradient, x, step)
+
+
+def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
+    """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
+
+    def gradient(x: FloatArray) -> FloatArray:
+        aim.deadline.check()
+        return aim.smooth(x)[1]
+
+    H = _difference_hessian(gradient, aim, end.x)
+    if H is None:
+        return replace(end, curvature=None), None
+    turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
+    if held.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
+        turns = turns @ linalg.null_space(turns[held], rcond=1e-9)
+    fixed = np.hstack([turns, np.eye(aim.size)[:, held]])
+
+    def slope(x: FloatArray) -> float:
+        outside = aim.largest is not None and np.abs(x[:count]).max() > aim.largest
+        return np.inf if outside else float(np.linalg.norm(aim.slope(x)))
+
+    x, curvature, vector = descent.newton(gradient, end.x, H, fixed, slope)
+    if aim.value(x) > end.value + 1e-12:
+        x = end.x
+    found = replace(
+        end, x=x, value=aim.value(x), slope=float(np.linalg.norm(aim.slope(x))), curvature=curvature
+    )
+    still = found.slope <= tol and found.slope + aim.slope_error(x) <= tol
+    return replace(found, status=Status.CONVERGED if still else end.status), vector
+
+
+def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
+    """Return numbers that tell matrices M and biases apart, whatever the order of alike features."""
+    W_out, W_in, b = aim.split(x)
+    M, law = W_out @ W_in, aim.features
+    kind, same_group = _group_kinds(law)
+    _, label = np.unique(np.stack([law.p, law.scale, law.importance, kind]), axis=1, return_inverse=True)
+    label = label.ravel()
+    seen = np.cos(1.0 + label)
+    told = np.where(law.importance > 0.0, np.cos(2.0 + label), 0.0)
+    powers = [told @ M**k @ seen for k in range(1, 5)] + [told @ np.diag(M) ** k for k in range(1, 4)]
+    within = [told @ (M * same_group) ** k @ seen for k in (1, 2)] if law.groups else []
+    return np.array([*powers, *within, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+
+
+def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
+    """Return labels that features share which groups leave alike, and whether two are in one group."""
+    kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
+    for members, patterns, chances in law.groups:
+        table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()
+        if table not in tables:
+            tables.append(table)
+        sums, size = np.sum(patterns, axis=1), len(members)
+        alike = np.all((sums == 0) | (sums == size))  # all on together, or one at a time and equally often
+        alike |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
+        places = np.zeros(size) if alike else np.arange(size)
+        kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + places
+        same[np.ix_(members, members)] = 1.0
+    return kinds, same
+
+
+def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
+    """Return whether two ends are one minimum up to symmetries."""
+
+    @cache
+    def marks(x: bytes) -> FloatArray:
+        return _invariants(aim, np.frombuffer(x))
+
+    def alike(one: End, other: End) -> bool:
+        if abs(one.value - other.value) > same:
+            return False
+        first, second = marks(one.x.tobytes()), marks(other.x.tobytes())
+        return bool(np.all(np.abs(first - second) <= close * (1.0 + np.abs(second))))
+
+    return alike
+
+
+def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
+    """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
+
+    It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
+    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds. Arguments are those of
+    `minimise`.
+
+    Examples
+    --------
+    >>> from superposition.theory.features import Features
+    >>> round(lower_bound(20, 5, Features(20, 0.05, importance=0.9 ** np.arange(20))), 6)
+    0.000232
+    """
+    n, m = validation.integer("n_features", n_features, 1), validation.integer("n_hidden", n_hidden, 1)
+    return _lower_bound(n, m, as_features(law, n))
+
+
+@lru_cache(64)
+def _lower_bound(n: int, m: int, features: Features) -> float:
+    if m >= n:
+        return 0.0
+    p, weight, found = features.p, features.importance * features.scale**2, 0.0
+    uniform = features.values.uniform and features.exactly is None
+    if features.alike:
+        found = float(decoder_bound(float(p[0]), m / n))
+        if p[0] < 1.0:
+            found = max(found, float(relu_bound(float(p[0]), m / n)))
+        found *= float(weight.min())
+    if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
+        found = max(found, loss_bound(features, m))
+    return found
+
+
+def _grouped_count(count: int) -> int:
+    """Return how many starts of exclusive groups go with so many random ones: one of each kind at least."""
+    return max(count // 2, 3) if count else 0
+
+
+def _hits(ends: list[End], given: int) -> int:
+    """Return how many starts, but for given ones, ended at the least of the ends, the first of them."""
+    reached = {k: end.value for end in ends for k in end.starts}
+    return sum(k >= given and value <= ends[0].value + _SAME for k, value in reached.items())
+
+
+def _merged(ends: list[End], more: list[End]) -> list[End]:
+    """Return the ends of two rounds, the best first."""
+    if not more:
+        return ends
+    best = more[0] if more[0].value < ends[0].value - _ROUNDING else ends[0]
+    others = [end for end in (*ends, *more) if end is not best]
+    return [best, *(replace(end, value=max(end.value, best.value)) for end in others)]
+
+
+def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: int = 0) -> Minimum:
+    W_out, W_in, b = aim.split(best.x)
+    loss, error = aim.end(np.ascontiguousarray(W_out @ W_in), b)
+    known_error = np.isfinite(best.value) and (aim.exact or not aim.deadline.is_over())
+    reached = {k: end.value for end in ends for k in end.starts}
+    every = aim.classes is None and not aim.limit  # else no bound is known
+    bound = min(lower_bound(aim.n, aim.m, aim.features) if every else 0.0, loss)
+    minima = distinct([end for end in ends if np.isfinite(end.value)], _alike(aim, _SAME, _ALIKE))
+    return Minimum(
+        W_out=W_out,
+        W_in=W_in,
+        b=b,
+        loss=loss,
+        error_estimate=error,
+        objective=best.value * aim.unit,
+        gradient_norm=best.slope,
+        gradient_error=aim.slope_error(best.x) if known_error else np.inf,
+        curvature=best.curvature,
+        minima=tuple(Local(end.value * aim.unit, len(end.starts), *aim.split(end.x)) for end in minima),
+        losses=np.sort([value * aim.unit for value in reached.values()]),
+        hits=_hits([best, *ends], given),
+        starts=len(reached),
+        planned=planned + sum(k >= planned for k in reached),
+        arrived=sum(len(end.starts) for end in ends if end.status is Status.CONVERGED),
+        steps=sum(end.steps for end in ends),
+        status=best.status,
+        certificate=Certificate("many starts", bound, loss - bound, len(reached)),
+    )
+
+
+class _Search:
+    """A search from many starts, with its budget and its progress."""
+
+    def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, tell: Any):
+        self.aim, self.workers, self.tell = aim, workers, tell
+        self.steps, self.tol = limits
+        self.start = work_seconds()
+        self.lock, self.done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
+
+    def told(self, end: End) -> None:
+        """Tell of one more descent."""
+        with self.lock:
+            self.done, self.least = self.done + 1, min(self.least, end.value)
+            least = self.least * self.aim.unit
+            if callable(self.tell):
+                self.tell(self.done, self.planned, least)
+                return
+            if self.tell is None:
+                remaining = time_left(work_seconds() - self.start, self.done, self.planned)
+                status(f"{self.done} of {self.planned} descents, least loss {least:.6g}{remaining}")
+
+    def descended(
+        self,
+        aim: Objective,
+        begin: list[End],
+        limits: tuple[int, float],
+        judge: Objective | None = None,
+        needed: bool = True,
+    ) -> list[End]:
+        """Descend from each, the first at least if that is `needed`, until the deadline of `aim`."""
+
+        def one(start: End) -> End:
+            if not (needed and start is begin[0]) and aim.deadline.is_over():
+                return replace(start, value=np.nan)
+            end = _from(aim, start.x, *limits)
+            if judge is not None and np.isfinite(end.value):
+                value = judge.value(end.x)
+                end = replace(end, value=value if np.isfinite(value) else np.inf)
+            self.told(end)
+            return end
+
+        return race(begin, [Round(one)], workers=self.workers, whole=True)[0]
+
+    def may_go_on(self) -> bool:
+        """Return whether there is time for another round."""
+        taken = work_seconds() - self.start
+        return self.aim.deadline.seconds_left() > _ENOUGH * taken
+
+    def ends(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool = True) -> list[End]:
+        """Return all ends, first the best, which is finished; none if none is `needed` or made."""
+        self.aim.restore()
+        if self.aim.raced:
+            self.planned += len(begin) + moves
+            ends = self.raced(begin, moves, rng, needed)
+        else:
+            self.planned += len(begin)
+            ends = self.descended(self.aim, begin, (self.steps, self.tol), needed=needed)
+        if not ends:
+            return []
+        best = ends.pop(min(range(len(ends)), key=lambda k: ends[k].value))
+        best = _polish(self.aim, best, self.steps, self.tol)
+        # What others are below it is rounding: it has the smaller gradient.
+        return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
+
+    def raced(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool) -> list[End]:
+        """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
+        aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
+        cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
+        means: Any = samples if samples.enough else copy(aim.loss)  # is called as the loss is
+        cheap.loss, judge.loss = means, copy(aim.loss)
+        judge.deadline = Deadline()
+        if not aim.exact:
+            judge.loss.frequencies = _JUDGE
+        with cheap.coarse():
+            ends = self.explored(cheap, judge, begin, moves, rng, needed)
+            if not ends:
+                return []
+            lost = ends[_KEPT:]
+            cheap.deadline = aim.deadline.part(_METRICS)
+            pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[:_KEPT]]
+
+        def further(end: End, descend: Any, steps: int, tol: float) -> End:
+            if aim.deadline.is_over():  # its value is that of the judge
+                return replace(end, steps=0, status=Status.STEPS)
+            found: End = descend(aim, end.x, steps, tol, end.metric)
+            return replace(found, metric=end.metric)
+
+        if pool[0].metric is not None:
+            short = Round(lambda end: further(end, _descent, _SHORT, self.tol), _KEPT, _NEAR)
+            field, out = race(pool, [short], alike, workers=self.workers)
+        else:
+            with aim.coarse():
+                short = Round(lambda end: further(end, _from, self.steps, _COARSE), _KEPT, _NEAR)
+                field, out = race(pool, [short], alike, workers=self.workers)
+        last = Round(lambda end: further(end, _from, self.steps, self.tol))
+        ends, _ = race(field, [last], workers=self.workers, whole=True)
+        least = min(end.value for end in ends)
+        behind = [end for end in lost + out if end.starts]  # most losses of these come from few frequencies
+        return ends + [
+            replace(e, value=max(e.value, least + 2.0 * _SAME), status=Status.STEPS) for e in behind
+        ]
+
+    def explored(
+        self,
+        cheap: Objective,
+        judge: Objective,
+        begin: list[End],
+        moves: int,
+        rng: np.random.Generator,
+        needed: bool,
+    ) -> list[End]:
+        """Return distinct ends of a cheap objective, judged by the loss, of starts and moves of the best."""
+        aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
+        alike = _alike(aim, _SAME_RACED, _ALIKE_RACED)
+        stages = aim.deadline.part(_STARTS), aim.deadline.part(_MOVES)
+        cheap.deadline = stages[0]
+        pool = distinct(self.descended(cheap, begin, limits, judge, needed), alike)
+        if not pool:
+            return []
+        cheap.deadline = stages[1]
+        same = bool(np.ptp(aim.features.importance * aim.second) == 0.0) and not aim.features.groups
+        for done in range(0, moves, _BATCH):
+            if cheap.deadline.is_over():
+                break
+            tries = []
+            for k in range(min(_BATCH, moves - done)):
+                x = aim.join(*moved(aim.split(pool[k % min(_BASES, len(pool))].x), same, rng))
+                if aim.largest is not None:
+                    x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
+                tries.append(End.at(x))
+            pool = distinct([*pool, *self.descended(cheap, tries, limits, judge, False)], alike)
+        return pool
+
+
+def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
+    """Return T with T T' the inverse of the samples' Hessian, None where it is expensive, or of no use."""
+    kinks = cheap.l1 or cheap.largest is not None or cheap.limit
+    if kinks or x.size > _METRIC or not isinstance(cheap.loss, Samples) or cheap.deadline.is_over():
+        return None
+    H = np.empty((x.size, x.size))
+    for row, step in zip(H, _METRIC_STEP * np.eye(x.size), strict=True):
+        if cheap.deadline.is_over():
+            return None
+        row[:] = cheap.smooth(x + step)[1] - cheap.smooth(x - step)[1]
+    values, vectors = np.linalg.eigh(0.25 / _METRIC_STEP * (H + H.T))
+    return np.asarray(vectors / np.sqrt(np.maximum(np.abs(values), _METRIC_LEAST * np.abs(values).max())))
+
+
+def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
+    W_out, W_in = validation.matrix(names[0], model[0], (n, m)), validation.matrix(names[1], model[1], (m, n))
+    parts = W_out, W_in, validation.vector(names[2], model[2], n)
+    for name, part in zip(names, parts, strict=True):
+        validation.real(name, part, -_HUGE, _HUGE)
+    return parts
+
+
+@single_blas_thread()
+def minimise(
+    n_features: int, n_hidden: int, law: Any, *, tied: bool = True, bias: bool | str = True, penalty: Penalty
+    = None, classes: int | None = None, largest: float | None = None, starts: int = 20, steps: int = 1000,
+    tol: float = 1e-6, first: Sequence[Any] | None = None, rng: np.random.Generator | int | None = 0, seconds:
+    float | Deadline | None = None, hits: int = 0, progress: Callable[[int, int, float], None] | bool | None =
+    None, workers: int | None = None, importance: None = None,
+) -> Minimum:  # fmt: skip
+    r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
+
+    L-BFGS-B from each start, on the loss of `solvers.loss.evaluator`; the best end is finished by Newton's
+    method, which leaves saddles. From 13 independent features on the starts race on 2048 samples of the law
+    first. The page "Best models" of the documentation has the details.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        n from 1 to 64, m from 1 to 64.
+    law : float or Features
+        Probability that a feature is on, for independent features uniform on [0, 1], or any law. The number 0
+        stands for the limit of rare features: the loss is then that of loss/p, L_1/n, with biases at most 0.
+    tied, bias : bool, {True, False, "common"}, optional
+        Whether W_out is the transpose of W_in; a bias for each output, none, or one for all.
+    penalty : tuple or callable, optional
+        ``("l1", lam)`` adds :math:`\frac{\lambda}{n} \sum |w|` over all free weights, ``("interference",
+        lam)`` adds :math:`\frac{\lambda}{n} \sum_{i \ne j} M_{ij}^2` with M = W_out W_in. A function of
+        W_out, W_in, b returns a value, which is added to the loss per feature, and its three derivatives.
+    classes : int, optional
+        Count only the part of the expected loss from inputs with at most so many features on.
+    largest : float, optional
+        Bound of the absolute value of each weight. Without it free weights of sparse features grow by many
+        decades, and descents stop before they converge.
+    starts, rng : int, Generator, int or None, optional
+        Random starts, in addition to ordered ones, and what draws them.
+    steps, tol : int, float, optional
+        Steps of each descent at most; it has converged where `gradient_norm`, with its error, is at most
+        `tol`.
+    first : sequence, optional
+        More starts: matrices W (n_features, n_hidden), or models (W_out, W_in, b).
+    seconds : float or Deadline, optional
+        Budget after which the best model so far is returned; compiling does not count. What is found then
+        depends on the machine; without a budget the same seed gives the same numbers.
+    hits : int, optional
+        Starts that should end at the best model. With fewer the search goes on, in up to four more rounds of
+        random starts, while there are seconds left. By default there is one round.
+    progress : callable or False, optional
+        Called after each descent with the number of descents so far, that of all, and the least objective.
+        By default a search of more than two seconds writes to standard error where it is; with False not.
+    workers : int, optional
+        Threads that share the descents; all of Numba's by default. The result does not depend on it.
+    importance : None, optional
+        Refused, as it belongs to the law.
+
+    Returns
+    -------
+    Minimum
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the law has not so many features.
+
+    Examples
+    --------
+    >>> found = minimise(5, 2, 0.05, starts=3)
+    >>> round(found.loss, 6), found.curvature > 0, found.status.name
+    (0.001781, True, 'CONVERGED')
+    """
+    n = validation.integer("n_features", n_features, 1, _MOST_FEATURES)
+    m = validation.integer("n_hidden", n_hidden, 1, _MOST_FEATURES)
+    count, most = validation.integer("starts", starts, 0, 10**6), validation.integer("steps", steps, 1, 10**6)
+    tol = validation.number("tol", tol, 0, brackets="()")
+    generator = validation.generator("rng", rng)
+    if importance is not None:
+        rule = "be part of the law, Features(n_features, p, importance=...)"
+        raise ValueError(f"`importance` must {rule}; got {validation.shown(importance)}.")
+    aim = Objective(n, m, law, validation.flag("tied", tied), bias, penalty, classes, largest)
+    if first is not None and not isinstance(first, list | tuple):
+        raise ValueError(f"`first` must be a list of models; got {validation.shown(first)}.")
+    models = [
+        model if isinstance(model, tuple) and len(model) == 3 else (model, np.transpose(model), np.zeros(n))
+        for model in first or ()
+    ]
+    given = [_checked(3 * ["first"], model, n, m) for model in models]
+    mean = np.zeros(n) if aim.limit else aim.mean
+    worth = aim.features.importance * aim.second
+    arranged = ordered(n, m, worth, mean, aim.raced, generator)
+    drawn = random(n, m, count, mean, generator)
+    if aim.raced:  # a budget may end before the last: both kinds come early
+        pairs = zip_longest(drawn, arranged)
+        arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
+    drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
+    begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
+    wanted = validation.integer("hits", hits, 0, 10**6)
+    aim.deadline = deadline_of(seconds)
+    if progress is not None and progress is not False and not callable(progress):
+        raise ValueError(f"`progress` must be a function; got {validation.shown(progress)}.")
+    threads = None if workers is None else validation.integer("workers", workers, 1)
+    if callable(penalty):  # it may not be ready for several threads
+        threads = 1
+    with shown("minimise") if progress is None else nullcontext():
+        search = _Search(aim, (most, tol), threads, progress)
+        ends = search.ends(begin, _MORE * count, generator)
+        for _ in range(_ROUNDS if count else 0):
+            if _hits(ends, len(given)) >= wanted or not search.may_go_on():
+                break
+            drawn = random(n, m, count, mean, generator)
+            drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
+            made = 1 + max(k for end in ends for k in end.starts)
+            more = [End.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)]
+            ends = _merged(ends, search.ends(more, _MORE * count, generator, needed=False))
+    return _minimum(aim, ends[0], ends, len(begin), len(given))
+
+
+@single_blas_thread()
+def descend(
+    W_out: npt.ArrayLike,
+    W_in: npt.ArrayLike,
+    b: npt.ArrayLike,
+    law: Any,
+    *,
+    tied: bool = False,
+    bias: bool | str = True,
+    penalty: Penalty = None,
+    classes: int | None = None,
+    largest: float | None = None,
+    steps: int = 500,
+    tol: float = 1e-6,
+    seconds: float | Deadline | None = None,
+    reset_dead: bool = True,
+) -> Minimum:
+    """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
+
+    Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound depends on how
+    the product is split: the descent is then the same for every split.
+
+    Parameters
+    ----------
+    W_out, W_in, b : (n_features, n_hidden), (n_hidden, n_features), (n_features,) array_like of float
+        Decoder, encoder (in a tied model the decoder's transpose) and biases. Not modified.
+    law, tied, bias, penalty, classes, largest, steps, tol : optional
+        As for `minimise`, with the same errors; n_features may be as large as 1024.
+    seconds : float or Deadline, optional
+        Stop after so many at what is reached by then, 0 for at once: a gradient that has begun is finished,
+        and a finish by Newton's method is left out where its Hessian would take longer than what is left.
+        Compiling does not count.
+    reset_dead : bool, optional
+        Whether an output that is never positive, whose gradient is 0, gets the mean of its feature as bias
+        where that ends lower. Gradient descent cannot do that.
+
+    Returns
+    -------
+    Minimum
+        Never above the start, if that is within `largest`.
+
+    Examples
+    --------
+    >>> W = np.array([[1.0], [-1.0], [0.1]])
+    >>> found = descend(W, W.T, np.zeros(3), 0.1)
+    >>> round(found.loss, 6), found.status.name
+    (0.011303, 'CONVERGED')
+    """
+    W_out = validation.matrix("W_out", W_out)
+    n, m = W_out.shape
+    validation.integer("n_features", n, 1, _LARGEST)
+    W_out, W_in, b = _checked(("W_out", "W_in", "b"), (W_out, W_in, b), n, m)
+    most = validation.integer("steps", steps, 1, 10**6)
+    tol = validation.number("tol", tol, 0, brackets="()")
+    aim = Objective(n, m, law, validation.flag("tied", tied), bias, penalty, classes, largest)
+    aim.deadline, reset_dead = deadline_of(seconds), validation.flag("reset_dead", reset_dead)
+    if aim.tied and not np.allclose(W_in, W_out.T, rtol=1e-12, atol=0.0):
+        raise ValueError("`W_in` must be the transpose of `W_out` in a tied model; got another matrix.")
+    if not aim.tied and not aim.l1 and not callable(penalty) and aim.largest is None:
+        left, sizes, right = np.linalg.svd(W_out @ W_in)
+        width = min(n, m)
+        root = np.sqrt(sizes[:width])
+        W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
+        W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
+    end = _from(aim, aim.join(W_out, W_in, b), most, tol, reset_dead=reset_dead)
+    end = replace(end, starts=(0,))
+    if not aim.deadline.is_over():
+        end = _polish(aim, end, most, tol, reset_dead)
+    return _minimum(aim, end, [end], 1)

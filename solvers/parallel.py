@@ -1,0 +1,144 @@
+"""Threads that share compiled work: one pool for the whole process.
+
+Kernels release the interpreter's lock, so plain threads do. ``numba.prange`` takes four times as long to
+compile, and its threads wait for each other where other programs use the processors too. The caller's thread
+works too, the pool has one thread less than the process has cores, and work that shares work itself does so
+in its own thread.
+"""
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from ..theory.compile.interrupts import Stopped, worker
+
+__all__ = ["each", "single_blas_thread", "together"]
+
+T = TypeVar("T")
+# Rows differ in cost: this many pieces for every thread let those share the rest that have finished.
+_PIECES = 8
+# Seconds that other threads have to leave their work after an interrupt, before it is raised.
+_ENDING = 0.2
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _threads() -> int:
+    """Return Numba's number of threads, without starting them: that would change PyTorch's number, too."""
+    known: Any = numba  # has no type hints
+    try:
+        known.threading_layer()
+    except ValueError:  # not started
+        return min(int(known.config.NUMBA_NUM_THREADS), _cores())
+    return min(int(known.get_num_threads()), _cores())
+
+
+@lru_cache(1)
+def _pool(size: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(size, "superposition")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
+
+
+def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
+    """Return [work(0), ..., work(count - 1)], by at most `workers` threads and one for each core.
+
+    After an error or an interrupt the other threads begin nothing more, and leave kernels that look for it.
+    """
+    most = _threads()
+    threads = min(workers or most, most, count)
+    if threads <= 1 or worker.is_stopped is not None:
+        return [work(at) for at in range(count)]
+    results: dict[int, T] = {}
+    errors: dict[int, BaseException] = {}
+    following = itertools.count()  # `next` of it is one step of the interpreter
+    stop = threading.Event()
+
+    def run() -> None:
+        worker.is_stopped = stop.is_set
+        try:
+            while not stop.is_set() and (at := next(following)) < count:
+                try:
+                    results[at] = work(at)
+                except Stopped:
+                    return
+                except BaseException as error:  # raised again below, in the caller's thread
+                    errors[at] = error
+                    stop.set()
+        finally:
+            worker.is_stopped = None
+
+    others = [_pool(most - 1).submit(run) for _ in range(threads - 1)]
+    try:
+        run()
+        for other in others:
+            other.cancel()  # what has not begun finds nothing left to do
+        is_interrupted = not all(isinstance(error, Exception) for error in errors.values())
+        wait(others, _ENDING if is_interrupted else None)
+    except BaseException:  # an interrupt, between two pieces of work
+        stop.set()
+        raise
+    if errors:
+        raise errors[min(errors)]
+    return [results[at] for at in range(count)]
+
+
+def together(
+    work: Callable[[slice], tuple[Any, ...]], count: int, workers: int | None = None, *, least: int = 1
+) -> tuple[Any, ...]:
+    """Return the arrays that `work` gives for slices of `count` rows, `least` or more each, put together."""
+    most = _PIECES * (workers or _threads())
+    edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
+    pieces = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
+    return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+
+
+class _BlasLimit:
+    """How many callers want BLAS to have one thread, and what to undo after the last of them."""
+
+    def __init__(self) -> None:
+        self.lock, self.callers = threading.Lock(), 0
+        self.limit: Any = None
+
+
+_blas = _BlasLimit()
+
+
+@lru_cache(1)
+def _blas_controller() -> Any:
+    """Find the BLAS libraries of NumPy and SciPy, in some milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """Let BLAS do its work in one thread, for matrices as small as those of toy models.
+
+    Its threads would wait for each other, and for ours, several times as long as they work; and sums would
+    be rounded as the number of threads has it.
+    """
+    with _blas.lock:
+        if not _blas.callers:
+            _blas.limit = _blas_controller().limit(limits=1)
+        _blas.callers += 1
+    try:
+        yield
+    finally:
+        with _blas.lock:
+            _blas.callers -= 1
+            if not _blas.callers:
+                _blas.limit.restore_original_limits()

@@ -1,0 +1,319 @@
+"""What samples say: estimates with their limits, and families of tests that share one false-alarm rate.
+
+Every interval of the report and the ledger comes from here. A limit is one-sided: it is wrong by chance at a
+stated rate. Where several limits decide one question they form a `Family`, which shares the rate among them
+(Bonferroni), so that the rate of the family is that of any of its limits being wrong.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from ..theory.annotations import as_annotated
+from ..theory.validation import FloatArray, integer, number, real, vector
+
+__all__ = [
+    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "line",
+    "mean", "mean_within", "measured", "more_often", "share", "student",
+]  # fmt: skip
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number estimated from samples, between its limits.
+
+    Parameters
+    ----------
+    value : float
+        The estimate; nan where the samples have none.
+    low, high : float
+        Its limits. Each by itself is wrong at the rate (1 - level)/2.
+    level : float
+        Confidence of the interval from `low` to `high`.
+    runs : int
+        Independent samples behind it.
+    alarm : float or None
+        Rate at which any limit of its family is wrong; None if it belongs to none.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    runs: int
+    alarm: float | None = None
+
+    def __format__(self, digits: str) -> str:
+        """Write the estimate and its limits, each in this format.
+
+        Examples
+        --------
+        >>> f"{Estimate(1.0, 0.5, 1.5, 0.95, 3):.2f}"
+        '1.00 [0.50, 1.50]'
+        """
+        digits = digits or ".3g"
+        return f"{self.value:{digits}} [{self.low:{digits}}, {self.high:{digits}}]"
+
+    def over(self, scale: float) -> "Estimate":
+        """Return the estimate in units of `scale`, which is positive."""
+        return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)
+
+
+def _level(level: float) -> float:
+    return number("level", level, 0.0, 1.0, brackets="()")
+
+
+def _around(value: float, half: float, level: float, runs: int) -> Estimate:
+    return Estimate(value, value - half, value + half, level, runs)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Confidence limits that are tested together, with Bonferroni's correction.
+
+    Each is wrong at the rate alarm/limits, so that any of them is wrong at most at the rate `alarm`.
+
+    Parameters
+    ----------
+    alarm : float
+        False-alarm rate of the family, in (0, 1).
+    limits : int
+        How many one-sided limits it has.
+
+    Examples
+    --------
+    >>> family = Family(alarm=1e-3, limits=4)
+    >>> family.level
+    0.9995
+    >>> family.of(mean, [1.0, 2.0, 3.0]).alarm
+    0.001
+    """
+
+    alarm: float
+    limits: int
+
+    def __post_init__(self) -> None:
+        number("alarm", self.alarm, 0.0, 1.0, brackets="()")
+        integer("limits", self.limits, 1)
+
+    @property
+    def level(self) -> float:
+        """Confidence of the two-sided interval whose ends are limits of the family."""
+        return 1 - 2 * self.alarm / self.limits
+
+    @as_annotated
+    def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
+        """Return an estimate by one of the functions of this package, at the level of the family."""
+        return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
+
+
+@as_annotated
+def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tuple[FloatArray, FloatArray]:
+    """Return means and half the widths of their two-sided Student intervals.
+
+    Parameters
+    ----------
+    values : array_like
+        Independent runs along `axis`, two or more.
+    level : float, optional
+    axis : int, optional
+
+    Returns
+    -------
+    mean, half : ndarray
+        Shape of `values` without `axis`; the interval is mean - half to mean + half.
+
+    Examples
+    --------
+    >>> mean, half = student([1.0, 2.0, 3.0])
+    >>> round(float(mean), 3), round(float(half), 3)
+    (2.0, 2.484)
+    """
+    sample, level = real("values", values), _level(level)
+    axis = integer("axis", axis, -sample.ndim, sample.ndim - 1)
+    if sample.shape[axis] < 2:
+        raise ValueError(f"`values` must have two runs or more; got shape {sample.shape}.")
+    half = stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * stats.sem(sample, axis=axis)
+    return sample.mean(axis=axis), np.asarray(half)
+
+
+@as_annotated
+def more_often(first: int, second: int, runs: int) -> float:
+    """Return Fisher's p-value that `first` of some runs are more than `second` of as many by chance alone.
+
+    Examples
+    --------
+    >>> round(more_often(3, 0, 3), 4)  # one of the 20 ways to choose three of six
+    0.05
+    """
+    runs = integer("runs", runs, 1)
+    counts = [integer(name, one, 0, runs) for name, one in (("first", first), ("second", second))]
+    table = np.array([[one, runs - one] for one in counts])
+    return float(stats.fisher_exact(table, alternative="greater").pvalue)
+
+
+@as_annotated
+def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
+    """Return the mean of independent runs with an interval of so many standard errors to either side.
+
+    Examples
+    --------
+    >>> f"{mean_within([1.0, 2.0, 3.0], 3.0):.3f}"  # the standard error is 1/sqrt 3
+    '2.000 [0.268, 3.732]'
+    """
+    errors, values = number("errors", errors, 1e-9, 1e9), vector("values", values)
+    if values.size < 2:
+        raise ValueError(f"`values` must be two or more; got {values.size}.")
+    return mean(values, level=1 - 2 * float(stats.t.sf(errors, np.size(values) - 1)))
+
+
+@as_annotated
+def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+    """Return the mean of independent runs with Student's interval.
+
+    Examples
+    --------
+    >>> f"{mean([1.0, 2.0, 3.0]):.2f}"
+    '2.00 [-0.48, 4.48]'
+    """
+    sample = vector("values", values)
+    middle, half = student(sample, level)
+    return _around(float(middle), float(half), level, sample.size)
+
+
+@as_annotated
+def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
+    """Return a number that was measured with a known standard error, with its normal interval.
+
+    Examples
+    --------
+    >>> f"{measured(1.0, 0.1):.2f}"
+    '1.00 [0.80, 1.20]'
+    """
+    level, error = _level(level), number("error", error, 0.0)
+    return _around(float(value), float(stats.norm.isf((1 - level) / 2) * error), level, 1)
+
+
+@as_annotated
+def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
+    """Return a share with its exact interval (Clopper and Pearson); without trials the interval is [0, 1].
+
+    Examples
+    --------
+    >>> f"{share(5, 10):.3f}"
+    '0.500 [0.187, 0.813]'
+    """
+    hits, level = integer("hits", hits, 0, trials), _level(level)
+    if trials == 0:
+        return Estimate(float("nan"), 0.0, 1.0, level, 0)
+    interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
+    return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
+
+
+@as_annotated
+def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return intercepts and slopes of least-squares lines; `x` runs along the first axis of `values`.
+
+    Raises
+    ------
+    ValueError
+        If `x` has no two different numbers, or `values` another length.
+
+    Examples
+    --------
+    >>> low, slope = line([0, 1, 2], [[1.0, 5.0], [3.0, 5.0], [5.0, 5.0]])
+    >>> low.round(12), slope.round(12)
+    (array([1., 5.]), array([2., 0.]))
+    """
+    place, found = vector("x", x), np.asarray(values, np.float64)
+    off = place - place.mean()
+    if not off.any():
+        raise ValueError(f"`x` must have two different numbers or more; got {place.tolist()!r:.80}.")
+    if found.shape[:1] != place.shape:
+        raise ValueError(f"`values` must have the length of `x`, {place.size}; got the shape {found.shape}.")
+    slope = np.asarray(np.tensordot(off, found, (0, 0)) / (off @ off))
+    return np.asarray(found.mean(axis=0) - slope * place.mean()), slope
+
+
+@as_annotated
+def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
+    """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
+    logarithm = np.log(real("x", vector("x", x), 0, brackets="(]"))
+    return lambda some: float(line(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)))[1])
+
+
+@as_annotated
+def jackknife(
+    samples: FloatArray, statistic: Callable[[FloatArray], float], level: float = LEVEL
+) -> Estimate:
+    """Return a statistic of all runs with Student's interval from the jackknife's standard error.
+
+    Parameters
+    ----------
+    samples : (runs, ...) ndarray
+        What belongs to one run stays together.
+    statistic : callable
+        Maps (runs, ...) to a number; smooth in means over runs.
+    level : float, optional
+
+    Examples
+    --------
+    >>> found = jackknife(np.array([1.0, 2.0, 3.0]), np.mean)
+    >>> f"{found:.2f}"  # of a mean, Student's interval itself
+    '2.00 [-0.48, 4.48]'
+    """
+    level = _level(level)
+    if samples.ndim == 0 or len(samples) < 2:
+        raise ValueError(f"`samples` must have two runs or more; got shape {samples.shape}.")
+    runs, whole = len(samples), float(statistic(samples))
+    without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
+    half = float(stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
+    return _around(whole, half, level, runs)
+
+
+@as_annotated
+def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
+    """Return where values first reach a level from below, linear between the points; nan if nowhere.
+
+    Examples
+    --------
+    >>> first_level([0.0, 1.0, 2.0], [0.0, 0.4, 0.8], 0.5)
+    1.25
+    """
+    x = vector("x", x)
+    values = vector("values", values, x.size)
+    reached = np.flatnonzero(values >= level)
+    if not reached.size:
+        return float("nan")
+    k = int(reached[0])
+    if k == 0:
+        return float(x[0])
+    part = (level - values[k - 1]) / (values[k] - values[k - 1])
+    return float(x[k - 1] + part * (x[k] - x[k - 1]))
+
+
+@as_annotated
+def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Estimate:
+    """Return where means over runs, from (runs, n) values at ascending x, fall through 0; nan if nowhere.
+
+    The interval is the jackknife's.
+    """
+    at = vector("x", x)
+    if samples.ndim != 2 or samples.shape[1] != at.size:
+        raise ValueError(f"`samples` must have shape (any, {at.size}), as `x` has; got {samples.shape}.")
+
+    def place(chosen: FloatArray) -> float:
+        means = chosen.mean(axis=0)
+        falls = np.flatnonzero((means[:-1] > 0) & (means[1:] <= 0))
+        if not falls.size:
+            return float("nan")
+        k = int(falls[0])
+        return float(np.interp(0.0, -means[k : k + 2], at[k : k + 2]))
+
+    return jackknife(samples, place, level)

@@ -1,0 +1,228 @@
+"""Arguments in the form that annotations say: for functions that files, command lines and notebooks call."""
+
+import contextlib
+import functools
+import inspect
+import itertools
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+
+from .validation import choice, flag, generator, instance, integer, number, real, shown
+
+__all__ = ["as_annotated"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST_COUNTED = 2**31 - 1
+_MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"`{name}` must be text; got {shown(value)}.")
+    return str(value)
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        integer(name, value, -(2**63))
+    except ValueError:  # no range that may be another than the function's own
+        raise ValueError(f"`{name}` must be an integer; got {shown(value)}.") from None
+    return integer(name, value, 0, _MOST_COUNTED)
+
+
+def _of_a_file(kind: Any) -> bool:
+    """Tell whether an annotation is a class of paths."""
+    return isinstance(kind, type) and issubclass(kind, os.PathLike)
+
+
+def _path(name: str, value: Any) -> Any:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
+    return value
+
+
+def called(name: str, value: Any) -> Any:
+    """Return a function after checking that it is one.
+
+    Examples
+    --------
+    >>> called("tell", "abc")
+    Traceback (most recent call last):
+        ...
+    ValueError: `tell` must be callable; got 'abc'.
+    """
+    if not callable(value):
+        raise ValueError(f"`{name}` must be callable; got {shown(value)}.")
+    return value
+
+
+def _entries(name: str, value: Any, kind: Any) -> list[Any]:
+    """Return the entries of what an annotation calls a Sequence (one or more), a Collection or Iterable."""
+    array = isinstance(value, np.ndarray) and value.ndim > 0
+    none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
+    listed = (array or isinstance(value, kind)) and not none
+    found = list(itertools.islice(value, _MOST_LISTED + 1)) if listed else []
+    if not (listed and (found or kind is not Sequence)) or len(found) > _MOST_LISTED:
+        rule = "a list of one entry or more" if kind is Sequence else "a list"
+        raise ValueError(f"`{name}` must be {rule}; got {shown(value)}.")
+    return found
+
+
+def _meant(kind: Any) -> Any:
+    """Return what an alias of a type stands for; NumPy's are ``type`` statements from 2.5 on."""
+    meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
+    return kind if meant is None else _meant(meant[inner] if inner else meant)
+
+
+def _members(kind: Any) -> list[Any]:
+    """Return what a union is made of, those in it taken apart too."""
+    kind = _meant(kind)
+    if get_origin(kind) not in (UnionType, Union):
+        return [kind]
+    return [member for one in get_args(kind) for member in _members(one)]
+
+
+def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
+    if value is None and NoneType in kinds:
+        return None
+    if np.random.Generator in kinds:
+        return generator(name, value)
+    if any(map(_of_a_file, kinds)):
+        return _path(name, value)
+    array = set(kinds) >= _ARRAY_LIKE
+    kinds = [one for one in kinds if one is not NoneType and not (array and one in _ARRAY_LIKE)]
+    if array:
+        objects = tuple(one for one in kinds if isinstance(one, type))
+        return value if isinstance(value, objects) else real(name, value)
+    if len(kinds) == 1:
+        return _fitted(name, value, kinds[0])
+    for one in kinds:
+        with contextlib.suppress(TypeError, ValueError):
+            return _fitted(name, value, one)
+    # In the words of the kind that it comes closest to: a list is refused as a list.
+    lists = [one for one in kinds if get_origin(one) in (Sequence, tuple, list)]
+    return _fitted(name, value, lists[0] if lists and isinstance(value, Sequence) else kinds[0])
+
+
+def _fitted(name: str, value: Any, kind: Any) -> Any:
+    """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
+    kind = _meant(kind)
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if kind in _SINGLE:
+        return _SINGLE[kind](name, value)
+    if origin in (UnionType, Union):
+        return _either(name, value, _members(kind))
+    if origin is Literal:
+        return choice(name, value, inner)
+    if origin is np.ndarray:
+        numbers_wanted = get_args(inner[-1])[:1] == (np.float64,)
+        return real(name, value) if numbers_wanted else instance(name, value, np.ndarray)
+    if origin in (Sequence, Collection, Iterable):
+        fitted = [_fitted(name, one, inner[0]) for one in _entries(name, value, origin)]
+        return value if isinstance(value, range) else tuple(fitted) if isinstance(value, tuple) else fitted
+    if origin is tuple and Ellipsis not in inner:
+        entries = _entries(name, value, Sequence)
+        if len(entries) != len(inner):
+            raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {shown(value)}.")
+        return tuple(_fitted(name, one, own) for one, own in zip(entries, inner, strict=True))
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"`{name}` must be a mapping; got {shown(value)}.")
+        return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in value.items()}
+    if _of_a_file(kind):
+        return kind(_path(name, value))
+    if origin is Callable:
+        return called(name, value)
+    known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
+    return instance(name, value, kind) if known else value
+
+
+_SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
+_ARRAY_LIKE = set(_members(npt.ArrayLike))
+
+
+class OutOfMemoryError(ValueError):
+    """Memory that is too short for the arguments that a message names."""
+
+
+_QUOTES = "'\""
+_NO_SIZES = (bool, float, str, NoneType, np.random.Generator)
+
+
+def _memory_message(values: Mapping[str, Any], reason: str) -> str:
+    """Return that memory is short, and which arguments ask for it."""
+    sizes = [
+        name
+        for name, value in values.items()
+        if name not in ("rng", "seconds")
+        and not isinstance(value, _NO_SIZES)
+        and not inspect.isroutine(value)
+    ]
+    which = ", ".join(f"`{name}`" for name in sizes or values)
+    reason = f" ({shown(reason, 120).strip(_QUOTES)})" if reason else ""
+    return f"{which} must be smaller: memory is short{reason}."
+
+
+def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function to convert its arguments to their annotated types, and reject what does not fit.
+
+    It is for functions whose arguments may come from files, command lines and notebooks. A ``float`` must be
+    finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
+    is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
+    tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
+    Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a class, the arguments
+    of its constructor are checked.
+
+    Examples
+    --------
+    >>> @as_annotated
+    ... def run(sizes: Sequence[int], rate: float = 1.0) -> float:
+    ...     return len(sizes) * rate
+    >>> run([1, 2.0], rate=3), run(range(3))
+    (6.0, 3.0)
+    >>> run([])
+    Traceback (most recent call last):
+        ...
+    ValueError: `sizes` must be a list of one entry or more; got [].
+    """
+    called("function", function)
+    if inspect.isclass(function):
+        function.__init__ = as_annotated(function.__init__)  # type: ignore[method-assign]
+        return function  # type: ignore[return-value]
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # which refuses them in Python's words
+        for name, value in bound.arguments.items():
+            one = signature.parameters[name]
+            if value is one.default:
+                continue
+            if one.kind is one.VAR_KEYWORD:
+                fitted: Any = {key: _fitted(key, given, one.annotation) for key, given in value.items()}
+            elif one.kind is one.VAR_POSITIONAL:
+                fitted = tuple(_fitted(name, given, one.annotation) for given in value)
+            else:
+                fitted = _fitted(name, value, one.annotation)
+            bound.arguments[name] = fitted
+        try:
+            return function(*bound.args, **bound.kwargs)
+        except (MemoryError, RuntimeError) as error:
+            if not (isinstance(error, MemoryError) or "allocate memory" in str(error)):  # PyTorch's own
+                raise
+            raise OutOfMemoryError(_memory_message(bound.arguments, str(error))) from error
+        except OutOfMemoryError as error:  # which a function below says, of arguments of its own
+            cause = error.__cause__
+            raise OutOfMemoryError(_memory_message(bound.arguments, str(cause))) from cause
+
+    return checked

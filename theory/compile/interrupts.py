@@ -1,0 +1,88 @@
+"""How what runs long answers Ctrl-C: Python runs signal handlers in the main thread, between its steps.
+
+Work that must not be broken off, as compiling, is done by `call_apart` in another thread, while the main one
+waits for it and can be interrupted. Kernels that may take longer than a second ask now and then, by
+`theory.compile.kernels.check_interrupt`, and end by the handler's exception; in the threads of
+`solvers.parallel`, by `Stopped` as soon as their caller has been interrupted.
+"""
+
+import atexit
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["Stopped", "call_apart", "is_importing", "raise_if_interrupted", "worker"]
+
+T = TypeVar("T")
+
+# Seconds between two looks at a signal, where the system does not wake the main thread for it.
+_LOOK = 0.1
+# Seconds that the end of the program waits for a compiler that was left alone.
+_LEAVE = 10.0
+
+
+class Stopped(Exception):
+    """Raised in a thread whose work nobody waits for any more."""
+
+
+class _Worker(threading.local):
+    """What this thread knows of the one it works for."""
+
+    is_stopped: Callable[[], bool] | None = None
+
+
+worker = _Worker()
+
+
+def raise_if_interrupted() -> None:
+    """Run the handler of a signal, if this is the main thread; raise `Stopped` in a thread to be stopped."""
+    if worker.is_stopped is not None and worker.is_stopped():
+        raise Stopped
+
+
+def is_importing() -> bool:
+    """Return whether a module is being imported: another thread that needs it would wait for this one."""
+    specs = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
+    return any(getattr(spec, "_initializing", False) for spec in specs)
+
+
+def call_apart(work: Callable[[], T]) -> T:
+    """Return work(), done in a thread of its own, which no signal reaches, if this is the main one.
+
+    After an interrupt the work goes on by itself; at the end of the program it is ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[T] = []
+    errors: list[BaseException] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # raised again below, in the caller's thread
+            errors.append(error)
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=run, name="superposition compiles", daemon=True)
+    thread.start()
+    try:
+        while not ended.wait(_LOOK):
+            pass
+    except BaseException:
+        atexit.register(_end, thread)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _end(thread: threading.Thread) -> None:
+    """End a thread before Python does: the compiler must not run while its library is taken down."""
+    if thread.is_alive():
+        set_exception: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        set_exception(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+        thread.join(_LEAVE)

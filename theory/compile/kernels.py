@@ -1,0 +1,357 @@
+"""How the engine compiles: one decorator for each kind of kernel, its options explained once.
+
+- Compiled code is kept, beside the source or where Numba is told to (`theory.compile.cache`). Numba notices
+  an edit in the kernel's own file only, not in a file whose kernels it calls. So a checksum of the kernel
+  files that its file imports is compared too: after an edit, what may use it is compiled anew. A *kernel
+  file* is a module of `theory` or `solvers` that imports this one; kernels use functions and constants of
+  kernel files alone, which a test checks.
+- ``inner`` kernels are called by kernels alone.
+- ``shared`` kernels are compiled into their callers, whose compiler can then see through the call: it cannot
+  where Numba links compiled code. So are generators: Numba cannot load one that it has kept into a new
+  caller, and stops with a KeyError.
+- ``error_model="numpy"``: dividing by zero gives inf or nan as in NumPy, not an exception, and costs no
+  check. Kernels never divide by zero on valid input.
+- ``nogil=True`` lets other Python threads run in the meantime, so that `solvers.parallel` share the work.
+- No ``sort``, ``argsort`` or what rests on them (median, unique, …): Numba makes each of them from inner
+  functions of one name, numbered from 1 in each process. Two kernels kept by different processes may so be
+  linked to each other's sort, which ends in a crash or in wrong numbers.
+- Numba types a literal argument (``f(0)``, or a variable that begins as one) separately, and compiles ``f``
+  twice. Where ``f`` is large, write ``f(plain(0))``. Arrays that are views, or read-only, have versions of
+  their own too.
+- What a kernel uses without knowing it, as the transform of a law of values, it gets as a number: the
+  ``address`` of the compiled function, which is ``called``. So a new one compiles no kernel anew.
+- Python answers a signal, as Ctrl-C, when the kernel has returned. Kernels that may take longer than a
+  second call `check_interrupt` after some milliseconds of work; it costs a microsecond. When it raises, what
+  they have allocated is not freed before the process ends.
+- No ``fastmath``: it would make ``isnan`` false on nan and undo compensated sums.
+
+Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
+"""
+
+import hashlib
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numba
+import numba.core.boxing
+import numpy as np
+from llvmlite import ir
+from numba import core, extending
+from numba.core import event
+from numba.core.ccallback import CFunc
+from numba.np import numpy_support
+
+from . import interrupts
+from .cache import make_cache
+from .interrupts import call_apart, is_importing
+
+__all__ = ["address", "called", "check_interrupt", "inner", "kernel", "plain", "shared", "ufunc"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Three = tuple[complex, complex, complex]
+
+_CONFIG: Any = numba.config  # has no type hints
+_OFF = bool(_CONFIG.DISABLE_JIT)
+
+# Seconds of compiling after which a terminal is told.
+PATIENCE = 2.0
+
+
+class _Patience(event.Listener):
+    """Say in a line on a terminal what is compiled, once that has taken some seconds in all."""
+
+    def __init__(self) -> None:
+        self.depth, self.begun, self.left = 0, 0.0, PATIENCE
+        self.timer: threading.Timer | None = None
+
+    def on_start(self, compiled: Any) -> None:
+        """Begin to wait at the outermost kernel; those that it calls are compiled within."""
+        self.depth += 1
+        if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
+            name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
+            self.begun, self.timer = time.perf_counter(), threading.Timer(self.left, self.say, [name])
+            self.timer.daemon = True
+            self.timer.start()
+
+    def on_end(self, compiled: Any) -> None:
+        """Take what the outermost kernel took off the seconds that are left."""
+        self.depth -= 1
+        if self.depth == 0 and self.timer is not None:
+            self.timer.cancel()
+            self.timer, self.left = None, self.left - (time.perf_counter() - self.begun)
+
+    def say(self, name: str) -> None:
+        """Write the line; one is enough for a process."""
+        self.left = -1.0
+        print(f"compiling {name} and what it calls: some seconds, the first time only", file=sys.stderr)
+
+
+_register: Any = event.register  # has no type hints
+_register("numba:compile", _Patience())
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_RELATIVE_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
+
+
+@cache
+def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return the text of a module, if it is a kernel file, and the files that it imports."""
+    with open(path, "rb") as file:
+        text = file.read()
+    imported = []
+    for dots, module, names in _RELATIVE_IMPORT.findall(text):
+        folder = path
+        for _ in dots:
+            folder = os.path.dirname(folder)
+        base = os.path.join(folder, *module.decode().split("."))
+        submodules = re.findall(r"\w+", names.decode())
+        imported += [base, *(os.path.join(base, name) for name in submodules)]
+    paths = (end for base in imported for end in (f"{base}.py", os.path.join(base, "__init__.py")))
+    is_kernel_file = b"kernels import" in text or path == os.path.abspath(__file__)
+    return text if is_kernel_file else b"", tuple(dict.fromkeys(filter(os.path.isfile, paths)))
+
+
+@cache
+def checksum(path: str) -> str:
+    """Return the checksum of a kernel file and of all kernel files that it imports, also through others."""
+    digest = hashlib.sha256()
+    reached, waiting = {path}, [path]
+    while waiting:
+        _, imported = _read_module(waiting.pop())
+        waiting += [other for other in imported if other not in reached]
+        reached.update(imported)
+    for other in sorted(reached):
+        if text := _read_module(other)[0]:
+            digest.update(f"{os.path.relpath(other, _PACKAGE)} {len(text)}\n".encode() + text)
+    return digest.hexdigest()
+
+
+def _keep(dispatcher: Any, function: Callable[..., Any]) -> None:
+    """Make Numba keep a kernel for other processes, until a kernel file that it may use is edited."""
+    made = make_cache(function, checksum)
+    # The first name is that of functions, the second that of ufuncs.
+    setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", made)
+
+
+def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
+    """Return a compiled function's array as Python's, without running Python code.
+
+    Numba unpickles ``numpy.ndarray`` by a Python function there. That is where Python notices a signal that
+    came while the kernel ran; the exception of its handler makes the type a null pointer, which NumPy uses:
+    a segmentation fault, or a SystemError where the array is an item of a tuple.
+    """
+    dtype, array_type = (
+        boxing.env_manager.read_const(boxing.env_manager.add_const(constant))
+        for constant in (numpy_support.as_dtype(kind.dtype), np.ndarray)
+    )
+    api, builder = boxing.pyapi, boxing.builder
+    integer = ir.IntType(32)
+    signature = ir.FunctionType(api.pyobj, [api.voidptr, api.pyobj, integer, integer, api.pyobj])
+    adapt = _CORE.cgutils.get_or_insert_function(
+        builder.module, signature, "NRT_adapt_ndarray_to_python_acqref"
+    )
+    pointer = builder.bitcast(_CORE.cgutils.alloca_once_value(builder, value), api.voidptr)
+    shape = (ir.Constant(integer, kind.ndim), ir.Constant(integer, int(kind.mutable)))
+    made = builder.call(adapt, [pointer, array_type, *shape, dtype])
+    boxing.context.nrt.decref(builder, kind, value)
+    return made
+
+
+@contextmanager
+def _arrays_boxed_in_c() -> Iterator[None]:
+    """Let entries from Python that are compiled within return arrays by `_box_array`."""
+    boxers = _CORE.pythonapi._boxers.functions
+    before = boxers[_CORE.types.Array]
+    boxers[_CORE.types.Array] = _box_array
+    try:
+        yield
+    finally:
+        boxers[_CORE.types.Array] = before
+
+
+def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Compile in a thread that no signal reaches: an interrupt is raised at once, and breaks nothing."""
+
+    def work() -> Any:
+        with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
+            return compile_(*args, **options)
+
+    # The thread would wait for ever for what this one holds: the compiler, or a module that it imports.
+    if _CORE.compiler_lock.global_compiler_lock.is_locked() or is_importing():
+        return work()
+    return call_apart(work)
+
+
+def kernel(function: F) -> F:
+    """Compile a function of scalars and arrays."""
+    made: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    if not _OFF:
+        _keep(made, function)
+        made.compile = partial(_compile_apart, made.compile)
+    return cast(F, made)
+
+
+def inner(function: F) -> F:
+    """Compile a function of scalars and arrays that other kernels alone call.
+
+    What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
+    """
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    made: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
+    if _OFF:
+        return cast(F, made)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise TypeError(f"{function.__module__}.{function.__qualname__} is called by kernels alone.")
+
+    # A call from Python would go through the entry that is not there. So Numba's table of entries stays
+    # empty, and what it does for a call that it finds no entry for is to refuse.
+    made.add_overload = lambda compiled: made.overloads.update({tuple(compiled.signature.args): compiled})
+    made._compile_for_args = refuse
+    _keep(made, function)
+    return cast(F, made)
+
+
+def shared(function: F) -> F:
+    """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
+    return cast(F, numba.njit(error_model="numpy")(function))
+
+
+@shared
+def plain(number: int) -> int:
+    """Return a whole number that is written in a kernel as one that its calls are not compiled for."""
+    return number + 0  # Numba takes what is computed for any number
+
+
+_CORE: Any = core  # has no type hints either
+_COMPLEX, _FLOAT = _CORE.types.complex128, _CORE.types.float64
+_HELD: list[Any] = []  # compiled functions whose addresses kernels have
+_function: Any = None  # stands for the function that is called in the next two
+
+
+def _writing(re: float, im: float, shape: float, out: Any) -> None:
+    out[0], out[1], out[2] = _function(complex(re, im))
+
+
+def _writing_shaped(re: float, im: float, shape: float, out: Any) -> None:
+    out[0], out[1], out[2] = _function(complex(re, im), shape)
+
+
+@cache
+def address(function: Callable[..., Three], shaped: bool = False) -> int:
+    """Compile a function that returns three complex numbers, and return where it is, for `called`.
+
+    It is one of a complex number, and if `shaped` of a float too.
+    """
+    if _OFF:
+        _HELD.append(function if shaped else lambda z, shape: function(z))
+        return len(_HELD) - 1
+    # Numba finds nothing that it has kept of a function which another one made. So this one is as if it stood
+    # in the file of the function that it calls, by a global name.
+    source = getattr(function, "py_func", function)
+    name = f"{source.__name__}_writing"
+    code: Any = (_writing_shaped if shaped else _writing).__code__
+    line, file = source.__code__.co_firstlineno, source.__code__.co_filename
+    code = code.replace(co_qualname=name, co_firstlineno=line, co_filename=file)
+    held = {"_function": function, "complex": complex, "__name__": source.__module__}
+    signature = (_FLOAT, _FLOAT, _FLOAT, _CORE.types.CPointer(_COMPLEX)), _CORE.types.void
+    made: Any = CFunc(FunctionType(code, held, name), signature, {}, {"error_model": "numpy"})
+    if source.__closure__ is None:
+        _keep(made, made._pyfunc)
+    _compile_apart(made.compile)
+    _HELD.append(made)
+    return int(made.address)
+
+
+def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
+    """Call the function at an address, which writes three complex numbers to the caller's memory."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = context.get_value_type(_COMPLEX)
+        out = _CORE.cgutils.alloca_once(builder, number, size=3)
+        kind = ir.FunctionType(ir.VoidType(), [*3 * [ir.DoubleType()], number.as_pointer()])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), [*args[1:], out])
+        three = [builder.load(_CORE.cgutils.gep_inbounds(builder, out, k)) for k in range(3)]
+        return context.make_tuple(builder, signature.return_type, three)
+
+    return _CORE.types.UniTuple(_COMPLEX, 3)(_CORE.types.int64, _FLOAT, _FLOAT, _FLOAT), generate
+
+
+_called: Any = extending.intrinsic(_call)
+
+if _OFF:
+
+    def called(address: int, z: complex, shape: float) -> Three:
+        """Call the function that `address` was asked for."""
+        return cast(Three, _HELD[address](z, shape))
+
+else:
+
+    @shared
+    def called(address: int, z: complex, shape: float) -> Three:
+        """Call, in a kernel, the function that is at an address."""
+        return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
+
+
+def _check(context: Any) -> Any:
+    """Call `interrupts.raise_if_interrupted` with the interpreter's lock; return its exception."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        api = context.get_python_api(builder)
+        state = api.gil_ensure()
+        failed = _CORE.cgutils.alloca_once_value(builder, _CORE.cgutils.true_bit)
+        module = api.import_module(context.insert_const_string(builder.module, interrupts.__name__))
+        with _CORE.cgutils.if_likely(builder, _CORE.cgutils.is_not_null(builder, module)):
+            function = api.object_getattr_string(module, interrupts.raise_if_interrupted.__name__)
+            api.decref(module)
+            with _CORE.cgutils.if_likely(builder, _CORE.cgutils.is_not_null(builder, function)):
+                result = api.call_function_objargs(function, [])
+                api.decref(function)
+                with _CORE.cgutils.if_likely(builder, _CORE.cgutils.is_not_null(builder, result)):
+                    api.decref(result)
+                    builder.store(_CORE.cgutils.false_bit, failed)
+        api.gil_release(state)
+        with builder.if_then(builder.load(failed), likely=False):
+            context.call_conv.return_exc(builder)
+        return context.get_dummy_value()
+
+    return _CORE.types.none(), generate
+
+
+_checked: Any = extending.intrinsic(_check)
+
+if _OFF:
+
+    def check_interrupt(is_due: bool) -> None:
+        """Do nothing: Python itself answers."""
+
+else:
+
+    @inner
+    def check_interrupt(is_due: bool) -> None:
+        """Answer a signal in a kernel that runs long: leave it, and all that called it, by an exception."""
+        if is_due:
+            _checked()
+
+    # In loops that are not compiled Python itself answers; Numba calls what this returns.
+    vars(check_interrupt)["_compile_for_args"] = lambda is_due: lambda is_due: None
+
+
+def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
+    """Compile a function of scalars into a NumPy ufunc that broadcasts."""
+    vectorize: Any = numba.vectorize  # has no type hints
+    made = vectorize(nopython=True)(function)
+    if not _OFF:
+        _keep(made._dispatcher, function)
+        made._compile_for_argtys = partial(_compile_apart, made._compile_for_argtys)
+    return cast(Callable[..., Any], made)

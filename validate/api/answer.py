@@ -1,0 +1,164 @@
+"""What every function of the front door returns: numbers, a summary in plain lines, a picture, sources."""
+
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from ...theory.features import Features
+
+__all__ = ["CERTAINTIES", "Answer", "certainty_with", "counted", "law_in_words"]
+
+# What `Answer.certainty` may begin with, from the strongest to the weakest.
+CERTAINTIES = (
+    "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured",
+    "not decided",
+)  # fmt: skip
+
+
+def counted(count: int, thing: str) -> str:
+    """Return so many of a thing, in words: 1 neuron, 2 neurons."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def law_in_words(law: Features) -> str:
+    """Return how often features are on, and an importance that all share where it is not 1.
+
+    >>> law_in_words(Features(5, 0.95))
+    'each feature is on in 95 % of the inputs'
+    >>> law_in_words(Features(2, [0.1, 0.2], importance=0.8))
+    'features are on in 10 to 20 % of the inputs, importance 0.8 for all'
+    """
+    low, high = (f"{100.0 * one:.3g}" for one in (law.p.min(), law.p.max()))
+    said = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
+    same = np.ptp(law.importance) == 0.0 and law.importance[0] != 1.0
+    return f"{said} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
+
+
+# Share of a value above which its error leaves nothing of "exact".
+_COARSE = 0.1
+
+
+def certainty_with(value: float, error: float, zero: float) -> str:
+    """Return how sure a loss with an error is; `zero`, the loss of answering nothing, is what small means.
+
+    >>> certainty_with(10.8, 4.0, 12.0)
+    'computed, to within 37 % only: the error that is stated is a large share of the value'
+    """
+    share = error / value if value > 0.0 else 0.0
+    if share > _COARSE and error > 1e-6 * zero:
+        return (
+            f"computed, to within {100.0 * share:.2g} % only: the error that is stated is a large share of "
+            "the value"
+        )
+    return "exact, to the error that is stated"
+
+
+# Columns of a terminal that everybody has.
+_COLUMNS = 80
+
+
+def _fitted(line: str) -> str:
+    """Return a line that fits, or several: below its last column, if it has columns."""
+    if len(line) <= _COLUMNS:
+        return line
+    gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]
+    given: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **given)
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """Numbers with a summary, how sure they are, where they come from, and how to draw them.
+
+    Attributes of what was computed (`found`) are attributes of the answer: ``answer.loss`` is
+    ``answer.found.loss``.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        The summary, which `print` shows.
+    certainty : str
+        One of "proved", "exact", "best of N starts (k hits)", "limit of many features", "asymptotic" and the
+        others of `CERTAINTIES`, with what it rests on.
+    sources : tuple of str
+        Papers with their equations; `cite` prints them.
+    found : object
+        What was computed: the result of a solver, or a mapping.
+    """
+
+    lines: tuple[str, ...]
+    certainty: str
+    sources: tuple[str, ...]
+    found: Any
+    _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
+    _draw: Callable[..., Any] | None = None
+    _wide: bool = False
+    _table: xr.Dataset | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def loss(self) -> float:
+            """The number that most answers are about; types of others depend on what was asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "found" not in self.__dict__:
+            raise AttributeError(name)
+        found = self.__dict__["found"]
+        if isinstance(found, Mapping):
+            if name in found:
+                return found[name]
+        elif hasattr(found, name):
+            return getattr(found, name)
+        names = ", ".join(one for one in dir(self) if not one.startswith("_"))
+        raise AttributeError(f"this answer has no {name!r}; it has {names}")
+
+    def __dir__(self) -> list[str]:
+        found = self.found
+        more = list(found) if isinstance(found, Mapping) else [n for n in dir(found) if not n.startswith("_")]
+        return sorted({*super().__dir__(), *more})
+
+    def __float__(self) -> float:
+        return float(self.loss)
+
+    def __str__(self) -> str:
+        return "\n".join(map(_fitted, self.lines))
+
+    __repr__ = __str__
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return the numbers as an `xarray.Dataset`."""
+        return self._data if isinstance(self._data, xr.Dataset) else self._data()
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model."""
+        data = self.to_dataset() if self._table is None else self._table
+        if not data.dims:
+            import pandas as pd
+
+            return pd.DataFrame([{name: one.values.item() for name, one in data.variables.items()}])
+        return data.to_dataframe().reset_index()
+
+    def plot(self, ax: Any = None, **settings: Any) -> Any:
+        """Draw the answer on Matplotlib axes, new ones if none are given, and return these.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing to draw.
+        """
+        if self._draw is None:
+            raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
+        from .plot import axes
+
+        width: Any = {"width": 6.4} if self._wide else {}
+        return self._draw(self.to_dataset(), axes(ax, **width), **settings)
+
+    def cite(self) -> str:
+        """Return the papers, with equations, and the pages of the documentation that this rests on."""
+        return "\n".join(self.sources)

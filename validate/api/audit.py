@@ -1,0 +1,178 @@
+"""What a trained model is, how good it could be, and what to do next."""
+
+from collections.abc import Callable
+from typing import Any
+
+import xarray as xr
+
+from ...solvers.progress import status
+from ...theory.model import Model
+from ..audit import Audited, NetworkAudit
+from ..audit import audit as audit_weights
+from ..audit.advice import advice, likely
+from ..audit.models import HITS
+from ..audit.networks import audit_networks, seconds_of
+from ..loading import load
+from ..loading.models import features_alone
+from .answer import Answer, law_in_words
+from .best import in_words
+from .entry import entry
+from .per_feature import feature_names, feature_table, unrepresented
+
+__all__ = ["audit"]
+
+_SOURCES = (
+    "Elhage et al. (2022), Toy Models of Superposition: model, loss, feature dimensionality",
+    "superposition, page `audit`: verdicts by descent on the exact loss and a search at the model's size",
+)
+
+
+@entry
+def audit(
+    model: Any,
+    law: Any,
+    *,
+    seconds: Any = None,
+    starts: int | None = None,
+    steps: int = 300,
+    rng: Any = 0,
+    layout: str | None = None,
+    keys: Any = None,
+    progress: Callable[[str], None] | bool | None = None,
+    target: Any = "identity",
+    names: Any = None,
+) -> Answer:
+    """Say whether a model is trained, how good it could be, and what to do next.
+
+    >>> import numpy as np
+    >>> found = audit(np.array([[1.0, -0.7]]), 0.1)
+    >>> found.verdict, found.advice.partition(" (")[0]
+    ('unfinished', 'Train on: descent from here goes down by 71 %, to the best loss known')
+
+    Parameters
+    ----------
+    model : Model, torch.nn.Module, mapping, path, array_like or tuple
+        As `Model.of`; of a file with several instances all are audited.
+    law : Features, float, or a sequence of these
+        Law of the data that the model is meant for; one for each instance, or one for all.
+    seconds : float, optional
+        Budget for each size and law, by default 20: half for the search for a better model, the rest for
+        descent from the model itself. ``left_out`` says what this ended early; 0: neither search nor descent.
+        Compilation in the first call and lower bounds do not count. A loss whose exact sums take longer has
+        fewer digits, or is sampled; inf: exact wherever it can be, however long that takes. Of a network with
+        nonlinear hidden neurons the budget is that of its loss.
+    starts, steps, rng, layout, keys
+        As in `superposition.validate.audit.audit`.
+    progress : callable or False, optional
+        Called with a line of text now and then; without it standard error shows one after two seconds.
+        False: nothing is shown.
+    target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
+        What a network with linear outputs is to compute, as in `loss`. Such a network is compared with the
+        naive solution, which computes as many of the targets as there are neurons.
+    names : sequence of str, optional
+        Names of the features, such as the index of a frame; by default numbers from 0.
+
+    Returns
+    -------
+    Answer
+        ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
+        the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them; of
+        networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
+        is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
+        strongest interference of each feature.
+
+    Raises
+    ------
+    ValueError
+        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
+        neurons, or law and model do not fit.
+    """
+    loaded = load(model, law, layout=layout, keys=keys)
+    said, models = str(loaded), list(loaded.models)
+    if models[0].hidden != "identity":
+        return _of_networks(said, models, law, target, seconds)
+    features_alone(target)
+    weights = loaded.weights()
+    called = feature_names(names, weights[0].b.size)
+    tell = progress if callable(progress) else status
+    settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}
+    found = audit_weights(weights, law, **settings, progress=tell)
+    first = found.models[0]
+    table = feature_table(first.W_out, first.W_in, first.per_feature, first.law, called)
+    lines = [f"taken for {said}; {law_in_words(first.law)}"]
+    for seen in found.models:
+        name = f"{seen.instance}: " if len(found.models) > 1 else ""
+        lines += [
+            f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
+            f"proved floor {seen.lower_bound:.6g}",
+            f"{name}{seen.verdict}. {advice(seen)}",
+        ]
+        if seen.left_out:
+            lines.append(f"{name}{seen.left_out}")
+        if seen.represented < seen.n_features:
+            which = f": all but {unrepresented(table)}" if seen is first else ""
+            lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
+        if seen.structure:
+            lines.append(f"{name}structure: {in_words(seen.structure)}")
+    values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
+    values |= {
+        "models": found.models, "advice": advice(first), "left_out": first.left_out,
+        "sentence": first.sentence, "model": models[0],
+        "taken_for": said, "write_page": found.write_page, "features": table, "evidence": first.evidence,
+    }  # fmt: skip
+    numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
+    data = xr.Dataset(
+        {name: ("instance", [getattr(one, name) for one in found.models]) for name in numbers},
+        {"instance": [one.instance for one in found.models]},
+    ).assign(verdict=("instance", [one.verdict for one in found.models]))
+    from .plot import draw_audit
+
+    sure = certainty_of(first)
+    return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
+
+
+def _limit(seconds: float | None) -> float:
+    return 20.0 if seconds is None else seconds_of(seconds)
+
+
+def _of_networks(said: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
+    """Return what networks are worth beside the naive solution."""
+    laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
+    if len(laws) != len(models):
+        raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
+    found = list(audit_networks(models, laws, target, _limit(seconds)))
+    lines = [f"taken for {said}", f"its outputs are to be: {found[0].target}"]
+    for k, seen in enumerate(found):
+        name = f"{k}: " if len(found) > 1 else ""
+        lines += [
+            f"{name}{seen.sentence}",
+            f"{name}answering the means alone: {seen.zero_loss:.6g}",
+            f"{name}{seen.advice}",
+        ]
+    first = found[0]
+    values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
+    values |= {
+        "models": tuple(found), "beats_naive": first.beats_naive, "sentence": first.sentence,
+        "taken_for": said, "left_out": first.left_out, "advice": first.advice,
+    }  # fmt: skip
+    numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
+    data = xr.Dataset({name: ("instance", [getattr(one, name) for one in found]) for name in numbers})
+    sampled = any(one.method == "samples" for one in found)
+    sure = "sampled, to four standard errors" if sampled else "exact, to the error that is stated"
+    return Answer(tuple(lines), sure, _SOURCES, values, data, None)
+
+
+def certainty_of(one: Audited) -> str:
+    """Return how sure it is that the best known loss is the least."""
+    if one.verdict == "proved best":
+        return "proved"
+    if not one.searched:
+        return "not decided: no search was made at this size"
+    planned = f" of {one.planned}" if one.planned > one.searched else ""
+    said = f"best of {one.searched}{planned} starts"
+    few = f"; {likely(one.unseen, one.searched)}" if one.hits < HITS and one.unseen > 0.0 else ""
+    if one.hits:
+        return f"{said} ({one.hits} hits){few}"
+    if one.best_name.startswith("a search"):
+        return f"{said} (0 hits, found by moving features of another minimum){few}"
+    return f"{said} (0 hits) and {one.best_name}{few}"

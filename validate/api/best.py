@@ -1,0 +1,229 @@
+"""The best model of a size: what a toy model should reach."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.deadline import Deadline, work_seconds
+from ...solvers.minimise import Minimum, minimise
+from ...solvers.progress import status, time_left
+from ...solvers.relu import named_groups
+from ...theory import validation
+from ...theory.features import Features
+from ...theory.model import Model
+from ...theory.relu import feature_dimensionality
+from ..audit.advice import likely
+from ..audit.models import HITS, loss_within, usual_starts
+from ..audit.networks import seconds_of
+from ..loading import Weights
+from .answer import Answer, counted, law_in_words
+from .entry import entry
+from .per_feature import feature_names, feature_table, near_equal, unrepresented
+
+__all__ = ["best", "geometry", "in_words"]
+
+_SOURCES = (
+    "Elhage et al. (2022), Toy Models of Superposition: model and loss",
+    "superposition, page `minimise`: descents on the exact loss from many starts; pages `codes` and "
+    "`unequal`: the lower bound",
+)
+# Seconds at most for the losses of features, of the best model and of those that are nearly as good.
+_TABLE_SECONDS = 4.0
+# Features and neurons up to which there is a search.
+_MOST = 64
+# Features, and features that depend on each other, up to which it goes on without a budget.
+_CHEAP = 12
+_CHEAP_GROUPS = 8
+# Features up to which groups of encodings are named.
+_NAMED = 40
+# Share of the loss of answering 0 that is rounding.
+_ROUNDING = 1e-12
+# Features of a single group up to which they are listed.
+_LISTED = 9
+
+
+def geometry(W: Any) -> str:
+    """Return which features share directions, and how, in words; empty above 40 features."""
+    return named_groups(np.asarray(W)) if len(W) <= _NAMED else ""
+
+
+def in_words(shape: str) -> str:
+    """Return names of groups of features with those that have none spelt out.
+
+    >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
+    'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
+    """
+
+    def told(found: re.Match[str]) -> str:
+        n, rank, positions, members = found.groups()
+        along = f" along {counted(int(positions), 'direction')}" if positions else ""
+        whole = found.group() == shape and int(n) > _LISTED  # the list would be of all features
+        which = "" if whole else f" ({members})"
+        return f"{counted(int(n), 'feature')} in {counted(int(rank), 'dimension')}{along}{which}"
+
+    parts = shape.split(", ")
+    dropped = [one for one in parts if one.startswith("dropped")]
+    if len(dropped) > 3:  # as many as are read at a glance
+        shape = ", ".join([*(one for one in parts if one not in dropped), f"{len(dropped)} dropped"])
+    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", told, shape)
+
+
+def is_nothing(loss: float, zero: float) -> bool:
+    """Return whether a loss is 0 but for rounding; `zero` is that of the model that always answers 0."""
+    return loss <= _ROUNDING * zero
+
+
+def certainty_of(found: Minimum, zero: float) -> str:
+    """Return how sure it is that nothing of this size has a lower loss."""
+    bound, gap = found.certificate.lower_bound, found.loss - found.certificate.lower_bound
+    if is_nothing(found.loss, zero):
+        return "proved: the loss is 0, and a loss is never negative"
+    if bound > 0.0 and gap <= 1e-9 * found.loss:
+        return "proved: the loss is that of the lower bound"
+    moved = "" if found.hits else ", found by moving features of another minimum"
+    said = f"best of {found.starts} starts ({found.hits} hits{moved})"
+    return (
+        f"{said}; {likely(found.unseen, found.starts)}" if found.hits < HITS and found.unseen > 0.0 else said
+    )
+
+
+@entry
+def best(
+    law: Any,
+    n_hidden: int,
+    *,
+    tied: bool = True,
+    bias: Any = True,
+    starts: int | None = None,
+    seconds: float | None = None,
+    rng: Any = 0,
+    progress: Callable[[str], None] | bool | None = None,
+    names: Any = None,
+) -> Answer:
+    """Find the best model ReLU(W_out W_in x + b) with so many hidden neurons.
+
+    >>> from superposition.theory.features import Features
+    >>> found = best(Features(5, p=0.05), 2)
+    >>> round(found.loss, 7), found.geometry
+    (0.0017807, 'pentagon 0-1-2-3-4')
+
+    Parameters
+    ----------
+    law : Features
+        Law of the data, with the features' importances.
+    n_hidden : int
+        Number of hidden neurons.
+    tied : bool, optional
+        Whether W_out is the transpose of W_in, as in the toy models of the literature.
+    bias : {True, False, "common"}, optional
+        A bias for each output, none, or one for all.
+    starts : int, optional
+        Random starts; by default 60 for tied models of up to 9 features, else 20; and then up to four times
+        as many more while fewer than 5 of all ended at the best, if there are `seconds` or few features.
+    seconds : float, optional
+        Budget, of which the search ends within a second; what is compiled at the first call does not count.
+        Without one, the same seed gives the same numbers.
+    rng : Generator, int or None, optional
+        Draws the starts.
+    progress : callable or False, optional
+        Called with a line of text now and then; without it standard error shows one after two seconds, and
+        about how long the search takes if that is over a minute. False: nothing is shown.
+    names : sequence of str, optional
+        Names of the features, such as the index of a frame; by default numbers from 0.
+
+    Returns
+    -------
+    Answer
+        ``model``, ``loss`` (mean over features of importance times squared error), ``error_estimate``,
+        ``bound`` (what no model of this size can beat, proved; 0 if none is known), ``hits``, ``starts``,
+        ``certainty``, ``geometry``, ``unseen`` (share of further starts that would end at a minimum not seen
+        yet), ``represented`` (names of the features of which the model saves at least half of the loss that
+        answering their means has), and all of `superposition.solvers.minimise.Minimum`. `to_frame` has one
+        row for each feature: p, importance, norm of the encoding, loss, share saved, and the strongest
+        interference with its origin.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    if not isinstance(law, Features):
+        raise ValueError(
+            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.shown(law)}."
+        )
+    n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
+    if n > _MOST:
+        raise ValueError(
+            f"`law` must have at most {_MOST} features for a search; got {n}. `predict` has bounds and the "
+            "best known codes of any size; `superposition.solvers.minimise.descend` takes given weights."
+        )
+    validation.integer("n_hidden", m, 1, _MOST)
+    called = feature_names(names, n)
+    count = usual_starts(n, tied) if starts is None else validation.integer("starts", starts, 1)
+    tell = progress if callable(progress) else status
+    # The search goes on where too few starts reach the best, unless nothing says for how long.
+    cheap = n <= (_CHEAP if law.independent else _CHEAP_GROUPS)
+    hits = HITS if starts is None and (seconds is not None or cheap) else 0
+    deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
+    begin = work_seconds()
+
+    def told(done: int, planned: int, least: float) -> None:
+        left = time_left(work_seconds() - begin, done, planned)
+        tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
+
+    settings: Any = {"tied": tied, "bias": bias, "starts": count, "hits": hits, "rng": rng}
+    found = minimise(n, m, law, **settings, seconds=deadline, progress=told)
+    return answer_of(found, law, called, deadline)
+
+
+def answer_of(
+    found: Minimum, law: Features, names: Sequence[Any] | None = None, deadline: Deadline | None = None
+) -> Answer:
+    """Return a minimum as an answer."""
+    n, m = found.W_out.shape
+    names, deadline = names or list(range(n)), deadline or Deadline()
+    one = Model(
+        found.W_in, W_out=None if np.array_equal(found.W_out, found.W_in.T) else found.W_out, b=found.b
+    )
+    bound, zero = found.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
+    shape, sure = geometry(found.W), certainty_of(found, zero)
+    limit = Deadline(min(deadline.seconds_left(), _TABLE_SECONDS))
+    losses = loss_within(Weights(found.W_out, found.W_in, found.b), law, limit)
+    table = feature_table(found.W_out, found.W_in, losses.per_feature, law, names)
+    represented = table["represented"].values
+    least = "0: a loss is never negative" if is_nothing(found.loss, zero) else "none is known for this law"
+    lines = [
+        f"best model found of {counted(n, 'feature')} on {counted(m, 'hidden neuron')}; {law_in_words(law)}",
+        f"loss per feature   {found.loss:.7g} ({100 * found.loss / zero:.3g} % of answering 0), {sure}",
+        f"proved floor       {bound:.7g}" if bound else f"proved floor       {least}",
+        f"represented        {represented.sum()} of {n} features" + (f": {in_words(shape)}" if shape else ""),
+    ]
+    if n - represented.sum() > 0:
+        lines.append(f"not represented    {unrepresented(table)} (less than half of their loss is saved)")
+    lines += near_equal(found, law, represented, names, limit)
+    if found.starts < found.planned:
+        lines.append(f"the budget ended the search after {found.starts} of {found.planned} starts")
+    named = {name: getattr(found, name) for name in type(found).__dataclass_fields__}
+    values = {
+        **named, "W": found.W, "model": one, "bound": bound, "law": law, "geometry": shape,
+        "unseen": found.unseen, "represented": tuple(table["feature"].values[represented].tolist()),
+        "features": table,
+    }  # fmt: skip
+    data = xr.Dataset(
+        {
+            "W": (("feature", "hidden"), found.W),
+            "W_out": (("feature", "hidden"), found.W_out),
+            "b": ("feature", found.b),
+            "importance": ("feature", law.importance),
+            "dimensionality": ("feature", feature_dimensionality(found.W)),
+            "loss": found.loss,
+            "bound": bound,
+        },
+        attrs={"geometry": shape, "certainty": sure},
+    )
+    from .plot import draw_model
+
+    return Answer(tuple(lines), sure, _SOURCES, values, data, draw_model, _table=table)

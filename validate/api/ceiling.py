@@ -1,0 +1,126 @@
+"""What known features and their dictionary allow: a scale for the scores of a sparse autoencoder."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...solvers.sae import Ceiling
+from ...solvers.sae import ceiling as reached
+from ..experiments.sae import plot_reached
+from .answer import Answer, counted
+from .entry import entry
+
+__all__ = ["ceiling"]
+
+_SOURCES = (
+    "Rajamanoharan et al. (2024), arXiv 2407.14435: JumpReLU autoencoders",
+    "Mallat and Zhang (1993), Matching pursuits with time-frequency dictionaries",
+    "superposition, page `sae`: which decoders these are, and what is not proved of them",
+)
+
+
+@entry
+def ceiling(
+    law: Any,
+    mixing: npt.ArrayLike,
+    l0: npt.ArrayLike | None = None,
+    *,
+    samples: int = 10_000,
+    rng: Any = 0,
+) -> Answer:
+    r"""Return the error and F1 of decoders that know the features and the dictionary, at each L0.
+
+    >>> import numpy as np
+    >>> from superposition.theory.features import Features
+    >>> angles = np.pi * np.arange(3) / 3
+    >>> print(ceiling(Features(3, 0.1), [np.cos(angles), np.sin(angles)], l0=[0.2, 0.3]))
+    3 features in 2 dimensions, 0.3 on; one latent each, F1 is their mean
+    L0     F1, one step      error, one step   F1, pursuit       error, pursuit
+    0.2    0.7769            0.005763          0.771 ± 0.006     0.00389 ± 0.0002
+    0.3    0.871             0.003978          0.947 ± 0.003     0.00039 ± 5e-05
+    Linear rows, common threshold, L0 0.3: F1 0.662; normal interference: 0.757
+
+    Parameters
+    ----------
+    law : Features, float, or (count, n_features) array or sparse array
+        Law of the features x; or draws of them, such as those of a benchmark's own generator.
+    mixing : (d, n_features) array_like
+        The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
+    l0 : float or sequence of float, optional
+        Expected numbers of latents that are on; by default from a half to twice the expected number of
+        features that are.
+    samples : int, optional
+        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact. Of draws
+        that are given half at most: ``samples=len(law) // 2`` takes all.
+    rng : Generator or int, optional
+
+    Returns
+    -------
+    Answer
+        The fields of `solvers.sae.Ceiling`: ``l0``, ``f1``, ``mse``, ``explained_variance`` and their errors,
+        a row for each of ``decoders``; ``models``, the autoencoders that reach this. `to_frame` has a row for
+        each decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+    """
+    found = reached(law, mixing, l0, samples=samples, rng=rng)
+    exact = bool(found.exact[0])
+    sure = (
+        f"exact, for one step; pursuit measured on {found.samples:,} samples, ± one standard error"
+        if exact
+        else f"measured on {found.samples:,} samples, ± one standard error"
+    )
+    kinds = ["exact" if one else "measured" for one in found.exact]
+    names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
+    data = xr.Dataset(
+        {
+            **{name: (("decoder", "asked"), getattr(found, name)) for name in names},
+            "certainty": ("decoder", kinds),
+        },
+        {"decoder": list(found.decoders), "asked": found.asked},
+    )
+    return Answer(
+        tuple(_lines(found, np.shape(mixing))),
+        f"{sure}; attained, not proved to be the best",
+        _SOURCES,
+        found,
+        data,
+        plot_reached,
+    )
+
+
+def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
+    d, n = shape
+    used = 2 * found.samples
+    size = f"{counted(n, 'feature')} in {counted(d, 'dimension')}"
+    lines = [
+        f"{size}, {found.on:.4g} on; one latent each, F1 is their mean",
+        f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",
+    ]
+    for k, asked in enumerate(found.asked):
+        best, least = int(found.f1[:-1, k].argmax()), int(found.mse[:-1, k].argmin())
+        cells = [
+            f"{value:.3g} ± {error:.1g}" if measured else f"{value if value > error else 0.0:.4g}"
+            for value, error, measured in (
+                (found.f1[best, k], found.f1_error[best, k], not found.exact[best]),
+                (found.mse[least, k], found.mse_error[least, k], not found.exact[least]),
+                (found.f1[-1, k], found.f1_error[-1, k], True),
+                (found.mse[-1, k], found.mse_error[-1, k], True),
+            )
+        ]
+        lines.append((f"{asked:<7.4g}" + "".join(f"{one:18}" for one in cells)).rstrip())
+    at = int(np.argmin(np.abs(found.asked - found.on)))
+    row = found.decoders.index("linear, common threshold")
+    if np.isfinite(found.normal_f1[at]):
+        seen, normal, l0 = found.f1[row, at], found.normal_f1[at], found.asked[at]
+        told = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
+        lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {told}")
+    if found.draws > used + 1:
+        taken = f"{used:,} of {found.draws:,} draws taken"
+        lines.append(f"{taken}, half of them to evaluate; `samples` says how many")
+    return lines

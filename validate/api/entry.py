@@ -1,0 +1,61 @@
+"""What all functions of the front door share: a wrong keyword names the right one, long runs are shown."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from ...solvers.progress import quiet, shown
+from ...theory.annotations import as_annotated
+from ...theory.features import Features
+from ...theory.model import Model
+from ...theory.validation import keywords
+
+__all__ = ["entry"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a public function: arguments are checked by annotations, wrong keywords named, progress shown.
+
+    A caller who gives `progress` is told there and sees no line.
+    """
+    checked = keywords(as_annotated(function))
+    names = list(inspect.signature(function).parameters)
+    own = "progress" in names
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
+        if own and callable(kwargs.get("progress")):
+            return checked(*args, **kwargs)
+        if own and kwargs.get("progress") is False:
+            with quiet():
+                return checked(*args, **kwargs)
+        with shown(function.__name__):
+            return checked(*args, **kwargs)
+
+    return called
+
+
+def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Refuse a law in the place of a model or a size, and a model in the place of a law."""
+    if "law" not in names:
+        return
+    order = f"call {function}({', '.join(names[:2])}, ...)"
+    for name in names[:2]:
+        value = values.get(name)
+        # A number is a law of that probability, and no model or dictionary.
+        is_number = isinstance(value, float) and name != "n_hidden"
+        is_number = is_number and not isinstance(values.get("law"), float | int | str | Features | None)
+        if name != "law" and (isinstance(value, Features) or is_number):
+            what = (
+                f"a law of {value.n_features} features"
+                if isinstance(value, Features)
+                else f"the number {value:g}"
+            )
+            raise ValueError(f"`{name}` must be no law; got {what}. The order is another: {order}.")
+        if name == "law" and isinstance(value, Model):
+            raise ValueError(f"`law` must be a law; got a model. The order is another: {order}.")

@@ -1,0 +1,78 @@
+"""Laws of the data that public toy models use, by name."""
+
+from typing import Any
+
+import numpy as np
+
+from ...theory import validation
+from ...theory.features import Features
+from ...theory.unequal import power_law
+from .entry import entry
+
+__all__ = ["PRESETS", "laws"]
+
+# Name: what it is, and how it is made from the number of features and p.
+PRESETS: dict[str, tuple[str, int, float, Any]] = {
+    "elhage": (
+        "Elhage et al. (2022), 'Demonstrating superposition': importance 0.7^i, uniform values",
+        20, 0.1, lambda n, p: Features(n, p, importance=0.7 ** np.arange(n)),
+    ),
+    "elhage-notebook": (
+        "The paper's public notebook, and ARENA: importance 0.9^i, uniform values",
+        5, 0.05, lambda n, p: Features(n, p, importance=0.9 ** np.arange(n)),
+    ),
+    "uniform": (
+        "Elhage et al. (2022), 'Geometry', Lecomte, Cowsik: features that are alike, uniform values",
+        400, 0.01, Features,
+    ),
+    "power": (
+        "Liu et al. (2025): frequencies that fall as 1/i, one feature on on average",
+        1000, 1.0, lambda n, p: power_law(1.0, n, p),
+    ),
+    "symmetric": (
+        "Models of computation (ARENA, parameter decomposition): values uniform on [-1, 1]",
+        100, 0.01, lambda n, p: Features(n, p, "symmetric"),
+    ),
+}  # fmt: skip
+
+
+@entry
+def laws(
+    name: str | None = None, n_features: int | None = None, p: Any = None, *, sparsity: Any = None
+) -> Any:
+    """Return a law of the data by name, or say which names there are.
+
+    >>> laws("elhage", 5, p=0.1).importance.round(3)
+    array([1.   , 0.7  , 0.49 , 0.343, 0.24 ])
+
+    Parameters
+    ----------
+    name : str, optional
+        "elhage", "elhage-notebook", "uniform", "power", "symmetric"; without one, a mapping of all names to
+        what they are is returned.
+    n_features : int, optional
+        Number of features; by default that of the source.
+    p : float, optional
+        Probability that a feature is on; of "power" the mean number that is on.
+    sparsity : float, optional
+        S = 1 - p, instead of p; not of "power".
+
+    Returns
+    -------
+    Features or dict of str to str
+
+    Raises
+    ------
+    ValueError
+        If there is no such name, or the law cannot have these numbers.
+    """
+    if name is None:
+        return {key: text for key, (text, *_) in PRESETS.items()}
+    _, n, on, made = PRESETS[validation.choice("name", name, tuple(PRESETS))]
+    count = n if n_features is None else validation.integer("n_features", n_features, 1)
+    if sparsity is not None:
+        if p is not None or name == "power":
+            got = f"p = {validation.shown(p)} as well" if p is not None else "it with 'power'"
+            raise ValueError(f"`sparsity` must stand without p, and not with 'power'; got {got}.")
+        p = validation.from_sparsity("sparsity", sparsity)
+    return made(count, on if p is None else p)

@@ -1,0 +1,150 @@
+"""The exact loss of a model, whoever has it in whatever form."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.loss import Loss, evaluator, exact_loss, value_and_gradient
+from ...solvers.loss.evaluator import SAMPLES
+from ...solvers.progress import shown
+from ...theory.features import Features, as_features
+from ...theory.model import Model
+from ..audit.networks import sampled_loss
+from ..loading import model_of
+from ..loading.models import features_alone, toy_model
+from .answer import Answer
+from .entry import entry
+
+__all__ = ["loss"]
+
+# Share of the loss from which on the error of an exact sum is compared with that of samples.
+LARGE_ERROR = 0.01
+
+_SOURCES = (
+    "Elhage et al. (2022), Toy Models of Superposition: the loss, mean of importance times squared error",
+    "superposition, page `loss`: how the expectation is taken without samples",
+)
+
+
+@entry
+def loss(
+    model: Any, law: Any, *, target: Any = "identity", tol: float = 1e-12, gradient: bool = False
+) -> Answer:
+    """Return the exact expected loss of a model, without sampling where that is possible.
+
+    >>> import numpy as np
+    >>> found = loss(np.array([[1.0], [-1.0]]), 0.1)
+    >>> round(found.loss, 12), found.error_estimate < 1e-15
+    (0.001666666667, True)
+
+    Parameters
+    ----------
+    model : Model, torch.nn.Module, mapping, path, array_like or tuple
+        As `Model.of`.
+    law : Features or float
+        Law of the data; a number is the probability p that a feature is on.
+    target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
+        What the outputs are to be: the features; of a model with linear outputs also the ReLU or the size of
+        each, x + ReLU(x), or A x, A f(x) or A f(x) + B x, given as A, as (A, "relu") or as (A, "relu", B),
+        for arrays of shape (n_outputs, n_features). Of hidden ReLUs with outputs that pass one too, if each
+        output reads neurons of one direction.
+    tol : float, optional
+        Error to aim at, in units of E x_i^2.
+    gradient : bool, optional
+        Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b); of models with linear outputs
+        those by each array, as `by_W_in`.
+
+    Returns
+    -------
+    Answer
+        ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
+        ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``,
+        ``by_b``, ``gradient_error``; ``method`` of networks with hidden ReLUs. Their loss is a mean over
+        samples, with four standard errors as its error, where the exact sum would have a larger error than
+        that and than a hundredth of the loss, or does not cover features that depend on each other; the
+        summary and ``method`` ("samples") say so.
+
+    Raises
+    ------
+    ValueError
+        If the model is of a kind whose loss is not computed, or law and model do not fit; also if a
+        gradient is asked for that only samples would have.
+    """
+    with shown("loss"):
+        return _answer(model_of(model, law=law), law, target, tol, gradient)
+
+
+def _answer(one: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
+    features = as_features(law, one.n_features)
+    if one.output == "identity" or one.hidden == "relu":
+        found, lines, more = _of_network(one, features, target, tol, gradient)
+    else:
+        features_alone(target)
+        found, lines, more = _of_toy_model(toy_model(one), features, tol, gradient)
+    names = ("loss", "error_estimate", "per_feature", "per_feature_error")
+    values = {name: getattr(found, name) for name in names} | {"model": one, "law": features} | more
+    data = xr.Dataset(
+        {
+            "per_feature": ("feature", found.per_feature),
+            "per_feature_error": ("feature", found.per_feature_error),
+            "importance": ("feature", np.resize(features.importance, one.n_outputs)),
+            "loss": found.loss,
+        }
+    )
+    from .plot import draw_losses
+
+    sure = "exact, to the error that is stated"
+    if more.get("method") == SAMPLES:
+        sure = "a mean over samples, to four standard errors"
+    return Answer(lines, sure, _SOURCES, values, data, draw_losses)
+
+
+# A loss, the summary, and what is there besides.
+_Found = tuple[Any, tuple[str, ...], dict[str, Any]]
+
+
+def _of_toy_model(one: Model, features: Features, tol: float, gradient: bool) -> _Found:
+    found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
+    zero = float(np.mean(features.importance * features.second_moment))
+    worst = int(np.argmax(features.importance * found.per_feature))
+    lines = (
+        f"exact loss per feature    {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
+        f"relative to answering 0   {100 * found.loss / zero:.3g} %",
+        f"worst feature             {worst}, of {one.n_features}: {found.per_feature[worst]:.7g}",
+    )
+    names = ("by_M", "by_b", "gradient_error") if gradient else ()
+    return found, lines, {name: getattr(found, name) for name in names}
+
+
+def _exact_or_sampled(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
+    """Return the exact loss of a network, or that of samples where it is better or there is no other."""
+    evaluate = evaluator(features, tol=tol)  # which refuses a bad tolerance
+    try:
+        exact = evaluate(one, gradient=gradient, target=target)
+    except ValueError:  # of features that depend on each other sums may be too long
+        if features.independent or gradient:
+            raise
+        return sampled_loss(one, features, target, seconds=np.inf)
+    if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:
+        return exact
+    sampled = sampled_loss(one, features, target, seconds=np.inf)
+    return min(exact, sampled, key=lambda loss: loss.error_estimate)
+
+
+def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
+    """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
+    found = _exact_or_sampled(one, features, target, tol, gradient)
+    worst = int(np.argmax(found.per_feature))
+    kind, off = (
+        ("sampled", "four standard errors") if found.method == SAMPLES else ("exact", "off by at most")
+    )
+    lines = (
+        f"{kind + ' loss per output':25} {found.loss:.7g}, {off} {found.error_estimate:.1g}",
+        f"worst output              {worst}, of {one.n_outputs}: {found.per_feature[worst]:.7g}",
+    )
+    more: dict[str, Any] = {"method": found.method, "estimate": found.estimate}
+    if gradient:
+        more |= {f"by_{name}": by for name, by in (found.gradient or {}).items()}
+        more["gradient_error"] = found.gradient_error
+    return found, lines, more

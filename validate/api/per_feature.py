@@ -1,0 +1,107 @@
+"""A model feature by feature: which ones it represents, and what disturbs them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.deadline import Deadline
+from ...solvers.minimise import Minimum
+from ...theory import validation
+from ...theory.features import Features
+from ...theory.validation import BoolArray, FloatArray
+from ..audit.models import loss_within, shares_saved
+from ..audit.results import REPRESENTED
+from ..loading import Weights
+
+__all__ = ["feature_names", "feature_table", "near_equal", "unrepresented"]
+
+# Minima up to this share above the best one are nearly equal; so many are compared.
+_NEAR, _COMPARED = 0.05, 4
+# Features that a line names.
+_NAMED = 12
+
+
+def feature_names(names: Any, n: int) -> list[Any]:
+    """Return the names of n features: those that are given, such as the index of a frame, or numbers from 0.
+
+    >>> feature_names(None, 2), feature_names(("red", "blue"), 2)
+    ([0, 1], ['red', 'blue'])
+    """
+    if names is None:
+        return list(range(n))
+    found = [] if isinstance(names, str | bytes) or not np.iterable(names) else list(names)
+    if len(found) != n or len(set(map(str, found))) != n:
+        raise ValueError(f"`names` must be {n} distinct names; got {validation.shown(names)}.")
+    return [str(one) for one in found]
+
+
+def feature_table(
+    W_out: FloatArray, W_in: FloatArray, per_feature: FloatArray, law: Features, names: Sequence[Any]
+) -> xr.Dataset:
+    """Return a row for each feature.
+
+    ``norm`` is the length of its encoding, ``loss`` its mean squared error, ``share_saved`` the share of its
+    variance that the model saves, ``represented`` whether that is a half or more; ``interference`` the
+    largest weight of another feature in its output, in units of their scales, and ``interference_from``
+    whose.
+    """
+    M = W_out @ W_in * (law.scale / law.scale[:, None])
+    others = np.where(np.eye(len(M), dtype=bool), 0.0, M)
+    largest = np.argmax(np.abs(others), axis=1)
+    saved = shares_saved(per_feature, law)
+    columns = {
+        "p": law.p,
+        "importance": law.importance,
+        "norm": np.linalg.norm(W_in, axis=0),
+        "loss": per_feature,
+        "share_saved": saved,
+        "represented": saved >= REPRESENTED,
+        "interference": others[np.arange(len(M)), largest],
+        "interference_from": np.array(names)[largest],
+    }
+    return xr.Dataset(
+        {name: ("feature", np.array(one)) for name, one in columns.items()}, {"feature": list(names)}
+    )
+
+
+def unrepresented(table: xr.Dataset) -> str:
+    """Return which features a model does not represent, for the end of a line."""
+    return listed(table["feature"].values[~table["represented"].values])
+
+
+def listed(names: Any) -> str:
+    """Return names with commas, few of many.
+
+    >>> listed(range(20))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 others'
+    """
+    more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+    return ", ".join(str(one) for one in list(names)[:_NAMED]) + more
+
+
+def near_equal(
+    found: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
+) -> list[str]:
+    """Return a line for each minimum that is nearly as good and represents other features."""
+    if law.alike and not law.groups:  # minima are told apart up to the order of the features
+        return []
+    lines: list[str] = []
+    seen = {represented.tobytes()}
+    for other in found.minima[1:]:
+        above = other.objective / found.objective - 1.0 if found.objective > 0.0 else np.inf
+        if above > _NEAR or len(lines) >= _COMPARED or deadline.is_over():
+            break
+        losses = loss_within(Weights(other.W_out, other.W_in, other.b), law, deadline)
+        kept = shares_saved(losses.per_feature, law) >= REPRESENTED
+        if kept.tobytes() in seen:
+            continue
+        seen.add(kept.tobytes())
+        swap = [
+            f"{what} {listed([names[k] for k in np.flatnonzero(which).tolist()])}"
+            for what, which in (("represents", kept & ~represented), ("drops", represented & ~kept))
+            if which.any()
+        ]
+        lines.append(f"a minimum only {100.0 * above:.2g} % above {' and '.join(swap)}")
+    return lines

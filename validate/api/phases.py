@@ -1,0 +1,268 @@
+"""Phase diagrams: which geometry has the least loss, over any two properties of the data."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...solvers.deadline import work_seconds
+from ...solvers.minimise import minimise
+from ...solvers.progress import status, time_left
+from ...solvers.relu import PHASES, phase_diagram
+from ...theory import validation
+from ...theory.features import Features
+from ...theory.features.values import named
+from ...theory.relu import feature_dimensionality
+from ..audit.models import HITS
+from .answer import Answer, counted
+from .best import geometry
+from .entry import entry
+
+__all__ = ["AXES", "phases"]
+
+# What an axis may be, and its values if none are given.
+AXES: dict[str, Any] = {
+    "sparsity": lambda: np.linspace(0.0, 0.98, 50),
+    "p": lambda: np.geomspace(0.02, 1.0, 32),
+    "importance": lambda: np.geomspace(0.1, 10.0, 33),
+    "n_hidden": None,
+    "n_features": None,
+}
+_SOURCES = (
+    "Elhage et al. (2022), Toy Models of Superposition, 'Superposition as a phase change'",
+    "superposition, pages `relu` and `minimise`: exact loss, global minima for two features, descents",
+)
+# Cells of a diagram whose models are found by descents from many starts.
+_MOST = 2000
+
+
+@entry
+def phases(
+    x: str = "sparsity",
+    y: str | None = "importance",
+    *,
+    grid: Mapping[str, Any] | None = None,
+    n_features: int = 2,
+    n_hidden: int = 1,
+    p: float | None = None,
+    sparsity: float | None = None,
+    importance: Any = 1.0,
+    values: Any = "uniform",
+    tied: bool = True,
+    starts: int = 10,
+    rng: Any = 0,
+    progress: Callable[[str], None] | bool | None = None,
+) -> Answer:
+    """Draw the diagram of Elhage et al.: the best model at each point of a grid, with its geometry.
+
+    >>> found = phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})
+    >>> found.to_dataset()["geometry"].values.tolist()
+    [['first alone', 'antipodal'], ['antipodal', 'antipodal']]
+
+    Parameters
+    ----------
+    x, y : {"sparsity", "p", "importance", "n_hidden", "n_features"}
+        The axes; `y` may be None. "importance" is that of the last feature. Sparsity is S = 1 - p.
+    grid : mapping from str to sequence, optional
+        Values along the axes, by default about 32; axes of n_features and n_hidden must be given.
+    n_features, n_hidden, p, sparsity, importance, values, tied : optional
+        What is not on an axis: p or sparsity, by default p = 0.1; `importance` is a number, or one for each
+        feature.
+    starts : int, optional
+        Starts of the descents at each point; the diagram of two features on one neuron needs none.
+    rng : Generator, int or None, optional
+        Draws the starts.
+    progress : callable or False, optional
+        Called with a line of text now and then; without it standard error shows one after two seconds.
+        False: nothing is shown.
+
+    Returns
+    -------
+    Answer
+        `to_dataset` has ``geometry`` (names of the shapes of the encodings), ``loss`` per feature, ``W``
+        (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes; of descents ``hits`` too,
+        the starts that ended at the best model of the point.
+
+    Raises
+    ------
+    ValueError
+        If an axis or a value is not one that is allowed, or the grid has more than 2000 points that need
+        descents.
+    """
+    axes = [validation.choice("x", x, tuple(AXES))]
+    if y is not None:
+        axes.append(validation.choice("y", y, tuple(AXES)))
+        if y == x or {x, y} == {"sparsity", "p"}:
+            raise ValueError(f"`y` must be another axis than `x`; got {y!r}.")
+    ticks = _ticks(axes, dict(grid or {}))
+    if p is not None and sparsity is not None:
+        raise ValueError(f"`p` must be given, or `sparsity` instead; got {p} and {sparsity}.")
+    if sparsity is not None:
+        p = float(validation.from_sparsity("sparsity", sparsity))
+    on = 0.1 if p is None else p
+    fixed: dict[str, Any] = {
+        "n_features": n_features,
+        "n_hidden": n_hidden,
+        "p": on,
+        "importance": importance,
+    }
+    values, starts = named("values", values), validation.integer("starts", starts, 1)
+    plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
+    if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
+        data, certainty = _pair(axes, ticks, fixed)
+    else:
+        settings = {
+            "values": values,
+            "tied": tied,
+            "starts": starts,
+            "rng": rng,
+        }
+        data, certainty = _searched(axes, ticks, fixed, settings, progress)
+    names, counts = np.unique(data["geometry"].values, return_counts=True)
+    shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
+    lines = [
+        f"best models of {_size(fixed, axes)} over {' and '.join(axes)}, {data['loss'].size} points",
+        *(f"{100 * share:5.1f} %  {name}" for share, name in shares[:8]),
+    ]
+    if len(shares) > 8:
+        lines.append(f"and {len(shares) - 8} others: to_dataset() has them")
+    lines.append(certainty)
+    if "hits" in data:
+        few = int((data["hits"] < HITS).sum())
+        lines.append(
+            f"the best model of {few} of {data['hits'].size} points was reached by fewer than {HITS} starts, "
+            "so that a better one is likely: give more `starts`"
+            if few
+            else f"the best model of each point was reached by {HITS} starts or more"
+        )
+    from .plot import draw_phases
+
+    return Answer(tuple(lines), certainty, _SOURCES, {"data": data}, data, draw_phases)
+
+
+def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
+    words = {"n_features": "feature", "n_hidden": "neuron"}
+    return " on ".join(
+        f"several {word}s" if key in axes else counted(fixed[key], word) for key, word in words.items()
+    )
+
+
+def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    for name in grid:
+        validation.choice("grid", name, tuple(axes))
+    found = {}
+    for name in axes:
+        given = grid.get(name, AXES[name] and AXES[name]())
+        if given is None:
+            raise ValueError(f"`grid` must have values of {name!r}; got none.")
+        if name in ("n_hidden", "n_features"):
+            found[name] = np.array([validation.integer(name, one, 1) for one in np.atleast_1d(given)])
+            continue
+        found[name] = validation.vector(name, np.atleast_1d(given))
+        if name == "sparsity":
+            validation.real(name, found[name], 0.0, 1.0, brackets="[)")
+        elif name == "p":
+            validation.probability(name, found[name])
+        else:
+            validation.real(name, found[name], 0.0, brackets="()")
+    return found
+
+
+def _pair(
+    axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]
+) -> tuple[xr.Dataset, str]:
+    """Return the diagram of two features in one dimension, by its own search of global minima."""
+    if "sparsity" in ticks:
+        on = validation.from_sparsity("sparsity", ticks["sparsity"])
+    else:
+        on = ticks.get("p", np.array([fixed["p"]]))
+    worth = ticks.get("importance", np.atleast_1d(np.asarray(fixed["importance"], float)))
+    order = np.argsort(worth)
+    found = phase_diagram(np.maximum(on, 1e-4), worth[order])
+    back = np.argsort(order)
+    dims = ("sparsity" if "sparsity" in ticks else "p", "importance")
+    W = found.W[:, back]
+    shape = W.shape[:2]
+    sizes = np.array([feature_dimensionality(one) for one in W.reshape(-1, 2, 1)]).reshape(*shape, 2)
+    data = xr.Dataset(
+        {
+            "geometry": (dims, np.array(PHASES)[found.phase[:, back]]),
+            "loss": (dims, found.loss[:, back]),
+            "W": ((*dims, "feature", "hidden"), W),
+            "b": ((*dims, "feature"), found.b[:, back]),
+            "dimensionality": ((*dims, "feature"), sizes),
+        },
+        {dims[0]: ticks.get(dims[0], on), "importance": worth},
+    )
+    for name in dims:
+        if name not in axes:
+            data = data.isel({name: 0})
+    return data.transpose(*axes, ...), "computed: the least of all minima that a lattice of starts leads to"
+
+
+def _searched(
+    axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any],
+    settings: Mapping[str, Any], progress: Any,
+) -> tuple[xr.Dataset, str]:  # fmt: skip
+    """Return the diagram of any size, by descents; neighbours lend their models as starts."""
+    shape = tuple(ticks[name].size for name in axes)
+    if np.prod(shape) > _MOST:
+        raise ValueError(f"`grid` must have at most {_MOST} points at this size; got {np.prod(shape)}.")
+    n = int(max(ticks.get("n_features", [fixed["n_features"]])))
+    m = int(max(ticks.get("n_hidden", [fixed["n_hidden"]])))
+    found = {
+        "geometry": np.full(shape, "", object), "loss": np.empty(shape), "hits": np.zeros(shape, int),
+        "W": np.full((*shape, n, m), np.nan), "b": np.full((*shape, n), np.nan),
+        "dimensionality": np.full((*shape, n), np.nan),
+    }  # fmt: skip
+    last: Any = None
+    tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
+    for count, at in enumerate(np.ndindex(*shape)):
+        here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
+        law = _law(here, settings["values"])
+        rows, columns = law.n_features, int(here["n_hidden"])
+        given = [last] if last is not None and last[0].shape == (rows, columns) else []
+        one = minimise(
+            rows,
+            columns,
+            law,
+            tied=settings["tied"],
+            starts=settings["starts"],
+            rng=settings["rng"],
+            first=given,
+            progress=False,
+        )
+        last = one.W_out, one.W_in, one.b
+        found["geometry"][at] = geometry(one.W) or f"{rows} in {columns}"
+        found["loss"][at], found["hits"][at] = one.loss, one.hits
+        found["W"][at][:rows, :columns], found["b"][at][:rows] = one.W, one.b
+        found["dimensionality"][at][:rows] = feature_dimensionality(one.W)
+        left = time_left(work_seconds() - begin, count + 1, points)
+        tell(f"{count + 1} of {points} points, {found['geometry'][at]}{left}")
+    more = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
+    data = xr.Dataset(
+        {
+            name: ((*axes, *more.get(name, ())), one.astype(str) if one.dtype == object else one)
+            for name, one in found.items()
+        },
+        {name: ticks[name] for name in axes},
+    )
+    least = int(found["hits"].min())
+    return (
+        data,
+        f"best of {settings['starts']} random starts, ordered ones and a neighbour's model at each point "
+        f"(at least {least} hits)",
+    )
+
+
+def _law(here: Mapping[str, Any], values: Any) -> Features:
+    n = int(here["n_features"])
+    chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}
+    if len(chance) > 1:  # that of the axis stands
+        del chance["p"]
+    worth = np.asarray(here["importance"], float)
+    if worth.ndim == 0:
+        worth = np.append(np.ones(n - 1), worth)
+    return Features(n, values=values, importance=worth, **chance)

@@ -1,0 +1,290 @@
+"""All that theory says of a law and a width, each number with its kind."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...solvers import unequal as splits
+from ...solvers.minimise import lower_bound
+from ...theory import unequal as theory
+from ...theory import validation
+from ...theory.features import Features
+from ..audit.models import solved
+from ..experiments.codes import known_envelope
+from ..experiments.rug.runs import unbroken
+from ..reference import read
+from .answer import Answer, counted
+from .entry import entry
+from .predictions import PREDICTIONS
+from .predictions import predict as predict_phenomenon
+
+__all__ = ["KINDS", "predict"]
+
+FLOOR, ATTAINED, CODE, LIMIT, MEASURED = (
+    "proved floor", "attained", "best known code", "limit of many features", "measured"
+)  # fmt: skip
+KINDS = {
+    FLOOR: "no model of this size can lose less",
+    ATTAINED: "a model of this very size loses so much",
+    CODE: "known models come as near as one likes",
+    LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
+    MEASURED: "what training reached, in stored runs",
+}
+_SOURCES = (
+    "Elhage et al. (2022): model and loss",
+    "Notes (2022), Cor. 2: the best affine model",
+    "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
+    "superposition, pages `codes` and `unequal`: proved floor, priority codes, best split",
+)
+# Stored runs of features that are alike: p and ratio must be within this of what is asked.
+_NEAR = 0.01
+# Features up to which eigenvalues of their covariance are taken.
+_AFFINE = 3000
+
+_CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
+
+Row = tuple[str, str, float, str]
+
+
+@entry
+def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
+    """Return every prediction for a law and one width or several, each with its kind.
+
+    >>> from superposition.theory.features import Features
+    >>> print(predict(Features(20, p=0.05), 5))
+    20 features, 5 hidden neurons; loss per feature
+    0.000691023 proved floor            what no model of this size goes below
+    0.00193345  limit of many features  best known code, free decoder
+    0.00233477  best known code         priority codes, free decoder
+    0.0037025   limit of many features  best known code, tied
+    0.00445256  measured                trained models
+    0.00578943  limit of many features  random codes (the Persian rug)
+    0.0120313   attained                the 5 features that matter most, others dropped
+    0.0120313   attained                best affine model, no ReLU
+
+    Parameters
+    ----------
+    law : Features or str
+        Law of the data; or the name of a phenomenon that has no model ("sparsification", "collisions",
+        "noise", "decoders", ...), whose parameters are then `settings`.
+    n_hidden : int or sequence of int, optional
+        Number of hidden neurons; several make a curve. Not with a phenomenon, whose own it may be.
+    **settings
+        Parameters of a phenomenon, numbers or sequences of these: every combination is predicted. `sparsity`
+        may stand for p.
+
+    Returns
+    -------
+    Answer
+        `to_frame` has a row for each prediction: ``n_hidden``, ``what``, ``kind`` (one of `KINDS`), ``loss``,
+        ``note``; of a phenomenon one for each combination of parameters. `plot` draws loss against
+        n_hidden, beside ``points=(n_hidden, loss)`` of yours.
+
+    Raises
+    ------
+    ValueError
+        If the law, a width or a parameter is not one that theory covers.
+    """
+    if isinstance(law, str):
+        return _phenomenon(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
+    if not isinstance(law, Features):
+        names = ", ".join(PREDICTIONS)
+        rule = f"a Features, or the name of a phenomenon ({names})"
+        raise ValueError(f"`law` must be {rule}; got {validation.shown(law)}.")
+    if settings:
+        raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
+    if n_hidden is None:
+        raise ValueError("`n_hidden` must be given with a law; got None.")
+    asked = n_hidden if np.ndim(n_hidden) else [n_hidden]
+    widths = [validation.integer("n_hidden", m, 1) for m in asked]
+    table = _table(law, widths)
+    columns = {
+        name: ("prediction", [row[k] for row in table])
+        for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
+    }
+    data = xr.Dataset(columns, attrs={"n_features": law.n_features})
+    lines = [f"{counted(law.n_features, 'feature')}, {_listed(widths)}; loss per feature"]
+    for m in widths if len(widths) <= 8 else []:
+        if len(widths) > 1:
+            lines.append(f"n_hidden = {m}")
+        rows = sorted((row for row in table if row[0] == m), key=lambda row: row[3])
+        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in rows]
+    if len(widths) > 8:
+        lines.append("to_frame() has the numbers, plot() draws them")
+    from .plot import draw_widths
+
+    kinds = dict.fromkeys(row[2] for row in table)
+    sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
+    return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths, True)
+
+
+def _listed(widths: Sequence[int]) -> str:
+    if len(widths) == 1:
+        return counted(widths[0], "hidden neuron")
+    return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
+
+
+def _table(law: Features, widths: Sequence[int]) -> list[Any]:
+    """Return n_hidden, what, kind, loss and note of each prediction, width by width."""
+    narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
+    shared = _affine(law, narrow), _alike(law, narrow)
+    return [(m, *row) for m in widths for row in _rows(law, m, shared)]
+
+
+def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
+    n = law.n_features
+    if m >= n:
+        return [("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
+    found: list[Row] = []
+    if bound := lower_bound(n, m, law):
+        found.append(
+            ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
+        )
+    dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
+    found.append(
+        (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
+    )
+    for rows in shared:
+        found += rows.get(m, [])
+    return found + _unlike(law, m) + _solved(law, m)
+
+
+def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+    n = law.n_features
+    if n > _AFFINE:
+        return {}
+    root = np.sqrt(law.importance)
+    values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
+    left = {m: float(np.maximum(values[: n - m], 0.0).sum() / n) for m in widths}
+    return {
+        m: [("best affine model, no ReLU", ATTAINED, loss, "principal components")]
+        for m, loss in left.items()
+    }
+
+
+def _same(law: Features) -> bool:
+    return bool(law.alike and np.all(law.importance == law.importance[0]))
+
+
+def _alike(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+    """Return what is known of features that are all alike, at all widths: the codes of one p serve all."""
+    p, n = float(law.p[0]), law.n_features
+    if not widths or not _same(law) or not 1e-6 <= p < 1.0:
+        return {}
+    unit = float(law.scale[0] ** 2 * law.importance[0])
+    found = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
+    trained = _measured(p, [m / n for m in widths])
+    rows: dict[int, list[Row]] = {}
+    for k, m in enumerate(widths):
+        rows[m] = [
+            (
+                what,
+                LIMIT,
+                unit * float(found[kind].loss[k]),
+                "many copies of the code, not less than one copy",
+            )
+            for kind, what in _CODES.items()
+        ]
+        random = unit * float(found["free"].rug[k])
+        rows[m].append(("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m] += [(what, kind, unit * loss, note) for what, kind, loss, note in trained[k]]
+    return rows
+
+
+def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
+    """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
+    best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
+    near = partial(_any_near, p)
+    some = [name for name, one in read.facts("training").items() if near(one["settings"]["p"])]
+    runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
+    for name, ds in runs.items():
+        n = int(ds["n_features"])
+        here = np.abs(ds["p"].values / p - 1.0) <= _NEAR
+        for k, ratio in enumerate(ratios):
+            mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
+            if mine.any() and n > best[k][0]:
+                losses = unbroken(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                if not losses.size:
+                    continue
+                note = f"{n} features, mean of {losses.size} seeds, {name}"
+                best[k] = n, [("trained models", MEASURED, float(losses.mean()), note)]
+    return [rows for _, rows in best]
+
+
+def _any_near(p: float, values: Sequence[float]) -> bool:
+    return any(abs(one / p - 1.0) <= _NEAR for one in values)
+
+
+def _unlike(law: Features, m: int) -> list[Row]:
+    if not law.values.uniform or law.exactly is not None:
+        return []
+    rows: list[Row] = [
+        (
+            "priority codes, free decoder",
+            CODE,
+            theory.priority_loss(law, m),
+            "encodings of very different lengths",
+        )
+    ]
+    if not law.independent or _same(law):
+        return rows
+    limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
+        ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
+        ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
+    )
+    for what, made, note in limits:
+        rows.append((what, LIMIT, float(made(law, m).loss), note))
+    return rows
+
+
+def _solved(law: Features, m: int) -> list[Row]:
+    rows = []
+    for tied in (True, False):
+        for one in solved(law.n_features, m, law, tied):
+            kind = "tied" if tied else "free decoder"
+            note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
+            rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
+    return rows
+
+
+# Points that are printed beside each other, 12 columns each.
+_POINTS = 5
+
+
+def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
+    told = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
+    if "sparsity" in settings and any(one.name == "p" for one in told.parameters):
+        if "p" in settings:
+            got = f"{validation.shown(settings['p'])} and {validation.shown(settings['sparsity'])}"
+            raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
+        settings = dict(settings)
+        settings["p"] = validation.from_sparsity("sparsity", settings.pop("sparsity"))
+    columns = predict_phenomenon(name, **settings)
+    data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
+    lines = [told.title]
+    if data.sizes["point"] == 1:
+        width = max(map(len, columns))
+        lines += [
+            f"{key:{width}}  {_shown(v[0]):14} {told.sources.get(key, 'given')}" for key, v in columns.items()
+        ]
+    else:
+        width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
+        for key, values in columns.items():
+            lines.append(f"{key:{width}}  {''.join(f'{_shown(one):12}' for one in values[:shown])}".rstrip())
+        left = data.sizes["point"] - shown
+        if left:
+            lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
+    scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
+    sources = tuple(f"{key}: {source}" for key, source in told.sources.items())
+    kind = "asymptotic or exact, as each column's source says"
+    from .plot import draw_columns
+
+    return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
+
+
+def _shown(value: npt.ArrayLike) -> str:
+    return str(value) if isinstance(value, str) else f"{float(np.asarray(value)):.6g}"

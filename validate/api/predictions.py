@@ -1,0 +1,407 @@
+"""Predictions from parameters: what theory says of a phenomenon, each number with the place it comes from.
+
+A phenomenon joins by an entry in `PREDICTIONS`. Packages below load their modules on demand, and NumPy is
+imported where a prediction is computed, so that the help of the command line is quick.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import solvers, theory
+
+__all__ = ["PREDICTIONS", "Parameter", "Prediction", "predict"]
+
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a prediction: its name in Python, what it is, its default, the least if it is whole."""
+
+    name: str
+    help: str
+    whole: bool = False
+    default: float | None = None
+    least: int = 1
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What can be predicted of a phenomenon: a title of one line, with the normalisation, and parameters.
+
+    `sources` says of each predicted number what it is and where it comes from, in the order shown.
+    ``compute(**columns) -> columns`` takes flat arrays and returns one for each name in `sources`.
+    """
+
+    title: str
+    parameters: Sequence[Parameter]
+    sources: Mapping[str, str]
+    compute: Callable[..., Columns]
+
+
+def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
+    """Predict for every combination of the parameters.
+
+    Parameters
+    ----------
+    phenomenon : str
+        A key of `PREDICTIONS`.
+    **grids : float or sequence of float
+        Value or values of each parameter; one that has a default may be left out.
+
+    Returns
+    -------
+    dict of str to ndarray
+        A flat array for each parameter and each predicted number.
+
+    Examples
+    --------
+    >>> table = predict("rug", p=[0.05], ratio=[0.25, 1.0])
+    >>> table["loss"].round(5)
+    array([0.00579, 0.     ])
+    >>> predict("rug", p=0.05, ratio=0.25)["loss"].round(5)
+    array([0.00579])
+    """
+    import numpy as np
+
+    arguments = theory.validation
+    found = PREDICTIONS[arguments.choice("phenomenon", phenomenon, tuple(PREDICTIONS))]
+    names = [one.name for one in found.parameters]
+    for name in grids:
+        arguments.choice("parameter", name, names)
+    axes = []
+    for one in found.parameters:
+        given_values: Any = grids.get(one.name, one.default)
+        if given_values is None:
+            raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
+        values = given_values if np.ndim(given_values) else [given_values]
+        whole = [arguments.integer(one.name, v, one.least, 10**15) for v in values] if one.whole else None
+        axes.append(arguments.vector(one.name, values) if whole is None else np.array(whole))
+    given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
+    computed = found.compute(**given)
+    for name in found.sources:
+        column = np.asarray(computed[name])
+        # A zero has no sign for a reader.
+        given[name] = column if column.dtype.kind == "U" else column + 0.0
+    return given
+
+
+def _rug(p: Any, ratio: Any) -> Columns:
+    best, rug = solvers.rug.optimum(p, ratio), theory.rug
+    return {
+        **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
+        "linear_loss": rug.linear_loss(p, ratio),
+        "zero_ratio_loss": rug.zero_ratio_loss(p),
+        "asymptotic_loss": rug.asymptotic_loss(p, ratio),
+    }
+
+
+def _decoders(p: Any, ratio: Any) -> Columns:
+    decoders = solvers.decoders
+    noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
+    points = zip(p.tolist(), ratio.tolist(), strict=True)
+    # First, as it names a ratio that is too small.
+    iterated = [decoders.state_evolution(*point).loss for point in points]
+    kinds = ("affine", "relu", "jumprelu", "bayes")
+    found: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
+    return {**found, "iterated": iterated, "recovery_ratio": decoders.recovery_ratio(p)}
+
+
+def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
+    points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
+    laws = [solvers.sparsification.limit_law(*point) for point in points]
+    columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
+    return {name: [getattr(law, name) for law in laws] for name in columns}
+
+
+def _collisions(n_features: Any, n_hidden: Any) -> Columns:
+    collisions = theory.collisions
+    return {
+        "collisions": collisions.expected_collisions(n_features, n_hidden),
+        "quoted": collisions.quoted_polysemantic(n_features, n_hidden),
+        "polysemantic": collisions.expected_polysemantic(n_features, n_hidden),
+    }
+
+
+def _relu(p: Any, importance: Any) -> Columns:
+    import numpy as np
+
+    relu = solvers.relu
+    rows, columns = np.unique(p), np.unique(importance)
+    diagram = relu.phase_diagram(rows, columns)
+    at = np.searchsorted(rows, p), np.searchsorted(columns, importance)
+    return {
+        "phase": np.array(relu.PHASES)[diagram.phase[at]],
+        "w1": diagram.W[at][:, 0, 0],
+        "w2": diagram.W[at][:, 1, 0],
+        "b1": diagram.b[at][:, 0],
+        "b2": diagram.b[at][:, 1],
+        "loss": diagram.loss[at],
+    }
+
+
+def _noise(**given: Any) -> Columns:
+    noise = theory.noise
+    theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
+    names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
+    points = list(zip(*(given[name].tolist() for name in names), strict=True))
+    return {
+        "rate": [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points],
+        "regulariser_rate": [noise.regulariser_rate(sigma, eta, kappa) for _, _, sigma, kappa, eta in points],
+        "steps": [noise.sparsification_time(n, m, sigma, kappa) / eta for n, m, sigma, kappa, eta in points],
+    }
+
+
+def _codes(p: Any, ratio: Any) -> Columns:
+    from ..experiments.codes import known_envelope
+
+    found = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
+    free = found["free"]
+    pairs = zip(free.first.tolist(), free.second.tolist(), strict=True)
+    return {
+        **{model: one.loss for model, one in found.items()},
+        "rug": free.rug,
+        "linear": free.linear,
+        "lower_bound": free.lower_bound,
+        "best": [" + ".join(dict.fromkeys((free.names[a], free.names[b]))) for a, b in pairs],
+    }
+
+
+def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
+    solver, unequal = solvers.unequal, theory.unequal
+    columns: dict[str, list[float]] = {}
+    points = (one.tolist() for one in (alpha, n_features, number_on, n_hidden))
+    for *shape, m in zip(*points, strict=True):
+        law = unequal.power_law(*shape)
+        theory.validation.integer("n_hidden", m, 1, law.n_features - 1)
+        split = solver.allocate(law, m)
+        found = {
+            "tied": solver.mean_field(law, m).loss,
+            "split": split.loss,
+            "gap": split.gap,
+            "envelope": solver.allocate_codes(law, m).loss,
+            "priority": unequal.priority_loss(law, m),
+            "lower_bound": unequal.loss_bound(law, m),
+            "weak_interference": unequal.weak_interference(law, m)[1],
+            "kept": float((split.capacity == 1.0).sum()),
+            "dropped": float((split.capacity == 0.0).sum()),
+        }
+        for name, value in found.items():
+            columns.setdefault(name, []).append(value)
+    return dict(columns)
+
+
+def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    import numpy as np
+
+    linear = theory.linear
+    columns: dict[str, list[float]] = {"loss": [], "unbiased_loss": [], "first": [], "others": []}
+    for q, n, d in zip(p.tolist(), n_features.tolist(), n_hidden.tolist(), strict=True):
+        theory.validation.fits("n_features", n, n**2)
+        data, kept = theory.features.SparseUniform(q), range(min(n, d))
+        moments = data.covariance(n) + np.full((n, n), float(data.mean) ** 2)
+        values = linear.spectrum(moments).eigenvalues
+        columns["loss"].append(linear.critical_loss(data.covariance(n), kept))
+        columns["unbiased_loss"].append(linear.critical_loss(moments, kept))
+        columns["first"].append(float(values[0]))
+        columns["others"].append(float(values[-1]))
+    return columns
+
+
+def _computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    import numpy as np
+
+    computation = theory.computation
+
+    def loss(network: str, target: str = "relu") -> Any:
+        return computation.alike_loss(network, p, n_features, n_hidden, target=target)
+
+    unbiased = np.minimum(loss("readout"), loss("constant"))
+    points = zip(n_features.tolist(), n_hidden.tolist(), strict=True)
+    fans = [computation.rare_losses(*point, target="abs").fan for point in points]
+    return {
+        "floor": loss("floor"),
+        "naive": loss("naive"),
+        "unbiased_naive": loss("unbiased"),
+        "unbiased": unbiased,
+        "abs_floor": loss("floor", "abs"),
+        "abs_naive": np.minimum(loss("naive", "abs"), loss("pairs", "abs")),
+        "abs_fan": p * np.array(fans),
+    }
+
+
+def _on(allowed: str) -> Parameter:
+    return Parameter("p", f"probability that a feature is on, in {allowed}")
+
+
+def _ratio(allowed: str) -> Parameter:
+    return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
+
+
+def _features(allowed: str) -> Parameter:
+    return Parameter("n_features", f"number of features, {allowed}", whole=True)
+
+
+def _neurons(allowed: str, least: int = 1) -> Parameter:
+    return Parameter("n_hidden", f"number of hidden neurons, {allowed}", whole=True, least=least)
+
+
+PREDICTIONS: dict[str, Prediction] = {
+    "rug": Prediction(
+        "Persian rug: optimal symmetric autoencoder, loss per feature",
+        (_on("[1e-100, 1]"), _ratio("(0, 1]")),
+        {
+            "sigma": "least interference: Cowsik et al. (2024), Eq. 6",
+            "a": "optimal scale: Cowsik et al. (2024), Eq. 16",
+            "b": "optimal bias: minimum of Cowsik et al. (2024), Eq. 5",
+            "loss": "optimal loss per feature: minimum of Cowsik et al. (2024), Eq. 5, large n_features",
+            "linear_loss": "best affine model: Cowsik et al. (2024), sec. 2; Notes (2022), Cor. 2",
+            "zero_ratio_loss": "ratio -> 0: Cowsik et al. (2024), sec. 4.3.1, corrected to p/3 - p^2/4",
+            "asymptotic_loss": "p -> 0: Cowsik et al. (2024), Eq. 13, with its constants",
+        },
+        _rug,
+    ),
+    "sparsification": Prediction(
+        "Sparsification under l1: one encoding without interference, time and lam of the normal form",
+        (
+            Parameter("t", "flow time (constants 4 dropped), at least 0"),
+            Parameter("lam", "strength of the l1 force (a quarter of the printed loss's), in [0, 1e6]"),
+            _neurons("at least 8", 8),
+            Parameter(
+                "scale",
+                "standard deviation of the first weights times sqrt(n_hidden), in [1e-6, 1e6]",
+                default=0.9,
+            ),
+        ),
+        {
+            "nonzeros": "expected nonzero weights: limit law, in place of Lecomte et al. (2024), sec. 2.4",
+            "nonzeros_std": "its standard deviation over single runs",
+            "l1_norm": "expected l1 norm: limit law, in place of Lecomte et al. (2024), sec. 2.4",
+            "l1_norm_std": "its standard deviation over single runs",
+            "relative_variance": "of the nonzero weights: limit law, Lecomte et al. (2024), App. B",
+        },
+        _sparsification,
+    ),
+    "collisions": Prediction(
+        "Features that share a neuron after one-hot sparsification from independent normal weights",
+        (_features("from 1 to 2 n_hidden"), _neurons("at least 1")),
+        {
+            "collisions": "pairs with their largest weight on one neuron: Lecomte et al. (2024), sec. 1.1",
+            "quoted": "polysemantic neurons, n^2/(4m): Lecomte et al. (2024), sec. 2.5",
+            "polysemantic": "polysemantic neurons if chance alone decides; one place per neuron and sign",
+        },
+        _collisions,
+    ),
+    "relu": Prediction(
+        "Two features in one dimension, ReLU(W W' x + b): the global minimum of the exact loss",
+        (
+            _on("[1e-4, 1]"),
+            Parameter(
+                "importance", "of the second feature, in [1e-4, 1e4]; the first one's is 1", default=1.0
+            ),
+        ),
+        {
+            "phase": "which features are represented, and how: Elhage et al. (2022), with free biases",
+            "w1": "encoding of the first feature",
+            "w2": "encoding of the second feature",
+            "b1": "bias of the first output",
+            "b2": "bias of the second output",
+            "loss": "mean of importance times squared error, exact: Elhage et al. (2022), E L = sum of L_k",
+        },
+        _relu,
+    ),
+    "linear": Prediction(
+        "Linear autoencoders of sparse data: least loss per feature, eigenvalues of E xx'",
+        (_on("(0, 1]"), _features("at least 1"), _neurons("at least 1")),
+        {
+            "loss": "best affine model: Notes (2022), Cor. 2, on the covariance",
+            "unbiased_loss": "best model without bias: Notes (2022), Cor. 2, on the second moments",
+            "first": "largest eigenvalue of the second moments: Notes (2022), sec. 2.1",
+            "others": "all other eigenvalues, which are equal: Notes (2022), sec. 2.1",
+        },
+        _linear,
+    ),
+    "codes": Prediction(
+        "Structured codes and their mixtures beside the Persian rug: loss per feature for many features",
+        (_on("[1e-6, 1)"), _ratio("(0, 1]")),
+        {
+            "tied": "least of all codes of models ReLU(W W' x + b), the rug included: an upper bound",
+            "balanced": "the same if the decoder is free and all features are treated alike",
+            "free": "the same if features may have weights of very different size as well",
+            "rug": "Persian rug: Cowsik et al. (2024), Eq. 5 minimised",
+            "linear": "best affine model: Notes (2022), Cor. 2",
+            "lower_bound": "what no model of this ratio can beat, by proof",
+            "best": "the code, or the mixture of two, behind `free`",
+        },
+        _codes,
+    ),
+    "unequal": Prediction(
+        "Features of power-law frequencies, p_i = min(1, A i^-alpha): loss per feature against n_hidden",
+        (
+            Parameter("alpha", "exponent of the frequencies, in [0, 20]"),
+            _features("at least 2"),
+            _neurons("from 1 to n_features - 1"),
+            Parameter(
+                "number_on",
+                "mean number of features that are on, in (0, n_features]; no p_i may be below 1e-100",
+                default=1.0,
+            ),
+        ),
+        {
+            "tied": "tied models of random directions, few features on: mean field, nothing fitted",
+            "split": "best split into capacities, many features on: the rug for features that differ",
+            "gap": "what `split` may lie above the least sum of such losses, by duality",
+            "envelope": "best codes, with many copies of each feature: pairs, priority codes, the rug",
+            "priority": "upper bound at this n_features: features kept and priority codes, decoder free",
+            "lower_bound": "what no model of this size can beat, by proof",
+            "weak_interference": "leading order of weak interference: 1/m while no feature is kept",
+            "kept": "features that the best split keeps exactly",
+            "dropped": "features that the best split drops",
+        },
+        _unequal,
+    ),
+    "decoders": Prediction(
+        "Decoders on the rug's interference: loss per feature of the best of each kind, large n_features",
+        (_on("[1e-100, 1]"), _ratio("(0, 1), so that sigma of `predict rug` is at most 1000")),
+        {
+            "affine": "no activation: Cowsik et al. (2024), sec. 2",
+            "relu": "Cowsik et al. (2024), Eq. 5 minimised",
+            "jumprelu": "a y + b above a threshold, else 0; also TopK of many features",
+            "bayes": "posterior mean: no function of one output is better; Cowsik et al. (2024), Eqs. 29-31",
+            "iterated": "message passing to its end (state evolution); 0 where all is recovered",
+            "recovery_ratio": "ratio above which message passing recovers all features",
+        },
+        _decoders,
+    ),
+    "computation": Prediction(
+        "n ReLU neurons with a linear readout for F functions, uniform on [-1, 1]: squared loss per feature",
+        (_on("(0, 1]"), _features("at least 1"), _neurons("from 1 to n_features")),
+        {
+            "floor": "for ReLU(x): no n functions are below, whatever computes them; Fan (1949)",
+            "naive": "n targets from a neuron each and the means of the others: the floor",
+            "unbiased_naive": "without output bias: n targets, and 0 for the others; Bhagat et al. (2026)",
+            "unbiased": "without output bias: others read from the neurons, or a neuron that is constant",
+            "abs_floor": "for |x|: no n functions are below",
+            "abs_naive": "for |x|: a neuron serves one feature, two for |x| in full",
+            "abs_fan": "for |x|: best known network as p -> 0, to leading order in p",
+        },
+        _computation,
+    ),
+    "noise": Prediction(
+        "Hidden noise: how fast it makes encodings sparse, loss summed over features",
+        (
+            _features("at least 2"),
+            _neurons("at least n_features - 1"),
+            Parameter("noise_std", "standard deviation of the noise on each hidden neuron, in (0, 1e30]"),
+            Parameter("excess_kurtosis", "of the noise, at least -2 (bipolar)", default=-2.0),
+            Parameter("learning_rate", "of plain gradient descent, in (0, 1e60]", default=0.01),
+        ),
+        {
+            "rate": "growth B of the force B W_j^3, first order: interference crossing the ReLU's threshold",
+            "regulariser_rate": "the same by the implicit regulariser of Lecomte et al. (2024), sec. 3.2",
+            "steps": "steps until |W|_4^4/|W|_2^4 is 1/2, by the first-order rate: a scaling law",
+        },
+        _noise,
+    ),
+}

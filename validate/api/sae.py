@@ -1,0 +1,139 @@
+"""What a sparse autoencoder does on features that are known, whoever has it in whatever form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ...solvers.sae import measure
+from ...theory.validation import FloatArray
+from ..loading import model_of
+from .answer import Answer, certainty_with
+from .entry import entry
+
+__all__ = ["draw_f1", "sae"]
+
+_UNCERTAIN = 1e-4  # error of a probability that is said
+
+_SOURCES = (
+    "Chanin et al. (2024), A is for Absorption, arXiv 2409.14507: feature absorption",
+    "Chanin et al. (2025), Feature Hedging, arXiv 2505.11756: narrow autoencoders mix correlated features",
+    "superposition, page `sae`: how the expectations are taken without samples",
+)
+
+
+@entry
+def sae(
+    model: Any, law: Any, mixing: Any = None, *, target: Any = None, prefixes: Sequence[int] | None = None,
+    tol: float = 1e-3,
+) -> Answer:  # fmt: skip
+    r"""Return what a sparse autoencoder does with activations of known features, without sampling.
+
+    >>> import numpy as np
+    >>> arrays = {"W_enc": np.eye(3), "W_dec": np.eye(3), "b_enc": -0.1 * np.ones(3), "b_dec": np.zeros(3)}
+    >>> found = sae(arrays, 0.1)
+    >>> round(found.mse, 6), found.l0.round(12), found.match
+    (0.0028, array([0.09, 0.09, 0.09]), array([0, 1, 2]))
+
+    Parameters
+    ----------
+    model : Model, mapping, torch.nn.Module or path
+        The autoencoder, as `Model.of`: arrays, a live object or a folder with SAELens' names, for example.
+    law : Features or float
+        Law of the features x.
+    mixing : (d, n_features) array_like, optional
+        The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
+    target : (d_out, n_features) array_like, optional
+        What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary.
+    prefixes : sequence of int, optional
+        Numbers of latents whose error by themselves is wanted (Matryoshka).
+    tol : float, optional
+        Error to aim at for the squared error of many features; few are exact. As `solvers.sae.measure`.
+
+    Returns
+    -------
+    Answer
+        The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
+        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …
+
+    Raises
+    ------
+    ValueError
+        If it is no autoencoder, or one whose law is not covered.
+    """
+    one = model_of(model)
+    if one.hidden == "identity" or one.output != "identity":
+        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {one}.")
+    found = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
+    latents, n = found.f1.shape
+    matched = found.match >= 0
+    best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
+    mse = found.mse if found.mse > found.mse_error else 0.0
+    spread = mse / (1.0 - found.explained_variance) if found.explained_variance < 1.0 else 0.0
+    sure = certainty_with(mse, found.mse_error, spread)
+    todo = (
+        ()
+        if sure.startswith("exact")
+        else (
+            "The error is large next to the value: compare with a mean over law.sample(…), or lower `tol`.",
+        )
+    )
+    # Probabilities of many features may be uncertain where thresholds lie among atoms.
+    doubt = found.firing_error > _UNCERTAIN
+    rates = f"; each probability off by up to {found.firing_error:.1g}" if doubt else ""
+    lines = (
+        f"mean squared error     {mse:.6g}, off by about {found.mse_error:.1g}",
+        f"explained variance     {100 * found.explained_variance:.4g} %",
+        f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}{rates}",
+        f"features on            {found.p.sum():.4g} of {n}",
+        *_f1_lines(best, matched),
+        *(
+            f"{f'first {size} latents':23}squared error {part:.6g}"
+            for size, part in zip(prefixes or (), found.prefix_mse, strict=True)
+        ),
+        *todo,
+    )
+    data = xr.Dataset(
+        {
+            **{
+                name: (("latent", "feature"), getattr(found, name))
+                for name in ("f1", "precision", "recall", "fires", "cosines")
+            },
+            "l0": ("latent", found.l0),
+            "l1": ("latent", found.l1),
+            "dead": ("latent", found.dead),
+            "match": ("feature", found.match),
+            "p": ("feature", found.p),
+            "mse": found.mse,
+        }
+    )
+    return Answer(lines, sure, _SOURCES, found, data, draw_f1)
+
+
+def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
+    """Return what is said of F1: over all features, and over those that have a latent of their own."""
+    some, n = np.flatnonzero(matched), matched.size
+    if some.size == n:
+        worst = int(best.argmin())
+        return [f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})"]
+    of_all = f"mean {best.mean():.4g} over {n} features, {n - some.size} of them with no latent"
+    if not some.size:
+        return [f"F1                     {of_all}"]
+    worst = int(some[best[some].argmin()])
+    of_some = f"mean {best[some].mean():.4g}, worst {best[worst]:.4g} (feature {worst})"
+    return [f"F1                     {of_all}", f"F1 of matched latents  {of_some}"]
+
+
+def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
+    """Draw how well latents detect features, or another quantity of both: "fires", "precision", "cosines"."""
+    values = data[what].values
+    low = -1.0 if what == "cosines" else 0.0
+    picture = ax.imshow(
+        values, cmap="RdBu" if low else "Blues", vmin=low, vmax=1.0, interpolation="nearest", aspect="auto"
+    )
+    ax.set(xlabel="feature", ylabel="latent", title={"f1": "F1"}.get(what, what))
+    ax.grid(False)
+    ax.figure.colorbar(picture, ax=ax)
+    return ax

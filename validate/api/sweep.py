@@ -1,0 +1,161 @@
+"""Any function over any grid."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...solvers.progress import status
+from ...theory import validation
+from ..runner.sweep import run
+from .answer import Answer
+from .entry import entry
+
+__all__ = ["sweep"]
+
+_SOURCES = ("superposition, page `sweep`: what is stored, and what happens after a kill",)
+
+
+@entry
+def sweep(
+    function: Callable[..., Any] | str,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    store: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Answer:
+    """Call a function at each point of a grid, and return its numbers as a table.
+
+    >>> import math
+    >>> print(sweep(math.hypot, {"x": [3.0, 5.0], "y": [4.0]}))
+    2 points of x and y
+    x  y  value
+    3  4      5
+    5  4  6.403
+
+    Parameters
+    ----------
+    function : callable or str
+        A function that returns a number, an answer, a result, a mapping or a dataset; or the name of a public
+        one, such as "solvers.rug.optimum", or of a run, such as "collisions.fig3".
+    grid : mapping from str to sequence
+        For some arguments the values they take; each is a dimension.
+    store : path or str, optional
+        A folder where results are kept: the same call goes on after a kill, and does nothing twice. With it
+        the function must be importable by worker processes. Without it all is done here and now.
+    settings : mapping from str to object, optional
+        Other arguments, the same at all points.
+    jobs : int, optional
+        Processes, with a store; as many as there are cores by default.
+    progress : callable, optional
+        Called with a line of text now and then; on a terminal a line is shown without it.
+
+    Returns
+    -------
+    Answer
+        `to_dataset` has the numbers over the axes of the grid, `to_frame` one row for each point.
+
+    Raises
+    ------
+    ValueError
+        If an argument of the grid is none of the function's, or the store holds another sweep.
+    """
+    tell = progress or status
+    if store is not None or isinstance(function, str):
+        if store is None:
+            raise ValueError("`store` must be given where `function` is a name; got None.")
+        data = run(function, grid, store=store, settings=settings, jobs=jobs, tell=tell)
+    else:
+        data = _here(function, grid, dict(settings or {}), tell)
+    from .plot import draw_sweep
+
+    count = math.prod(data.sizes[name] for name in grid)
+    lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
+    return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_sweep, True)
+
+
+def _here(
+    function: Callable[..., Any], grid: Mapping[str, Sequence[Any]], settings: dict[str, Any], tell: Any
+) -> xr.Dataset:
+    if not callable(function):
+        raise ValueError(f"`function` must be a function or a name; got {validation.shown(function)}.")
+    names = list(grid)
+    shape = [len(grid[name]) for name in names]
+    rows, positional = [], _positional(function, names)
+    for k, values in enumerate(itertools.product(*(grid[name] for name in names))):
+        given = dict(zip(names, values, strict=True))
+        found = function(*values, **settings) if positional else function(**given, **settings)
+        rows.append(_numbers(found))
+        tell(f"{k + 1} of {math.prod(shape)} points")
+    keys = [
+        key for key in rows[0] if all(key in row and row[key].shape == rows[0][key].shape for row in rows)
+    ]
+    arrays = {}
+    for key in keys:
+        stack = np.array([row[key] for row in rows])
+        inner = [f"{key}_{axis}" for axis in range(stack.ndim - 1)]
+        arrays[key] = ([*names, *inner], stack.reshape(*shape, *stack.shape[1:]))
+    labels = {
+        name: values if all(np.ndim(one) == 0 for one in values) else [str(one) for one in values]
+        for name, values in grid.items()
+    }
+    return xr.Dataset(arrays, {name: (name, np.asarray(values)) for name, values in labels.items()})
+
+
+def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
+    """Return whether a function, such as one in C, takes no names."""
+    import inspect
+
+    try:
+        known = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return True
+    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        return False
+    if all(one.kind is one.POSITIONAL_ONLY for one in known.values()):
+        return len(known) == len(names)
+    for name in names:
+        validation.choice("grid", name, tuple(known))
+    return False
+
+
+def _numbers(found: Any) -> dict[str, Any]:
+    """Return what a function returned as named numbers and arrays."""
+    if isinstance(found, Answer):
+        found = found.to_dataset()
+    if isinstance(found, xr.Dataset):
+        return {str(name): one.values for name, one in found.data_vars.items()}
+    if not isinstance(found, Mapping):
+        fields = getattr(found, "__dataclass_fields__", None)
+        found = {name: getattr(found, name) for name in fields} if fields else {"value": found}
+    kept = {}
+    for name, one in found.items():
+        array = np.asarray(one) if not isinstance(one, dict | tuple) else None
+        if array is not None and array.dtype.kind in "fiubU":
+            kept[str(name)] = array
+    return kept
+
+
+def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
+    """Return the scalars at the first points as lines that fit 80 columns."""
+    scalars = [str(name) for name, one in data.data_vars.items() if set(one.dims) <= set(grid)]
+    scalars = [name for name in scalars if not name.startswith("point_")][:6]
+    if not scalars:
+        return []
+    frame = data[scalars].to_dataframe().reset_index()[[*grid, *scalars]]
+    head = frame.head(12)
+    cells = [[str(name) for name in head.columns]]
+    cells += [
+        [one if isinstance(one, str) else f"{one:.4g}" for one in row] for row in head.itertuples(index=False)
+    ]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+    lines = [
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))[:80] for row in cells
+    ]
+    return lines + ([f"and {len(frame) - 12} more: to_frame() has them"] if len(frame) > 12 else [])

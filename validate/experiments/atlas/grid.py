@@ -1,0 +1,75 @@
+"""Which models the atlas holds: sizes, frequencies, importances, tied or free."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from ....theory.features import Features
+
+__all__ = ["GRID", "IMPORTANCES", "LARGEST", "Problem", "neighbours"]
+
+# Weights lie in [-2, 2], in tied models by themselves. Free ones of sparse features would grow by decades for
+# the last part of the loss, and no descent would arrive.
+LARGEST = 2.0
+IMPORTANCES = {"equal": 1.0, "falling": 0.7}
+"""Importance of feature i: a power i of this number."""
+SIZES = tuple((n, m) for n in range(2, 10) for m in range(1, 5) if m < n)
+P = (0.01, 0.03, 0.1, 0.3, 0.7)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised: the exact loss per feature of ReLU(W_out W_in x + b), weights in [-2, 2]."""
+
+    n_features: int
+    n_hidden: int
+    p: float
+    importance: str
+    tied: bool
+
+    @property
+    def name(self) -> str:
+        """Name in the atlas."""
+        kind = "tied" if self.tied else "free"
+        return f"n{self.n_features}-m{self.n_hidden}-p{self.p:g}-{self.importance}-{kind}"
+
+    @property
+    def law(self) -> Features:
+        """Law of the data: independent features, uniform on [0, 1] where they are on."""
+        falls = IMPORTANCES[self.importance] ** np.arange(self.n_features)
+        return Features(self.n_features, self.p, importance=falls)
+
+    @property
+    def zero_loss(self) -> float:
+        """Loss of the model that always answers 0."""
+        return float(np.mean(self.law.importance * self.law.second_moment))
+
+    def rng(self, *seed: int) -> np.random.Generator:
+        """Return a generator of this problem's own."""
+        kind = list(IMPORTANCES).index(self.importance), int(self.tied)
+        return np.random.default_rng([*seed, self.n_features, self.n_hidden, round(1e6 * self.p), *kind])
+
+
+GRID = tuple(
+    Problem(n, m, p, importance, tied)
+    for (n, m), p, importance, tied in product(SIZES, P, IMPORTANCES, (True, False))
+)
+
+
+def neighbours(problem: Problem, among: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield the problems that differ by one step along one axis; of a free problem also the tied one."""
+    frequencies = sorted({one.p for one in among})
+    place = frequencies.index(problem.p)
+    for one in among:
+        steps = (
+            abs(one.n_features - problem.n_features),
+            abs(one.n_hidden - problem.n_hidden),
+            abs(frequencies.index(one.p) - place),
+            int(one.importance != problem.importance),
+        )
+        if (sum(steps) == 1 and one.tied == problem.tied) or (
+            sum(steps) == 0 and one.tied and not problem.tied
+        ):
+            yield one

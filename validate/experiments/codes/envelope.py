@@ -1,0 +1,175 @@
+"""The map of structured codes: which of them, or of their mixtures, beats the Persian rug where."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib import colors
+from matplotlib.axes import Axes
+
+from ....solvers.codes import MODELS
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.codes import CODES
+from ...runner.declarations import Figure
+from ..drawing import draws, finished, widest
+from .lines import known_envelope
+
+# Codes are drawn by kind: names beginning with the same word.
+KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
+KINDS |= {"identity": "kept exactly", "pair": "pairs", "skew pair": "pairs"}
+KINDS |= {"triangle": "simplices", "tetrahedron": "simplices"}
+OTHER = "graph code"
+
+# What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).
+WINNERS = {
+    "rug": "#D55E00",
+    "dropped + rug": "#F0B58A",
+    "dropped + pairs": "#CFE8F7",
+    "dropped + graph code": "#F3E6A2",
+    "dropped + cut polygon": "#E7C7DC",
+    "dropped + priority": "#D9CCE9",
+    "pairs": "#56B4E9",
+    "pairs + kept exactly": "#0072B2",
+    "graph code": "#E69F00",
+    "cut polygon": "#CC79A7",
+    "priority": "#9467BD",
+    "graph code + pairs": "#009E73",
+    "graph code + rug": "#F4A582",
+    "cut polygon + graph code": "#B58900",
+    "simplices": "#88CCAA",
+    "rug + simplices": "#E8A090",
+    "pairs + rug": "#F7B6A0",
+    "pairs + priority": "#7FA8D9",
+    "dropped + simplices": "#DDEEDD",
+    "pairs + simplices": "#66BBBB",
+    "other": "#BBBBBB",
+}
+
+# Behind text on the coloured plane; outlined letters would be most of the file.
+LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.0}
+LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
+
+
+def _winner(first: str, second: str) -> str:
+    kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
+    named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
+    name = " + ".join(named)
+    return name if name in WINNERS else "other"
+
+
+@as_annotated
+def run_envelope(
+    size: int = 32, *, lowest: float = 1e-4, highest: float = 0.9, codes: Sequence[str] = CODES
+) -> xr.Dataset:
+    """Compute the least loss of structured codes, dropping, the rug and their mixtures over the plane.
+
+    Parameters
+    ----------
+    size : int, optional
+        Points along each axis, at least 2: p in equal steps of its logarithm, ratios from 1/(2 size) on in
+        equal steps.
+    lowest, highest, codes : float, float, sequence of str, optional
+        Range of p; codes to compare, see `theory.codes.overlaps`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (models, p, ratio): ``loss``, ``structured`` (the best without the rug), ``share`` and ``first``,
+        ``second``, indices into the attribute ``names_tied`` and so on; ``winner``, an index into `WINNERS`.
+        Of (p, ratio): ``rug``, ``linear``, ``lower_bound``. Losses are exact, but for the rug (limit of many
+        features), and for cut polygons and priority codes (bound and infimum).
+
+    Examples
+    --------
+    >>> ds = run_envelope(2, lowest=0.01, highest=0.1, codes=["pair"])
+    >>> bool((ds["loss"] >= ds["lower_bound"]).all())
+    True
+    """
+    size = validation.integer("size", size, 2)
+    low = validation.number("lowest", lowest, 1e-6, 1, brackets="[)")
+    high = validation.number("highest", highest, low, 1, brackets="()")
+    p, ratio = np.geomspace(low, high, size), (np.arange(size) + 0.5) / size
+    parts, all_names = [], {}
+    for allowed in MODELS:
+        found = known_envelope(p[:, None], ratio, codes, models=allowed)
+        kind = np.array([[list(WINNERS).index(_winner(a, b)) for b in found.names] for a in found.names])
+        columns = {name: getattr(found, name) for name in ("loss", "structured", "share")}
+        indices = {"first": found.first, "second": found.second, "winner": kind[found.first, found.second]}
+        columns |= {name: values.astype(np.int8) for name, values in indices.items()}
+        parts.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
+        all_names[f"names_{allowed}"] = ", ".join(found.names)
+        common = {"rug": found.rug, "linear": found.linear, "lower_bound": found.lower_bound}
+    ds = xr.concat(parts, "models").assign_coords(models=list(MODELS), p=p, ratio=ratio)
+    ds = ds.assign({name: (("p", "ratio"), values) for name, values in common.items()})
+    return ds.assign_attrs(winners=", ".join(WINNERS), **all_names)
+
+
+def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
+    """Write the winner's name where its region is widest, away from the places that are taken."""
+    log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
+    free = np.ones(winner.shape, dtype=bool)
+    for p, r in taken:
+        free[np.argmin(np.abs(log_p - np.log(p))), np.argmin(np.abs(ratio - r))] = False
+    for index in np.unique(winner):
+        i, j, depth = widest(free & (winner == index))
+        if depth >= 0.04 * winner.shape[0]:
+            text = list(WINNERS)[index].replace(" + ", "\n+ ")
+            place = (float(ds["p"][i]), float(ds["ratio"][j]))
+            side = "left" if i < 0.15 * winner.shape[0] else "center"
+            ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
+
+
+@draws
+def plot_envelope(
+    ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
+) -> Axes:
+    """Draw which code wins over (p, ratio), with contours of its loss over the rug's; of `run_envelope`.
+
+    Names of regions keep away from the points (p, ratio) that are taken.
+    """
+    one = ds.sel(models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values)))
+    winner = one["winner"].values
+    colour = np.array([colors.to_rgb(name) for name in WINNERS.values()])[winner]
+    ax.set_xscale("log")  # before labels are placed along contours
+    ax.pcolormesh(one["p"], one["ratio"], colour.transpose(1, 0, 2), shading="nearest", rasterized=True)
+    share = (one["loss"] / one["rug"]).values.T
+    lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
+    labels = ax.clabel(lines, fontsize=6, fmt="%g")
+    _name_regions(winner, one, ax, [*taken, *(label.get_position() for label in labels)])
+    ax.grid(False)
+    ax.set(title=f"{models} models")
+    return finished(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
+
+
+@draws
+def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
+    """Draw rug, envelopes and the lower bound over p/3 against p, at the ratio nearest to one."""
+    line = ds.sel(ratio=validation.number("ratio", ratio, 0, 1), method="nearest")
+    unit = line["p"] / 3.0
+    ax.plot(line["p"], line["rug"] / unit, color="#D55E00", label="rug")
+    styles = {"tied": ("#56B4E9", ":"), "balanced": ("#0072B2", "--"), "free": ("#9467BD", "-")}
+    for models in line["models"].values:
+        colour, style = styles[str(models)]
+        loss = line["loss"].sel(models=models) / unit
+        ax.plot(line["p"], loss, color=colour, linestyle=style, label=f"{models} codes")
+    ax.plot(line["p"], line["lower_bound"] / unit, color="0.4", label="proved lower bound")
+    ax.set(xscale="log", yscale="log", title=f"ratio = {float(line['ratio']):.3g}")
+    return finished(ax, xlabel="feature probability p", ylabel="loss / (p/3)")
+
+
+@draws
+def envelope_figure(ds: xr.Dataset) -> Figure:
+    """Return the map for each kind of model, and the bracket at ratio 1/4; `ds` is from `run_envelope`."""
+    return Figure(
+        "envelope",
+        "Where structured codes beat the Persian rug",
+        "Colours: the code, or mixture of two, with the least loss among those that are known. Contours: its "
+        "loss over the rug's. Tied models are W W' only; balanced ones have a free decoder and features that "
+        "are all alike; free ones also weights that differ by orders of magnitude. Last panel: all of them "
+        "and the lower bound that holds for every model.",
+        ds,
+        (*(partial(plot_envelope, models=str(name)) for name in ds["models"].values), plot_bracket),
+        size=(4.8, 3.6),
+    )

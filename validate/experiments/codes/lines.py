@@ -1,0 +1,111 @@
+"""The best blocks of all codes at any p, from a stored table: what is asked of one p answers at once."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ....solvers.codes import Block, Envelope, Line, blocks, envelope_of, lines
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.codes import CODES
+from ...reference import read
+
+# Which values of p the table holds depends on the last digits of losses; these are the same in every run.
+_SHOWN = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
+
+# Names of the arrays of a line, in its order, in the table.
+_COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
+
+
+@as_annotated
+def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: float = 1e-6) -> xr.Dataset:
+    """Compute the best parameters of codes along p, from the least p to 1, see `solvers.codes.lines`.
+
+    Parameters
+    ----------
+    codes : sequence of str, optional
+        See `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
+    lowest, tol : float, optional
+        Least p; relative error half way between neighbours up to which no value of p is added.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes``. Of
+        (node), those of one line after those of the other: ``at`` (p), ``a``, ``b``, ``shift``, ``loss``. Of
+        (line, p): ``least``, the loss in between, at values of p that are the same for all.
+
+    Examples
+    --------
+    >>> ds = run_lines(["triangle"], lowest=0.5, tol=1e-3)
+    >>> ds["line"].values.tolist(), int(ds["nodes"].sum()) == ds.sizes["node"]
+    (['triangle'], True)
+    """
+    codes = validation.choices("codes", codes, CODES[1:])
+    lowest = validation.number("lowest", lowest, 1e-6, 1, brackets="[)")
+    found = lines(codes, low=lowest, tol=tol)
+    at = [p for p in _SHOWN if p >= lowest]
+    sizes = {"n_features": [one.n_features for one in found], "n_hidden": [one.n_hidden for one in found]}
+    sizes["nodes"] = [one.p.size for one in found]
+    columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in _COLUMNS.values()}
+    return xr.Dataset(
+        {name: ("line", values) for name, values in sizes.items()}
+        | {name: ("node", columns[own]) for name, own in _COLUMNS.items()}
+        | {"least": (("line", "p"), [[one.at(p).loss for p in at] for one in found])},
+        {"line": [one.name for one in found], "p": at},
+    )
+
+
+@cache
+def _stored() -> list[Line]:
+    ds = read.read("codes_lines")
+    ends = np.cumsum(ds["nodes"].values)
+    sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]
+    columns = [np.split(ds[name].values, ends[:-1]) for name in _COLUMNS]
+    return [Line(*own) for own in zip(*sizes, *columns, strict=True)]
+
+
+@as_annotated
+def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
+    """Return the best blocks of codes at each p, in [1e-6, 1], as `solvers.codes.blocks` does, unsolved.
+
+    Each loss is, to 1e-5 relative, the lesser of what `solvers.codes.blocks` finds at this p, and of where a
+    descent from these parameters ends. Where the descent of `blocks` ends early (p below 1e-4), its loss may
+    be above this one by more.
+
+    Raises
+    ------
+    ValueError
+        If `p` is out of range or a name is not known.
+
+    Examples
+    --------
+    >>> found = {one.name: one for (one,) in known_blocks(0.05)}
+    >>> len(found), round(found["Clebsch shifted"].loss, 7)
+    (35, 0.001947)
+    """
+    on = validation.real("p", p, 1e-6, 1).ravel().tolist()
+    codes = validation.choices("codes", codes, CODES)
+    mine = [line for line in _stored() if line.name.removesuffix(" shifted") in codes]
+    return [
+        *blocks(on, [name for name in codes if name == CODES[0]]),
+        *([line.at(q) for q in on] for line in mine),
+    ]
+
+
+@as_annotated
+def known_envelope(
+    p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES, *, models: str = "balanced"
+) -> Envelope:
+    """Return the `solvers.codes.envelope` of known blocks.
+
+    Examples
+    --------
+    >>> found = [known_envelope(1e-3, 0.25, ["pair"], models=models) for models in ("balanced", "free")]
+    >>> [round(float(one.loss / one.rug), 3) for one in found]
+    [0.996, 0.228]
+    """
+    return envelope_of(known_blocks(np.unique(p), codes), p, ratio, models=models)

@@ -1,0 +1,163 @@
+"""Trained models on the map of codes: at a dozen points, between the rug and the proved bound."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.statistics import LEVEL, student
+from ...runner.declarations import Figure
+from ...training import models_at
+from ..drawing import draws, finished
+from .envelope import LABEL, plot_envelope
+from .structure import SHARES
+from .symmetry import CELLS
+
+LEAST_SEEDS = 3
+HIGHEST = 1.25
+LOWEST = 2e-3
+
+
+@draws
+def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
+    """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
+
+    Parameters
+    ----------
+    trained, known : xarray.Dataset
+        From `run_stored`, and from `run_known` of the same models.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (point): ``p`` and ``ratio``. Of (point, n_features), in units of the loss of the rug at the ratio
+        that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and ``seeds``;
+        with end in front, ``mean`` and ``half`` of Student's interval over seeds, nan where there are fewer
+        than three that no phase broke.
+
+    Raises
+    ------
+    ValueError
+        If `known` lacks a point of `trained`.
+    """
+    sizes = np.unique(trained["n_features"].values)
+    shape = (trained.sizes["end"], len(CELLS), sizes.size)
+    mean, half = np.full(shape, np.nan), np.full(shape, np.nan)
+    least = {name: np.full(shape[1:], np.nan) for name in ("balanced", "envelope", "lower_bound")}
+    seeds = np.zeros(shape[1:], dtype=np.int32)
+    solved = list(zip(known["p"].values, known["ratio"].values, strict=True))
+    for i, j in np.ndindex(shape[1:]):
+        models = trained.isel(model=models_at(trained, *CELLS[i], int(sizes[j])))
+        seeds[i, j] = models.sizes["model"]
+        if seeds[i, j] < LEAST_SEEDS:
+            continue
+        here = (float(models["p"][0]), float(models["ratio"][0]))
+        if here not in solved:
+            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {here} is missing.")
+        rug = float(models["optimum"][0])
+        for k, losses in enumerate(models["loss"].transpose("end", "model").values / rug):
+            there = losses[np.isfinite(losses)]
+            if there.size >= LEAST_SEEDS:
+                mean[k, i, j], half[k, i, j] = student(there)
+        for name, values in least.items():
+            values[i, j] = known[name].values[solved.index(here)] / rug
+    axes = ("end", "point", "n_features")
+    p, ratio = zip(*CELLS, strict=True)
+    ds = xr.Dataset({name: (axes[1:], values) for name, values in {"seeds": seeds, **least}.items()})
+    ds = ds.assign(p=("point", list(p)), ratio=("point", list(ratio)), mean=(axes, mean), half=(axes, half))
+    return ds.assign_coords(end=trained["end"], n_features=sizes).assign_attrs(level=LEVEL)
+
+
+@draws
+def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw losses over the rug's with intervals, the best known code and the bound; of `run_marks`."""
+    place = np.arange(ds.sizes["point"])
+    width = 0.8 / ds.sizes["n_features"]
+    ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
+    for j, n in enumerate(ds["n_features"].values):
+        one, colour = ds.sel(n_features=n), f"C{j + 1}"
+        x = place + (j + 0.5) * width - 0.4
+        said = None if j else "excluded by the proved bound"
+        ax.bar(x, one["lower_bound"], width, color="0.8", label=said, linewidth=0)
+        for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
+            line: dict[str, Any] = {"linestyles": style, "lw": 1.2}
+            line["label"] = None if j else f"best known code, {text} weights"
+            ax.hlines(one[name], x - width / 2, x + width / 2, "k", **line)
+        for end, mean, half in zip(reversed(range(ds.sizes["end"])), one["mean"], one["half"], strict=True):
+            look: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
+            if end == 0:  # the last one
+                look |= {"linewidth": 1, "label": f"trained, n_features = {n}"}
+            else:
+                look |= {"linewidth": 0.5, "markerfacecolor": "white"}
+            ax.errorbar(x, mean, half, **look)
+    ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
+    ps = ds["p"].values
+    for p in np.unique(ps):
+        mine = place[ps == p]
+        ax.text(mine.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
+        if mine[0]:
+            ax.axvline(mine[0] - 0.5, color="0.6", linewidth=0.6)
+    ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
+    ax.grid(False, axis="x")
+    above = {"ncols": 2, "loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    return finished(ax, above, xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
+
+
+@draws
+def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the map of the best known balanced codes and the points at which models were trained.
+
+    At each point stands the mean loss of converged models of the largest size trained there over that of the
+    best known balanced code, in per cent, with Student's interval; of `run_envelope` and `run_marks`.
+    """
+    points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
+    plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
+    for point, at in enumerate(points):
+        one = marks.isel(end=-1, point=point)
+        there = np.flatnonzero(np.isfinite(one["mean"].values))
+        if there.size == 0:
+            continue
+        largest = one.isel(n_features=there[-1])
+        unit = 100.0 / float(largest["balanced"])
+        text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
+        ax.plot(*at, "o", color="black", markersize=3.5)
+        ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
+    return finished(ax, None, title="best balanced code; trained models in % of it")
+
+
+@draws
+def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
+    at = ds.isel(end=-1)
+    left = np.zeros(at.sizes["model"])
+    rows = np.arange(at.sizes["model"])
+    for k, name in enumerate(SHARES):
+        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
+        left += at[name].values
+    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
+    ax.set_yticks(rows, names, fontsize=7)
+    ax.invert_yaxis()
+    above = {"fontsize": 7, "ncols": 3, "loc": "lower left", "bbox_to_anchor": (0, 1)}
+    return finished(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
+
+
+@draws
+def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
+    """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
+    sizes = ", ".join(str(n) for n in marks["n_features"].values)
+    return Figure(
+        "map",
+        "Trained models between the rug and the proved bound",
+        "Top: the code, or mixture of two, with the least loss among known ones whose features are all "
+        "alike, and contours of its loss over the rug's; at the dots the mean loss of converged models of "
+        f"the largest size trained, in per cent of that code's. Bottom: models of {sizes} features, filled "
+        f"at convergence, open at the stopping rule of the source (cut at {HIGHEST:g}), "
+        f"{marks.attrs['level']:.0%} Student intervals over seeds; short lines are the best known codes, "
+        "dotted where weights may differ by orders of magnitude; grey is below what any model can reach.",
+        marks,
+        (partial(plot_map, plane), plot_marks),
+        columns=1,
+        size=(8.0, 4.2),
+    )

@@ -1,0 +1,181 @@
+"""Stored models: the statistics of Figs. 4-7, and comparisons between sizes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.rug import optimum
+from ....solvers.statistics import LEVEL, Estimate, mean, measured
+from ....theory import rug
+from ....theory.annotations import as_annotated
+from ....theory.validation import FloatArray
+from ...reference.read import read_runs, stored_facts
+from ...training.schedule import BLOCK, STOPPING_RULE
+from ..drawing import draw_means, draws, finished, size_axis
+from ..rug.runs import RATIOS, nearest_ratio, unbroken
+
+# The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
+P = (0.01, 0.05, 0.1, 0.4)
+CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
+# Settings of stored runs: trained to the stopping rule and on, for one number of steps.
+TRAINED = {"schedule": "both", "steps": 8000}
+
+AVERAGED = 10  # blocks over which the fall of the loss is averaged
+
+# The statistics of Figs. 4-7: name in the dataset, label.
+STATISTICS = {
+    "diagonal_sd": "s.d. of the diagonal (Fig. 4)",
+    "bias_sd": "s.d. of the bias (Fig. 5)",
+    "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
+    "lyapunov_max": "Lyapunov ratio (Fig. 7)",
+}
+SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
+
+
+def symmetry(trained: xr.Dataset) -> xr.Dataset:
+    """Set the statistics of Figs. 4-7 of weights beside the rug's loss; of `validate.training.train`.
+
+    Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
+    ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
+    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model (`unbroken`) are
+    nan, and ``broken`` (model) says which. Where the history of losses is known, ``fall`` (model) is by which
+    part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
+    """
+    p, n = trained["p"].values, int(trained["n_features"])
+    trained, made = unbroken(trained), trained
+    ratio = trained["n_hidden"].values / n
+    best = optimum(p, ratio).loss
+    same = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
+    found = trained[["p", "seed", "n_hidden", "row_variance_variance", "dropped", *same]].load()
+    return found.assign(
+        n_features=("model", np.full(p.size, n)),
+        ratio=("model", ratio),
+        optimum=("model", best),
+        linear_loss=("model", rug.linear_loss(p, ratio)),
+        excess=trained["loss"] / best - 1.0,
+        row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
+        fall=("model", _falls(made)),
+        broken=("model", (made["loss"].notnull() & trained["loss"].isnull()).any("end").values),
+    )
+
+
+def _falls(trained: xr.Dataset) -> FloatArray:
+    """Return ``fall`` of `symmetry`, of blocks before the two whose losses decided the end."""
+    falls = np.full(trained.sizes["model"], np.nan)
+    if "history" in trained and STOPPING_RULE in trained["end"]:
+        blocks = trained["steps"].sel(end=STOPPING_RULE).values // BLOCK
+        for k, (losses, count) in enumerate(zip(trained["history"].values, blocks, strict=True)):
+            if count > AVERAGED + 2:
+                falls[k] = (losses[count - AVERAGED - 3] / losses[count - 3] - 1) / AVERAGED
+    return falls
+
+
+@as_annotated
+def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> xr.Dataset:
+    """Read `symmetry` of stored training runs, all sizes and seeds as one.
+
+    Parameters
+    ----------
+    where : mapping from str to object, optional
+        Settings of these runs, as for `stored.read_runs`.
+    folder : path, optional
+        Where the files are, if not in ``validate/reference``.
+
+    Returns
+    -------
+    xarray.Dataset
+        As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
+        phase, 0 if there was none), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and
+        ``stored_device``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such run, or runs differ in their steps.
+    """
+    parts = list(read_runs("training", folder=folder, **where).values())
+    steps = {int(part.attrs.get("steps", 0)) for part in parts}
+    if len(steps) > 1:
+        raise ValueError(f"`where` must be of runs of one number of steps; got {sorted(steps)}.")
+    samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
+    said = stored_facts("training.nc", [part.attrs for part in parts])
+    trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
+    peak = max(float(part.attrs.get("peak_learning_rate", 0)) for part in parts)
+    return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **said)
+
+
+def by_cell(trained: xr.Dataset) -> xr.Dataset:
+    """Arrange models by (p, ratio, n_features, seed) in place of one after the other; of `run_stored`.
+
+    Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
+    """
+    near = nearest_ratio(trained["ratio"])
+    some = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
+    kept = trained.isel(model=some)
+    names = ("p", "ratio", "n_features", "seed")
+    arrays = [near[some] if name == "ratio" else kept[name].values for name in names]
+    index = pd.MultiIndex.from_arrays(arrays, names=names)
+    at = xr.Coordinates.from_pandas_multiindex(index, "model")
+    return kept.drop_vars(names).assign_coords(at).unstack("model")
+
+
+def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
+    """Return by which factor a positive statistic changes from one n_features to another.
+
+    Of the ratio of geometric means, by Student's interval of the logarithms; `values` are of (n_features,
+    seed), from `by_cell`, and seeds that both sizes have are compared.
+
+    Examples
+    --------
+    >>> at = {"n_features": [128, 256], "seed": [0, 1, 2]}
+    >>> values = xr.DataArray([[1.0, 2.0, 1.0], [0.5, 1.0, 0.6]], at)
+    >>> f"{change(values, 128, 256):.2f}"
+    '0.53 [0.41, 0.69]'
+    """
+    factors = (values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
+    found = mean(np.log(factors.values), level)
+    value, low, high = map(float, np.exp([found.value, found.low, found.high]))
+    return Estimate(value, low, high, level, found.runs)
+
+
+def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
+    """Return by which part the best of the largest models is above copies of the best smaller one.
+
+    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
+    a model above copies of another one is not optimal, and neither is any that is worse.
+
+    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
+    their limits together at this confidence (Bonferroni), so that the best may be picked.
+    """
+    each = 1 - (1 - level) / models.sizes["model"]
+    pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
+    losses = np.array([(one.value, one.low, one.high) for one in (measured(*pair, each) for pair in pairs)])
+    largest = models["n_features"].values == models["n_features"].values.max()
+    value, low, high = map(float, losses[largest].min(axis=0))
+    other, least, most = map(float, losses[~largest].min(axis=0))
+    return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
+
+
+@draws
+def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
+    """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
+    cells = by_cell(ds)[name]
+    for k, (p, ratio) in enumerate(SHOWN):
+        for end in ds["end"].values:
+            line = cells.sel(end=end, p=p, ratio=ratio).transpose("n_features", "seed")
+            last = end == ds["end"].values[-1]
+            look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
+            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
+            text = f"p = {p:g}, ratio {ratio:g}" if last else None
+            draw_means(ax, line["n_features"], line, label=text, **look)
+    sizes = np.unique(ds["n_features"])
+    if name == "lyapunov_max":
+        ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
+    size_axis(ax, sizes, yscale="log")
+    return finished(ax, {"fontsize": 7} if legend else None, ylabel=label)

@@ -1,0 +1,141 @@
+"""Polysemantic neurons split in two (Lecomte et al. 2024, §5), and what becomes of their features."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory import validation
+from ....theory.results import frozen, result
+from ....theory.validation import FloatArray
+from .counts import ON, ZERO
+
+__all__ = ["Split", "outcomes", "split_neurons"]
+
+PROTOCOLS = ("tied", "untied")
+OUTCOMES = ("apart", "together", "undecided", "lost")
+
+
+@result
+class Split:
+    """Encoder and decoder after a split, and which pairs of features were to be parted.
+
+    Attributes
+    ----------
+    encoder, decoder : (n_features, wider) ndarray
+        The same array if the protocol is "tied"; the second copies are the last columns.
+    pairs, copies : (split neurons, 2) ndarray of int64
+        Features that shared the neuron; columns of its two copies.
+    """
+
+    encoder: FloatArray
+    decoder: FloatArray
+    pairs: npt.NDArray[np.int64]
+    copies: npt.NDArray[np.int64]
+
+
+def split_neurons(
+    W: npt.ArrayLike,
+    eps: float,
+    rng: np.random.Generator | int | None,
+    *,
+    protocol: str = "tied",
+    correlation: float = 0.0,
+) -> Split:
+    """Duplicate every neuron that holds two features, and perturb the incoming weights of the copies.
+
+    Neurons that hold three or more features (weights above `ON`) are left alone.
+
+    Parameters
+    ----------
+    W : (n_features, n_hidden) array_like of float
+        Encodings, one a row. Not modified.
+    eps : float
+        Standard deviation of the normal noise that every incoming weight of every copy gets.
+    rng : Generator, int or None
+        Of the noise.
+    protocol : {"tied", "untied"}, optional
+        "untied" is the source's: incoming weights are copied and outgoing ones divided by 2, which needs a
+        decoder of its own. Tied weights are both at once: divided by sqrt(2) on each copy they leave the
+        function as it is (halved, they would halve the output: two copies of a quarter of the product).
+    correlation : float, optional
+        Of the noise within a copy, in [0, 1]; 1 shifts all its weights alike.
+
+    Returns
+    -------
+    Split
+
+    Raises
+    ------
+    ValueError
+        If `W` is not a finite matrix or another argument is out of range.
+
+    Examples
+    --------
+    >>> found = split_neurons([[1.0, 0.0], [-1.0, 0.0]], 0.0, 0)
+    >>> found.encoder.round(3).tolist(), found.pairs.tolist(), found.copies.tolist()
+    ([[0.707, 0.0, 0.707], [-0.707, 0.0, -0.707]], [[0, 1]], [[0, 2]])
+    """
+    W = validation.matrix("W", W)
+    eps = validation.number("eps", eps, 0)
+    rho = validation.number("correlation", correlation, 0, 1)
+    protocol = validation.choice("protocol", protocol, PROTOCOLS)
+    rng = validation.generator("rng", rng)
+    holds = np.abs(W) > ON
+    neurons = np.flatnonzero(holds.sum(axis=0) == 2)
+    pairs = np.array([np.flatnonzero(holds[:, k]) for k in neurons], dtype=np.int64).reshape(-1, 2)
+    copies = np.stack([neurons, W.shape[1] + np.arange(neurons.size)], axis=1)
+    incoming, outgoing = (np.sqrt(0.5), np.sqrt(0.5)) if protocol == "tied" else (1.0, 0.5)
+    encoder, decoder = (np.hstack([W, W[:, neurons]]) for _ in range(2))
+    for column in copies.ravel():
+        shared, own = rng.standard_normal(), rng.standard_normal(W.shape[0])
+        noise = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+        encoder[:, column] = incoming * encoder[:, column] + eps * noise
+        decoder[:, column] *= outgoing
+    encoder = frozen(encoder)
+    return Split(encoder, encoder if protocol == "tied" else decoder, pairs, copies)
+
+
+def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+    """Return (any, 2) integers from 0 to `size` - 1; there may be none."""
+    array = validation.whole(name, value, 0, size - 1)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"`{name}` must have shape (any, 2); got {array.shape}.")
+    return array.astype(np.int64)
+
+
+def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
+    """Count what became of split neurons in encodings.
+
+    A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`.
+
+    Parameters
+    ----------
+    W : (n_features, wider) array_like of float
+        Encodings, one a row.
+    pairs, copies : (split neurons, 2) array_like of int
+        Of their `Split`.
+
+    Returns
+    -------
+    dict of str to int
+        ``apart``, ``together``: both features have decided, for different copies or for the same.
+        ``undecided``: at least one has both copies above `ZERO`. ``lost``: at least one is held by neither
+        copy, or the run has diverged (NaN).
+
+    Examples
+    --------
+    >>> outcomes([[1.0, 0.0], [0.0, -1.0]], [[0, 1]], [[0, 1]])
+    {'apart': 1, 'together': 0, 'undecided': 0, 'lost': 0}
+    """
+    weights = validation.doubles("W", W)  # a run that has diverged has nan
+    if weights.ndim != 2:
+        raise ValueError(f"`W` must be a matrix, of two axes; got shape {weights.shape}.")
+    features = _twos("pairs", pairs, weights.shape[0])[:, :, None]
+    columns = _twos("copies", copies, weights.shape[1])[:, None, :]
+    if len(features) != len(columns):
+        raise ValueError(f"`pairs`, `copies` must be as many; got {len(features)}, {len(columns)}.")
+    size = np.abs(weights)[features, columns]  # (pair, feature, copy)
+    undecided = np.any(size.min(axis=2) >= ZERO, axis=1)
+    decided = ~undecided & np.all(size.max(axis=2) > ON, axis=1)
+    differ = np.ptp(size.argmax(axis=2), axis=1) > 0
+    each = (decided & differ, decided & ~differ, undecided, ~undecided & ~decided)
+    return {name: int(hits.sum()) for name, hits in zip(OUTCOMES, each, strict=True)}

@@ -1,0 +1,183 @@
+"""PyTorch models with ReLU, JumpReLU and TopK outputs, beside the best decoder of each kind on a rug."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ....solvers.decoders import optimum, topk_optimum
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.rug import sigma
+from ....theory.validation import FloatArray
+from ...runner.declarations import from_rows
+from ...training.engine import load_torch
+from ...training.loop import descend
+from .runs import Case, coordinates, losses_on_rug
+
+KINDS = ("relu", "jumprelu", "topk")
+RATE, END_RATE = 3e-3, 3e-5  # of Adam, falling geometrically
+# The step of a JumpReLU has the slope of a ramp of this width around the threshold, in units of sigma.
+WIDTH = 0.5
+
+
+class _Decoders:
+    """What is done to the outputs before they are compared with x."""
+
+    def __init__(self, torch: Any, kind: str, k: int, width: float) -> None:
+        self.torch, self.kind, self.k, self.width = torch, kind, k, width
+
+    def __call__(self, y: Any, theta: Any) -> Any:
+        if self.kind == "relu":
+            return y.relu()
+        if self.kind == "topk":
+            least = y.topk(self.k, dim=-1).values[..., -1:]
+            return self.torch.where(y >= least.detach(), y, 0.0)
+        gate = (y > theta).to(y.dtype)
+        # Straight through: exact in y where the gate is open. The gate is a step whose slope by the threshold
+        # is that of a ramp, as in Rajamanoharan et al. (2024).
+        ramp = ((y.detach() - theta) / self.width + 0.5).clamp(0.0, 1.0)
+        return y * gate + theta.detach() * (ramp - ramp.detach())
+
+
+def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
+    """Train a stack of models from the encodings W (seed, n, m); return their parameters and the decoder."""
+    torch = load_torch()
+    p, noise, k = law
+    generator = torch.Generator().manual_seed(seed)
+    encoder = torch.tensor(W, dtype=torch.float32, requires_grad=True)
+    decoder = encoder.detach().clone().requires_grad_(True)
+    bias = torch.zeros(len(W), 1, W.shape[1], requires_grad=True)
+    theta = torch.full_like(bias, noise, requires_grad=True)
+    output, parameters = _Decoders(torch, kind, k, WIDTH * noise), [encoder, decoder, bias, theta]
+
+    def loss() -> Any:
+        u = torch.rand((len(W), batch, W.shape[1]), generator=generator)
+        x = torch.where(u < p, u / p, 0.0)  # below p a feature is on, and u/p is uniform
+        error = x - output(x @ encoder @ decoder.mT + bias, theta)
+        return error.square().sum() / (batch * p)
+
+    def rate(step: int) -> float:
+        return float(RATE * (END_RATE / RATE) ** (step / steps))
+
+    list(descend(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
+    return [one.detach() for one in parameters], output
+
+
+def _samples(found: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them."""
+    torch = load_torch()
+    (encoder, decoder, bias, theta), output = found
+    generator, batch = torch.Generator().manual_seed(seed), 2048
+    with torch.no_grad():
+        for _ in range(samples // batch):
+            u = torch.rand((1, batch, encoder.shape[1]), generator=generator)
+            x = torch.where(u < p, u / p, 0.0)
+            y = x @ encoder @ decoder.mT + bias
+            yield x, y, output(y, theta)
+
+
+def refitted(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the least losses that a ReLU and a JumpReLU of each pre-activation have on samples of a model.
+
+    Over thresholds t, scales a and offsets b: of ReLU(a (y - t)), and of a y + b where y > t and 0 below. As
+    the samples are those that are fitted, a loss is too low by about the number of parameters over that of
+    the samples that have the feature on. Features x and pre-activations y are (samples, n_features).
+    """
+    order = np.argsort(-y, axis=0)
+    x, y = (np.take_along_axis(one, order, axis=0) for one in (x, y))
+    # sums over the samples above each threshold
+    count = np.arange(1.0, len(x))[:, None]
+    s_y, s_yy, s_x, s_xy = (np.cumsum(one, axis=0)[:-1] for one in (y, y * y, x, x * y))
+    t = y[1:]
+    up, down = s_xy - t * s_x, s_yy - 2 * t * s_y + count * t * t
+    relu = np.where((up > 0) & (down > 0), up**2 / np.where(down > 0, down, 1.0), 0.0)
+    spread, slope = s_yy - s_y**2 / count, s_xy - s_x * s_y / count
+    jump = s_x**2 / count + np.where(spread > 1e-9 * s_yy, slope**2 / np.where(spread > 0, spread, 1.0), 0.0)
+    rest = np.sum(x * x, axis=0)
+    return np.array([np.mean(rest - np.max(one, axis=0)) / len(x) for one in (relu, jump)])
+
+
+@as_annotated
+def run_trained(
+    cases: Sequence[Case] = ((0.01, 0.25),),
+    *,
+    n_features: int = 128,
+    seeds: Sequence[int] = range(5),
+    steps: Sequence[int] = (1000, 4000),
+    batch: int = 512,
+    samples: int = 2**17,
+) -> xr.Dataset:
+    """Train models whose outputs pass a ReLU, a JumpReLU or TopK, and measure them on fresh samples.
+
+    Encoder and decoder are free, biases and thresholds one per output; k is the best one on Gaussian
+    interference. Adam, rates falling geometrically from 3e-3 to 3e-5.
+
+    Parameters
+    ----------
+    cases : sequence of (p, ratio)
+    n_features : int
+        A power of two, for the rugs.
+    seeds : sequence of int
+        Of first weights and data; two or more.
+    steps : sequence of int
+        Lengths of training, each with its own schedule: what the losses still gain tells how far they are
+        from convergence.
+    batch : int
+        Fresh samples in each step.
+    samples : int
+        Samples on which losses are measured, at least 2048; the same for all kinds.
+
+    Returns
+    -------
+    xarray.Dataset
+        Losses per feature: ``trained`` (case, decoder, steps, seed), of the models; ``refitted`` (case,
+        decoder, output, seed), of those trained longest if each output is read by the best ReLU or JumpReLU
+        of its pre-activation instead; ``on_rug`` (case, decoder, seed), of the predicted decoder on random
+        rugs of this size; ``predicted`` (case, decoder), in the limit of many features (for TopK, of so many
+        on independent noise); ``k`` (case).
+
+    Examples
+    --------
+    >>> ds = run_trained([(0.1, 0.5)], n_features=16, seeds=[0, 1], steps=[50], samples=4096)
+    >>> ds.sizes["decoder"], bool((ds["trained"] > 0).all())
+    (3, True)
+    """
+    n = validation.power_of_two("n_features", n_features)
+    lengths = [validation.integer("steps", one, 1) for one in steps]
+    batch, samples = validation.integer("batch", batch, 1), validation.integer("samples", samples, 2048)
+    seeds = list(seeds)
+    rows, number = [], []
+    for i, (p, ratio) in enumerate(cases):
+        p = validation.number("cases", p, 0, 1, brackets="(]")
+        m = max(1, round(validation.number("cases", ratio, 0, 1) * n))
+        noise = float(sigma(p, m / n))
+        topk = topk_optimum(n, p, noise)
+        number.append(topk.k)
+        best: list[Any] = [topk if kind == "topk" else optimum(p, noise, kind) for kind in KINDS]
+        on_rug = [losses_on_rug(best, n, m, p, [seed, i, n], n * (samples // len(seeds))) for seed in seeds]
+        W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
+        W /= np.linalg.norm(W, axis=2, keepdims=True)
+        first = 1000 * seeds[0] + i
+        for kind, D, losses in zip(KINDS, best, np.transpose(on_rug), strict=True):
+            trained = []
+            for length in lengths:
+                found = _train(kind, W, (p, noise, topk.k), length, batch, first)
+                fresh = _samples(found, p, samples, first + 500)
+                means = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
+                trained.append(np.mean(means, axis=0))
+            drawn = zip(*_samples(found, p, samples, first + 600), strict=True)
+            x, y, _ = (np.concatenate(one, axis=1).astype(float) for one in drawn)
+            rows.append(
+                {
+                    "trained": (("steps", "seed"), trained),
+                    "refitted": (("output", "seed"), np.transpose([refitted(x[0], one) for one in y])),
+                    "on_rug": ("seed", losses),
+                    "predicted": D.loss,
+                }
+            )
+    ds = from_rows(rows, case=len(cases), decoder=len(KINDS)).assign(k=("case", number))
+    places = {"decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])}
+    ds = ds.assign_coords({**coordinates(cases, seeds), **places})
+    return ds.assign_attrs(n_features=n, batch=batch, samples=samples)

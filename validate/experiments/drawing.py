@@ -1,0 +1,297 @@
+"""Figures: theory beside experiment in one look, and vector graphics that can stand in one HTML page."""
+
+import functools
+import html
+import inspect
+import io
+import re
+from collections.abc import Callable, Collection, Mapping
+from itertools import cycle
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib import rc_context, rcParams
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure as Canvas
+from matplotlib.legend import Legend
+from scipy.ndimage import distance_transform_edt
+
+from ...solvers.statistics import LEVEL, Estimate, mean, student
+from ...theory.annotations import as_annotated, called
+from ...theory.validation import choice, doubles, each, shown
+from ..runner.declarations import Figure
+
+__all__ = [
+    "draw_estimates", "draw_means", "draws", "finished", "plot_theory_vs_experiment", "size_axis", "svg",
+    "widest", "with_prefix",
+]  # fmt: skip
+
+# Markers in a group, each with the same style: it can stand once, at the group.
+_ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')
+
+DOTS = 16  # runs that are drawn one by one: enough to see their spread, few enough for a small file
+
+# Experiments beside several theories are in the colour of none.
+DATA = "black"
+
+# Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
+_COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
+STYLE: dict[Any, Any] = {
+    "axes.prop_cycle": f"cycler('color', {_COLOURS})",
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.dpi": 100,
+    "font.size": 9,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    # Text as outlines looks the same on every machine; fixed salt, so that the same data give the same file.
+    "svg.fonttype": "path",
+    "svg.hashsalt": "superposition",
+}
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def draws(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a plotting function to reject what is no dataset, or one that lacks the variables it reads.
+
+    Examples
+    --------
+    >>> @draws
+    ... def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
+    ...     ax.plot(ds["loss"])
+    ...     return ax
+    >>> plot_losses(xr.Dataset({"p": 0.1}), Canvas().subplots())
+    Traceback (most recent call last):
+        ...
+    ValueError: `ds` must be a dataset with 'loss'; got one of p.
+    """
+    called("function", function)
+    checked = as_annotated(function)
+
+    @functools.wraps(function)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return checked(*args, **kwargs)
+        except (AttributeError, KeyError, ValueError) as error:
+            given = inspect.signature(function).bind(*args, **kwargs).arguments.items()
+            sets = {name: one for name, one in given if isinstance(one, xr.Dataset)}
+            names = {str(name) for ds in sets.values() for name in (*ds.variables, *ds.dims, *ds.attrs)}
+            lacking = _LACKING.search(str(error.args[0]))
+            if not sets or lacking is None or lacking[1] in names:  # another fault
+                raise
+            which, held = " or ".join(f"`{name}`" for name in sets), ", ".join(sorted(names)) or "nothing"
+            raise ValueError(f"{which} must be a dataset with {lacking[1]!r}; got one of {held}.") from error
+
+    return drawn
+
+
+# How xarray, and dictionaries such as those of sizes and attributes, name what is not there.
+_LACKING = re.compile(
+    r"(?:No variable named |no attribute |Dimensions \{|^)'?(\w+)'?(?:$|[.}]| is not a valid dim)"
+)
+
+
+@as_annotated
+def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
+    """Give a logarithmic horizontal axis the points that were run, sizes by default, as its only ticks."""
+    ticks = np.unique(points)
+    ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
+    ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    ax.minorticks_off()
+
+
+@as_annotated
+def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
+    """Return axes with these settings and a legend at a place, or by its options; None is none."""
+    ax.set(**settings)
+    if isinstance(legend, str):
+        choice("legend", legend, tuple(Legend.codes))
+    if legend is not None:
+        ax.legend(**({"loc": legend} if isinstance(legend, str) else legend))
+    return ax
+
+
+@as_annotated
+def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+    """Return where a region of a grid is widest, a place for its name, and how far its border is from there.
+
+    Examples
+    --------
+    >>> widest(np.array([[True, True, True, False]] * 3))
+    (1, 1, 2.0)
+    """
+    if region.ndim != 2 or region.size == 0 or region.dtype != np.bool_:
+        raise ValueError(f"`region` must be a matrix of True and False; got {shown(region)}.")
+    depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]  # the edge of the grid is a border too
+    i, j = np.unravel_index(np.argmax(depth), depth.shape)
+    return int(i), int(j), float(depth[i, j])
+
+
+@as_annotated
+def plot_theory_vs_experiment(
+    theory: xr.DataArray | tuple[Any, ...] | list[xr.DataArray | tuple[Any, ...]],
+    experiment: xr.DataArray,
+    ax: Axes,
+) -> Axes:
+    """Draw predictions as lines, and runs as small dots with their mean and its Student interval.
+
+    Runs are black, and each curve has a colour of its own.
+
+    Parameters
+    ----------
+    theory : DataArray, (x, y) or (x, y, error), or a list of them
+        Curves, each over one dimension. An error is drawn as a band, y - error to y + error. A DataArray's
+        attribute ``label`` stands in the legend.
+    experiment : DataArray
+        Over x and a dimension ``run`` or ``seed`` of independent runs, two or more. Of many runs the first 16
+        have dots; the interval is of all.
+    ax : Axes
+        The axes are labelled by the name of `experiment` and of its x, or by their attributes ``long_name``
+        and ``units``. Scales stay as they are.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    TypeError
+        If `ax` is no Axes, or `experiment` no DataArray.
+    ValueError
+        If a curve is not over one dimension, or `experiment` not over x and two or more runs.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure as Canvas
+    >>> x = [0.0, 1.0, 2.0]
+    >>> runs = xr.DataArray([[0.1, 1.2, 2.1], [0.0, 0.8, 1.9]], {"x": x}, ["run", "x"], "loss")
+    >>> ax = plot_theory_vs_experiment((x, x), runs, Canvas().subplots())
+    >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)
+    ('x', 'loss', 3)
+    """
+    chance = next((str(name) for name in ("run", "seed") if name in experiment.dims), "")
+    others = [str(name) for name in experiment.dims if name != chance]
+    if not chance or len(others) != 1 or experiment.sizes[chance] < 2:
+        said = "`experiment` must be over x and two or more of `run` or `seed`"
+        raise ValueError(f"{said}; got {dict(experiment.sizes)}.")
+    curves = theory if isinstance(theory, list) else [theory]
+    for curve in curves:
+        if not isinstance(curve, xr.DataArray | tuple):
+            rule = "a DataArray, a tuple of arrays, or a list of these"
+            raise ValueError(f"`theory` must be {rule}; got {shown(curve)}.")
+    for curve, line in zip(curves, cycle(_coloured()), strict=False):
+        _plot_curve(curve, line, ax)
+    x = experiment[others[0]]
+    values = experiment.transpose(chance, others[0]).values.astype(float)
+    dots = values[:DOTS]
+    # Dots of one run after the other: one line of markers makes the smallest file.
+    places = np.tile(x.values, len(dots))
+    few = f"{len(dots)} of {len(values)}" if len(dots) < len(values) else f"{len(values)}"
+    ax.plot(places, dots.ravel(), ".", color=DATA, alpha=0.35, markersize=2.5, label=f"{few} {chance}s")
+    middle, half = student(values, axis=0)
+    said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
+    ax.errorbar(x, middle, half, fmt="o", color=DATA, markersize=3, elinewidth=0.8, label=said)
+    return finished(ax, xlabel=_label(x), ylabel=_label(experiment))
+
+
+def _coloured() -> list[str]:
+    """Return the colours of the cycle in use that are no greys."""
+    colours = [to_hex(one["color"]) for one in rcParams["axes.prop_cycle"] if "color" in one]
+    return [one for one in colours if np.ptp(to_rgb(one)) > 0.0] or ["tab:blue"]
+
+
+def _plot_curve(curve: xr.DataArray | tuple[Any, ...], colour: str, ax: Axes) -> None:
+    columns, said = curve, "theory"
+    if isinstance(curve, xr.DataArray):
+        said = str(curve.attrs.get("label", said))
+        columns = (*(curve[name].values for name in curve.dims), curve.values)
+    x, y, *error = (np.asarray(column, dtype=np.float64) for column in columns)
+    if len(error) > 1 or y.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"`theory` must be over one dimension; got shapes {x.shape} and {y.shape}.")
+    ax.plot(x, y, color=colour, label=said)
+    for half in error:
+        ax.fill_between(x, y - half, y + half, color=colour, alpha=0.15, linewidth=0)
+
+
+def _label(values: xr.DataArray) -> str:
+    name = str(values.attrs.get("long_name", str(values.name or "").replace("_", " ")))
+    return f"{name} ({values.attrs['units']})" if values.attrs.get("units") else name
+
+
+@as_annotated
+def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], **style: Any) -> None:
+    """Draw estimates as markers with their limits as bars."""
+    x = each("x", x)
+    if x.size != len(estimates):
+        raise ValueError(f"`estimates` must be one for each of {x.size} points `x`; got {len(estimates)}.")
+    middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
+    # An exact limit may lie a rounding error inside the estimate itself.
+    sides = np.maximum([middle - ends[0], ends[1] - middle], 0)
+    ax.errorbar(x, middle, sides, **{"fmt": "o", "capsize": 2, **style})
+
+
+@as_annotated
+def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
+    """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
+    kept = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
+    x = each("x", x)
+    if len(kept) != x.size:
+        raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(kept)}.")
+    some = [row.size > 1 for row in kept]
+    draw_estimates(ax, x[some], [mean(row) for row in kept if row.size > 1], **style)
+
+
+@as_annotated
+def svg(figure: Figure) -> str:
+    """Draw a figure as an SVG element that can stand inside HTML.
+
+    Raises
+    ------
+    TypeError
+        If a panel's `draw` does not return the axes that it was given.
+    """
+    panels = (figure.draw,) if callable(figure.draw) else tuple(figure.draw)
+    columns = min(figure.columns, len(panels))
+    lines = -(-len(panels) // columns)
+    with rc_context(STYLE):
+        canvas = Canvas(figsize=(figure.size[0] * columns, figure.size[1] * lines), layout="constrained")
+        axes = canvas.subplots(lines, columns, squeeze=False).ravel()
+        for panel, ax in zip(panels, axes, strict=False):
+            if panel(figure.dataset, ax) is not ax:
+                raise TypeError(f"`draw` of {figure.name!r} must return the axes that it was given.")
+        for ax in axes[len(panels) :]:
+            ax.remove()
+        text = io.StringIO()
+        canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    drawing = text.getvalue()[text.getvalue().index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    # Blanks between elements, and digits below a hundredth of a point, are a quarter of a file.
+    drawing = re.sub(r">\s+<", "><", drawing)
+    places = r'(?<=\s)(?:d|x|y)="[^"]*"'
+    drawing = re.sub(places, lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing)
+    drawing = _ALIKE.sub(_style_once, drawing)
+    return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
+
+
+def _style_once(found: re.Match[str]) -> str:
+    return f'<g{found[1]} style="{found[3]}">{found[2]}</g>'.replace(f' style="{found[3]}"/>', "/>")
+
+
+@as_annotated
+def with_prefix(drawing: str, prefix: str) -> str:
+    """Put a prefix before all ids of a drawing, so that several can share a page.
+
+    Examples
+    --------
+    >>> with_prefix('<svg><path id="a"/><use href="#a"/></svg>', "x-")
+    '<svg><path id="x-a"/><use href="#x-a"/></svg>'
+    """
+    return re.sub(r'(\bid="|href="#|url\(#)', lambda found: found[0] + prefix, drawing)

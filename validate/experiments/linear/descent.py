@@ -1,0 +1,144 @@
+"""Linear autoencoders by exact flows and by gradient descent in PyTorch, many starts at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....solvers.linear import gradient_flow
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.validation import FloatArray
+from ...training import loop
+from ...training.engine import load_torch
+
+ROUTES = ("flow", "trained")
+RULES = ("pair", "tied", "encoder", "decoder")
+MODELS = ("tied", "pair")  # those of the rules that descend a loss
+LABELS = {"tied": "tied", "pair": "untied"}
+
+
+def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
+    """Check eigenvalues, two or more and from the largest on."""
+    values = validation.real("eigenvalues", validation.vector("eigenvalues", eigenvalues), 1e-100, 1e100)
+    steps = np.diff(values)
+    if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):
+        order = "fall" if strictly else "not rise"
+        raise ValueError(f"`eigenvalues` must be two or more and {order}; got {values.tolist()}.")
+    return values
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Weights at the steps asked for; see :func:`descend`."""
+
+    A: FloatArray
+    """Decoders, shape (n_times, n_runs, n_features, n_hidden)."""
+    C: FloatArray
+    """Encoders transposed, of the same shape; equal to `A` if weights are tied."""
+    bias: FloatArray
+    """Output biases, shape (n_times, n_runs, n_features)."""
+
+
+@as_annotated
+def descend(
+    A0: npt.ArrayLike,
+    C0: npt.ArrayLike,
+    inputs: npt.ArrayLike,
+    rate: float,
+    steps: Sequence[int],
+    rule: str = "tied",
+    *,
+    importance: npt.ArrayLike | None = None,
+    bias: bool = False,
+    momentum: float = 0.0,
+) -> Trained:
+    """Descend the mean over all inputs of the squared error summed over features, from several starts.
+
+    PyTorch's autograd and SGD in float64. One step at the learning rate eta is a time of 2 eta of the flows
+    in `solvers.linear`.
+
+    Parameters
+    ----------
+    A0, C0 : (n_runs, n_features, n_hidden) array_like of float
+        First decoders and transposed encoders; `C0` is not read if weights are tied.
+    inputs : ([n_runs,] n_inputs, n_features) array_like of float
+        Samples, or `moment_points` for the expected loss; for all runs or for each.
+    rate, steps : float, increasing sequence of int
+        Learning rate, positive; steps after which the weights are kept, 0 being the start.
+    rule : {"tied", "pair", "encoder", "decoder"}, optional
+        Shared weights; a decoder and an encoder of their own; shared weights moved by the encoder's gradient
+        alone, the decoder being a copy (what Eq. 22 describes); the same with the roles exchanged.
+    importance : (n_features,) array_like of float, optional
+        Weights of the squared errors, 1 by default.
+    bias, momentum : bool, float, optional
+        Whether an output bias is trained as well, from 0; in [0, 1), with momentum the
+        trajectory is not that of the flows, but the minima are the same.
+
+    Raises
+    ------
+    ValueError
+        Also if the weights do not stay finite.
+    """
+    rule = validation.choice("rule", rule, RULES)
+    rate = validation.number("rate", rate, 0, brackets="()")
+    momentum = validation.number("momentum", momentum, 0, 1, brackets="[)")
+    given = {"A0": A0, "C0": C0, "inputs": inputs}
+    first, second, data = (validation.real(name, values) for name, values in given.items())
+    if first.ndim != 3:
+        raise ValueError(f"`A0` must have three axes; got shape {first.shape}.")
+    if second.shape != first.shape:
+        raise ValueError(f"`C0` must have shape {first.shape}; got {second.shape}.")
+    runs, n, _ = first.shape
+    if data.size == 0 or data.ndim < 2 or data.shape[-1] != n or data.shape[:-2] not in ((), (runs,)):
+        raise ValueError(f"`inputs` must have shape ([{runs},] any, {n}); got {data.shape}.")
+    weights = validation.vector("importance", np.ones(n) if importance is None else importance, n)
+    weights = validation.real("importance", weights, 0)
+    wanted = [validation.integer("steps", k, 0) for k in steps]
+    if not wanted or np.any(np.diff(wanted) < 0):
+        raise ValueError(f"`steps` must be sorted and not empty; got {wanted}.")
+
+    torch = load_torch()
+    x, scale = torch.tensor(data), torch.tensor(weights)
+    A = torch.tensor(first, requires_grad=True)
+    C = torch.tensor(second, requires_grad=True) if rule == "pair" else A
+    b = torch.zeros((runs, 1, n), dtype=torch.float64, requires_grad=bias)
+    moved = [A, *([C] if rule == "pair" else []), *([b] if bias else [])]
+
+    def loss() -> Any:
+        encoder = C.detach() if rule == "decoder" else C
+        decoder = A.detach() if rule == "encoder" else A
+        error = x - torch.baddbmm(b, x @ encoder, decoder.mT)
+        return (error.square() * scale).sum().div(x.shape[-2])
+
+    kept: list[list[FloatArray]] = []
+    for _ in loop.descend(torch.optim.SGD(moved, lr=rate, momentum=momentum), loss, wanted):
+        if not torch.isfinite(A).all():
+            raise ValueError(f"`rate` must be small enough for the weights to stay finite; got {rate:g}.")
+        kept.append([part.detach().numpy().copy() for part in (A, C, b[:, 0])])
+    return Trained(*(np.stack(part) for part in zip(*kept, strict=True)))
+
+
+def courses(
+    A0: FloatArray,
+    C0: FloatArray,
+    inputs: FloatArray,
+    rate: float,
+    steps: Sequence[int],
+    rule: str,
+    trained: bool = True,
+) -> FloatArray:
+    """Return decoders and transposed encoders by the exact flow at the times of steps, and trained.
+
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
+    """
+    sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * np.asarray(steps)
+    encoders = [C.T if rule == "pair" else None for C in C0]
+    exact = [gradient_flow(A, sigma, t, rule, B0=B) for A, B in zip(A0, encoders, strict=True)]
+    routes = [np.stack([[one.W, np.swapaxes(one.B, 1, 2)] for one in exact], axis=1)]
+    if trained:
+        found = descend(A0, C0, inputs, rate, steps, rule)
+        routes.append(np.swapaxes([found.A, found.C], 1, 2))
+    return np.stack(routes, axis=1)

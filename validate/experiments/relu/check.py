@@ -1,0 +1,81 @@
+"""The sphere picture beside the minimisers of the loss that it stands for, with and without biases."""
+
+import numpy as np
+
+from ....solvers.minimise import Minimum, minimise
+from ....solvers.relu import Thomson, represented, thomson
+from ....solvers.results import result
+from ....theory import validation
+from ....theory.relu import common_norm_loss
+from ....theory.validation import FloatArray
+
+
+@result
+class SphereCheck:
+    """The sphere picture beside the loss with one feature on; see :func:`sphere_check`.
+
+    Attributes
+    ----------
+    sphere : Thomson
+        The best arrangement of unit vectors.
+    unit_loss, common_loss : float
+        L_1/n, per feature, of it as it is, a third of its energy over n, and with the best common length.
+    unbiased, biased : Minimum
+        The minimisers of L_1/n without bias, and with a bias for each output.
+    unbiased_gap, biased_gap : float
+        Largest difference between sorted inner products of their directions and the sphere's; nan if some
+        features are not represented.
+    """
+
+    sphere: Thomson
+    unit_loss: float
+    common_loss: float
+    unbiased: Minimum
+    biased: Minimum
+    unbiased_gap: float
+    biased_gap: float
+
+
+def _gap(sphere: FloatArray, model: Minimum) -> float:
+    if not represented(model.W, model.b).all():
+        return float("nan")
+    directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
+    pairs = np.triu_indices(len(sphere), 1)
+    known, found = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
+    return float(np.max(np.abs(known - found)))
+
+
+def sphere_check(
+    n_features: int, n_hidden: int, *, starts: int = 32, rng: np.random.Generator | int | None = 0
+) -> SphereCheck:
+    """Compare the best arrangement on the sphere with the minimisers of L_1, with and without bias.
+
+    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64. All losses are upper
+    bounds on minima. The documentation of the small ReLU models lists what was found for a dozen sizes.
+
+    Examples
+    --------
+    >>> found = sphere_check(5, 2, starts=4)
+    >>> losses = found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss
+    >>> print(" ".join(f"{5 * loss:.4f}" for loss in losses))
+    0.3183 0.2673 0.2673 0.0791
+    """
+    n, m = (
+        validation.integer("n_features", n_features, 2, 64),
+        validation.integer("n_hidden", n_hidden, 1, 64),
+    )
+    starts = validation.integer("starts", starts, 1)
+    rng = validation.generator("rng", rng)
+    sphere = thomson(n, m, starts=starts, rng=rng)
+    unbiased, biased = (
+        minimise(n, m, 0, bias=bias, starts=starts, rng=rng, first=[sphere.W]) for bias in (False, True)
+    )
+    return SphereCheck(
+        sphere=sphere,
+        unit_loss=sphere.energy / (3 * n),
+        common_loss=float(common_norm_loss(n, sphere.energy)) / n,
+        unbiased=unbiased,
+        biased=biased,
+        unbiased_gap=_gap(sphere.W, unbiased),
+        biased_gap=_gap(sphere.W, biased),
+    )

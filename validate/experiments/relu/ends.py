@@ -1,0 +1,51 @@
+"""Where descent and gradient flow on the exact loss of a small model end."""
+
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from ....solvers.minimise.descent import descend
+from ....theory.relu import mixture_loss
+from ....theory.validation import FloatArray
+
+__all__ = ["ExactLoss"]
+
+# Longest flow, for the loss over p, and the gradient at which a descent takes over.
+FLOW_TIME, FLOW_END = 500.0, 1e-4
+
+
+class ExactLoss:
+    """Exact loss over p, a total over features of importance 1, and its gradient in (W, b), flattened."""
+
+    def __init__(self, n: int, m: int, p: float):
+        self.n, self.m, self.p = n, m, p
+
+    def _split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
+
+    def value(self, x: FloatArray) -> float:
+        """Return the loss."""
+        return float(mixture_loss(*self._split(x), self.p).total) / self.p
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        """Return its gradient."""
+        by_W, by_b = mixture_loss(*self._split(x), self.p, gradient=True)
+        return np.concatenate([by_W.ravel(), by_b]) / self.p
+
+    def settled(self, x: FloatArray) -> float:
+        """Return the loss of the minimum below."""
+        # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
+        return descend(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
+
+    def flow(self, x: FloatArray) -> float:
+        """Return the loss of the minimum in which gradient flow ends."""
+
+        def near_end(_: float, y: FloatArray) -> float:
+            return float(np.linalg.norm(self.gradient(y))) - FLOW_END
+
+        near_end.terminal = True  # type: ignore[attr-defined]
+        # Stiff: near a minimum with a nearly dropped feature, rates differ by far.
+        stepping: dict[str, Any] = {"method": "BDF", "events": near_end, "rtol": 1e-3, "atol": 1e-6}
+        found = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), x, **stepping)
+        return self.settled(found.y[:, -1])

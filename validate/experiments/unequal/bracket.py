@@ -1,0 +1,156 @@
+"""The width law as a map: local exponents of loss against width, from a proved bound and an exact code."""
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.unequal import loss_bound, power_law, priority_loss
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Shown, Topic, from_rows, span
+from ...runner.findings import Criterion, after
+from ..drawing import draws, finished
+
+# A bracket that is at most so wide says what the loss is; an exponent this close to 1 counts as the law 1/m.
+NARROW = Criterion("code / bound", "<=", after(2.0))
+NEAR_ONE = Criterion("|exponent - 1|", "<=", after(0.1))
+STEEP = 5.0  # where the colours end
+KNOWN = 2.0  # the exponents alpha up to which a region is stated
+
+
+def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int64]:
+    """Return the different numbers of neurons nearest to these ratios, from 1 to n_features - 1.
+
+    Examples
+    --------
+    >>> whole_widths([0.01, 0.04, 0.5, 1.0], 10)
+    array([1, 5, 9])
+    """
+    widths = np.rint(n_features * validation.real("ratio", ratio, 0.0, 1.0, brackets="(]"))
+    return np.unique(np.clip(widths, 1, n_features - 1).astype(np.int64))
+
+
+@as_annotated
+def run_bracket(
+    alpha: Sequence[float] = tuple(np.linspace(0.0, 3.0, 13)),
+    ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 10)),
+    number_on: Sequence[float] = (0.1, 1.0, 10.0),
+    *,
+    n_features: int = 1000,
+) -> xr.Dataset:
+    """Compute the proved bound and the loss of a priority code over the exponents of frequencies and widths.
+
+    Parameters
+    ----------
+    alpha : sequence of float
+        Exponents of the frequencies, p_i proportional to i^-alpha.
+    ratio : sequence of float
+        n_hidden/n_features, ascending; each width is rounded to whole neurons.
+    number_on : sequence of float
+        Mean numbers of features that are on.
+    n_features : int
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (number_on, alpha, n_hidden): ``bound``, which no model is below, and ``code``, which the best are
+        not above, both per feature. Of (number_on, alpha, between): ``bound_exponent``, ``code_exponent``,
+        the local exponents e of a loss that falls as n_hidden^-e, at the geometric means ``between`` of
+        neighbouring widths.
+
+    Examples
+    --------
+    >>> ds = run_bracket([0.0, 2.0], [0.1, 0.2], [1.0], n_features=100)
+    >>> ds["code_exponent"].values.round(2)
+    array([[[1.23],
+            [3.16]]])
+    """
+    n_features = validation.integer("n_features", n_features, 2)
+    widths = whole_widths(ratio, n_features)
+    if len(widths) < 2:
+        raise ValueError(f"`ratio` must have two different widths or more; got {validation.shown(ratio)}.")
+    laws = [power_law(a, n_features, on) for on, a in itertools.product(number_on, alpha)]
+    rows = [
+        {"bound": loss_bound(law, int(m)), "code": priority_loss(law, int(m))}
+        for law, m in itertools.product(laws, widths)
+    ]
+    ds = from_rows(rows, number_on=number_on, alpha=alpha, n_hidden=widths)
+    step = np.diff(np.log(widths))
+    for name in ("bound", "code"):
+        ds[f"{name}_exponent"] = (("number_on", "alpha", "between"), -np.diff(np.log(ds[name])) / step)
+    between = np.sqrt(widths[1:] * widths[:-1])
+    return ds.assign_coords(between=between).assign_attrs(n_features=n_features)
+
+
+@draws
+def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
+    """Draw the local exponents of the code, and where it is at most twice the bound; of `run_bracket`."""
+    at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
+    mesh = ax.pcolormesh(
+        at["between"] / n,
+        at["alpha"],
+        at["code_exponent"],
+        norm=TwoSlopeNorm(1.0, 0.0, STEEP),
+        cmap="RdBu_r",
+        shading="nearest",
+        rasterized=True,
+    )
+    ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
+    wide = (at["code"] / at["bound"]).values
+    if NARROW.kept(wide).any() and not NARROW.kept(wide).all():
+        ax.contour(
+            at["n_hidden"] / n, at["alpha"], wide, levels=[float(NARROW.limit)], colors="k", linewidths=1.0
+        )
+    ax.grid(False)
+    labels = {"xlabel": "ratio n_hidden / n_features", "ylabel": "alpha, of p ~ i^-alpha"}
+    return finished(ax, None, xscale="log", title=f"{number_on:g} on at a time", **labels)
+
+
+def _show(ds: xr.Dataset) -> Shown:
+    factor = ds["code"] / ds["bound"]
+    apart: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
+    window: xr.DataArray = NEAR_ONE.kept(abs(ds["code_exponent"] - 1))
+    said = []
+    for on in ds["number_on"].values:
+        inside = window.sel(number_on=on).any("between")
+        some = ds["alpha"].values[inside.values]
+        where = f"at some width for alpha = {span(some, 'g')}" if some.size else "at no width"
+        said.append(f"{where} with {on:g} on")
+    tame = factor.sel(alpha=slice(None, KNOWN))
+    wide = np.flatnonzero((~NARROW.kept(tame)).any(["alpha", "number_on"]))
+    beyond = ds["n_hidden"].values[wide[-1] + 1 :] if wide.size else ds["n_hidden"].values
+    region = (
+        f"at most {NARROW:g} from m = {beyond[0]} on"
+        if beyond.size
+        else f"more than {NARROW:g} somewhere at every width"
+    )
+    text = (
+        f"The local exponent of loss against width for n = {ds.attrs['n_features']} features, from the code; "
+        f"that of the bound differs from it by {float(apart.median()):.2g} in the median over all places and "
+        f"by at most {float(apart.max()):.2g}. It is within {NEAR_ONE:g} of 1, the law 1/m, "
+        f"{'; '.join(said)}. Elsewhere the exponent is its own. The bracket, code over bound, is "
+        f"{span(factor, '.3g')} at all {factor.size} places; for alpha up to {KNOWN:g} it is {region}."
+    )
+    figure = Figure(
+        "bracket",
+        "Where loss falls as 1/m",
+        "White: exponent 1. Red: the loss falls faster; blue: slower. Black line: the exact code has twice "
+        "the proved bound; on its right side less.",
+        ds,
+        [partial(plot_bracket, number_on=float(on)) for on in ds["number_on"].values],
+        columns=3,
+    )
+    return Shown(text, [figure])
+
+
+_PART = ReproductionCheck(
+    {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
+)
+RUNS = {"bracket": Run.shipped("unequal_bracket", "the width law as a map", run_bracket, check=_PART)}
+TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2"])]

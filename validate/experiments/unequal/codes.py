@@ -1,0 +1,125 @@
+"""Which codes are best for features that differ: the envelope over widths, for power laws of frequencies."""
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.unequal import allocate, allocate_codes
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.unequal import loss_bound, power_law, priority_loss
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Shown, Topic, from_rows, span
+from ..drawing import draws, finished
+from .bracket import whole_widths
+
+# Names of the envelope by kind; colours of all but the first (Okabe and Ito).
+KINDS = {
+    "dropped": ("dropped",),
+    "rug": ("rug",),
+    "priority": ("priority",),
+    "pairs": ("pair", "skew pair"),
+    "kept": ("identity",),
+}
+COLOURS = ("#D55E00", "#9467BD", "#56B4E9", "#0072B2")
+
+
+@as_annotated
+def run_codes(
+    alpha: Sequence[float] = (0.0, 1.0, 2.0),
+    ratio: Sequence[float] = tuple(np.geomspace(0.003, 0.8, 12)),
+    number_on: Sequence[float] = (1.0, 10.0, 100.0),
+    *,
+    n_features: int = 1000,
+) -> xr.Dataset:
+    """Compute the envelope of codes for power laws of frequencies.
+
+    Parameters
+    ----------
+    alpha, ratio, number_on, n_features
+        As for `run_bracket`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (number_on, alpha, n_hidden): ``envelope``, the least loss per feature of codes of like features,
+        with many copies of each; ``split``, the same without priority codes; ``code``, the exact loss of a
+        priority code of these features, and ``bound``, which none of their models is below. Of (number_on,
+        alpha, n_hidden, kind): ``share`` of the features, ``neurons`` for each feature.
+
+    Examples
+    --------
+    >>> ds = run_codes([1.0], [0.2], [1.0], n_features=40)
+    >>> bool(ds["envelope"] < ds["split"]), float(ds["share"].sum().round(9))
+    (True, 1.0)
+    """
+    n_features = validation.integer("n_features", n_features, 2)
+    widths = whole_widths(ratio, n_features)
+    rows = []
+    for on, a, m in itertools.product(number_on, alpha, widths.tolist()):
+        law = power_law(a, n_features, on)
+        best = allocate_codes(law, m)
+        kind = np.array([[name in names for name in best.names] for names in KINDS.values()])
+        split = allocate(law, m, ("rug", "pairs", "skew pairs"))
+        rows.append(
+            {
+                "envelope": best.loss,
+                "split": split.loss - split.gap,
+                "code": priority_loss(law, m),
+                "bound": loss_bound(law, m),
+                "share": ("kind", kind @ best.share),
+                "neurons": ("kind", kind @ best.neurons),
+            }
+        )
+    ds = from_rows(rows, number_on=number_on, alpha=alpha, n_hidden=widths)
+    return ds.assign_coords(kind=list(KINDS)).assign_attrs(n_features=n_features)
+
+
+@draws
+def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
+    """Draw the share of the neurons that each code has, against the ratio; of `run_codes`."""
+    at = ds.sel(number_on=number_on, alpha=alpha)
+    ratio = at["n_hidden"] / ds.attrs["n_features"]
+    parts = at["neurons"] / at["neurons"].sum("kind")
+    own = parts.drop_sel(kind="dropped")
+    ax.stackplot(ratio, own.T, labels=own["kind"].values.tolist(), colors=COLOURS)
+    ax.plot(ratio, at["share"].sel(kind="dropped"), "k--", label="features dropped")
+    ax.grid(False)
+    ax.set(xscale="log", ylim=(0, 1), title=f"alpha = {alpha:g}, {number_on:g} on")
+    place = {"loc": "lower left", "framealpha": 0.9} if legend else None
+    return finished(ax, place, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
+
+
+def _show(ds: xr.Dataset) -> Shown:
+    gain, better = ds["split"] / ds["envelope"], ds["code"] / ds["envelope"]
+    over = ds["envelope"] / ds["bound"]
+    rugs = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
+    said = [f"{float(one):.0%} with {on:g} on" for on, one in zip(ds["number_on"].values, rugs, strict=True)]
+    text = (
+        "With one Lagrange multiplier for capacity, features of each frequency independently take the code "
+        "that is best for them: dropped, kept, pairs, priority codes or the rug, for many copies of each "
+        "feature. For features that are alike this is the envelope of codes. Over "
+        f"{over.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
+        f"{span(over, '.2g')} times the proved bound of these features, their priority code "
+        f"{span(better, '.3g')} times the envelope, and without priority codes it would be "
+        f"{span(gain, '.3g')} times as high. Of the neurons the rug has at most {', '.join(said)}."
+    )
+    pairs = [(float(on), float(a)) for on in ds["number_on"].values for a in ds["alpha"].values]
+    figure = Figure(
+        "codes",
+        "Which code the neurons are spent on",
+        "Colours: shares of the hidden neurons in the best mixture of codes. Dashed: share of the features "
+        "that is dropped.",
+        ds,
+        [partial(plot_codes, number_on=on, alpha=a, legend=not k) for k, (on, a) in enumerate(pairs)],
+        columns=3,
+    )
+    return Shown(text, [figure])
+
+
+_PART = ReproductionCheck({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)
+RUNS = {"codes": Run.shipped("unequal_codes", "what the neurons are spent on", run_codes, check=_PART)}
+TOPICS = [Topic("codes", ["codes"], _show)]

@@ -1,0 +1,225 @@
+"""The ledger: every claim of every source, and the run that judges them."""
+
+import importlib
+import pkgutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...theory.annotations import as_annotated
+from ...theory.validation import choice, shown
+from ..runner.cache import Lab, schedule, shelf
+from ..runner.tasks import Task, perform
+from . import stored_verdicts
+from .claim import WRONG, Checked, Claim, Evidence, Verdict, as_record, from_record
+
+# All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
+# project began with come first, others by their letter.
+_BEGAN = "LCB"
+_HELD = [
+    vars(importlib.import_module(f"{__package__}.{module.name}"))
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    if module.name != Path(__file__).stem
+]
+_ROWS = {
+    row.id: row for held in _HELD for row in (*held.values(), *held.get("ROWS", ())) if isinstance(row, Claim)
+}
+CLAIMS: tuple[Claim, ...] = tuple(
+    sorted(_ROWS.values(), key=lambda claim: (_BEGAN.find(claim.id[0]) % 26, claim.id[0], int(claim.id[1:])))
+)
+
+
+@as_annotated
+def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:
+    """Return the claims with these ids, or of this source, in the order of the ledger; all if not given.
+
+    Parameters
+    ----------
+    ids : iterable of str, optional
+        Ids such as ``"C6"``.
+    source : str, optional
+        Short name of a source, such as ``"cowsik2024"``.
+
+    Examples
+    --------
+    >>> [claim.id for claim in select(["C6", "C1"])]
+    ['C1', 'C6']
+    """
+    known = {claim.id: claim for claim in CLAIMS}
+    wanted = set(known) if ids is None else set(ids)
+    for name in wanted - set(known):
+        close = [id for id in known if id.lower() == str(name).strip().lower()]
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(f"`id` must be one of {stored_verdicts.ranges(known)}; got {shown(name)}{meant}.")
+    if source is not None:
+        choice("source", source, sorted({claim.source for claim in CLAIMS}))
+    return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
+
+
+@as_annotated
+def judge(claim: Claim, lab: Lab) -> Checked:
+    """Run the check of one claim, with the datasets that it needs.
+
+    A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
+    PyTorch and there is none, the evidence is that which is stored; without any the row is not judged.
+
+    Raises
+    ------
+    OSError, MemoryError
+        If a disk or memory is full.
+    """
+    start = time.perf_counter()
+    missing = [name for name in claim.needs if not lab.available(name)]
+    if missing:
+        stored = recall([claim.id])
+        if stored:
+            return stored[0]
+        how = "pip install -e '.[torch]' in the checkout"
+        return _not_judged(claim, f"{', '.join(missing)} needs PyTorch ({how})", start)
+    try:
+        found = claim.check(lab.profile == "quick", *(lab[name] for name in claim.needs))
+        checked = Checked(claim, found, time.perf_counter() - start)
+        needs_sentence = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
+        if checked.verdict in needs_sentence and not found.corrections:
+            raise ValueError(
+                f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
+                f"verdict {str(checked.verdict)!r}; got none."
+            )
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # one check must not take the others along
+        return _not_judged(claim, f"{type(error).__name__}: {error}", start)
+    return checked
+
+
+def _not_judged(claim: Claim, why: str, start: float) -> Checked:
+    return Checked(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
+
+
+@as_annotated
+def recall(
+    ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
+) -> tuple[Checked, ...]:
+    """Return stored rows, as they were last judged; nothing is run.
+
+    Parameters
+    ----------
+    ids, source : optional
+        As in `select`.
+    verdict : str, optional
+        Only rows with this verdict.
+
+    Examples
+    --------
+    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="misprint")]
+    ['C21']
+    """
+    _known_verdict(verdict)
+    chosen = {claim.id: claim for claim in select(ids, source)}
+    kept = stored_verdicts.recall(chosen)
+    rows = (from_record(claim, kept[id]) for id, claim in chosen.items() if id in kept)
+    return tuple(row for row in rows if verdict in (None, row.verdict))
+
+
+@as_annotated
+def store(rows: Iterable[Checked], day: str, *, path: Path = stored_verdicts.STORED) -> None:
+    """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored.
+
+    Raises
+    ------
+    ValueError
+        If a row was not judged.
+    """
+    records = []
+    for row in rows:
+        if row.trouble:
+            raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
+        records.append(as_record(replace(row, judged=day)))
+    stored_verdicts.store(records, [claim.id for claim in CLAIMS], path=path)
+
+
+def _known_verdict(verdict: str | None) -> None:
+    """Refuse what is no verdict."""
+    if verdict is not None:
+        choice("verdict", verdict, [str(v) for v in Verdict])
+
+
+@as_annotated
+def judge_or_recall(lab: Lab, id: str) -> dict[str, Any]:
+    """Return a row as `as_record` makes it, from an earlier run if it is kept."""
+    (claim,), name = select([id]), f"claim-{id}"
+    record: dict[str, Any] | None = lab.kept(name, claim.needs)
+    if record is None:
+        checked = judge(claim, lab)
+        record = as_record(checked)
+        if not checked.trouble:
+            lab.keep(name, claim.needs, record)
+    return record
+
+
+@as_annotated
+def run(
+    ids: Iterable[str] | None = None,
+    source: str | None = None,
+    verdict: str | None = None,
+    quick: bool = True,
+    jobs: int = 1,
+    progress: Callable[[Checked], None] | None = None,
+    *,
+    data: str | Path | None = None,
+) -> tuple[Checked, ...]:
+    """Judge claims and return the rows of the ledger, in its order.
+
+    Experiments run at seed 0, and every check is seeded by itself, so the rows do not depend on `jobs` or on
+    the selection.
+
+    Parameters
+    ----------
+    ids, source : optional
+        As in `select`.
+    verdict : str, optional
+        Judge only rows whose stored verdict is this one, or that have none, and return those of which it is
+        true.
+    quick : bool, optional
+        Small sizes (about three minutes on one core for everything) or larger ones.
+    jobs : int, optional
+        Number of processes.
+    progress : callable, optional
+        Called in this process with each row as soon as it is there.
+    data : str or Path, optional
+        Folder of a report, whose runs and rows are not made again, and in which new ones are kept.
+
+    Returns
+    -------
+    tuple of Checked
+
+    Examples
+    --------
+    >>> [row.claim.id for row in run(["C1", "C21"], verdict="misprint")]
+    ['C21']
+    """
+    _known_verdict(verdict)
+    chosen = {f"claim {claim.id}": claim for claim in select(ids, source)}
+    if verdict is not None:
+        kept = stored_verdicts.recall(claim.id for claim in chosen.values())
+        others = {id for id, record in kept.items() if record["verdict"] != verdict}
+        chosen = {name: claim for name, claim in chosen.items() if claim.id not in others}
+    rows: dict[str, Checked] = {}
+
+    def reached(task: Task, found: dict[str, Any] | None, seconds: float) -> None:
+        if found is not None:
+            rows[task.name] = from_record(chosen[task.name], found)
+            if progress is not None:
+                try:
+                    progress(rows[task.name])
+                except Exception as error:
+                    error.add_note(f"Raised by `progress` at the row {chosen[task.name].id}.")
+                    raise
+
+    with shelf(data=data) as folder:
+        lab = Lab(folder, "quick" if quick else "full")
+        works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
+        perform(schedule(lab, works), jobs, reached)
+    return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

@@ -1,0 +1,387 @@
+"""Cowsik et al. (2024), C26-C31: where the loss drops, and whether trained weights are the symmetric ones.
+
+The trained models are stored runs of 128, 256 and 512 features, at both ends: the source's stopping rule, and
+a further phase of thousands of steps. Of 512 features at p = 0.01 there are three seeds, too few for limits
+over seeds; elsewhere there are six or more. Seeds 0 to 2 were seen when the limits were chosen; all were
+seen when it was chosen which cells a sentence names. For that the family of limits pays: it has every cell,
+end and doubling, also those that are not named.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.optimize import brentq
+
+from ...solvers.rug import optimum
+from ...solvers.statistics import Estimate, Family, mean
+from ...theory import rug
+from ...theory.derivation import sp
+from ..experiments.codes.symmetry import above_copies, by_cell, change
+from . import claim as ledger
+from .claim import (
+    ROUGHLY,
+    Evidence,
+    Finding,
+    Verdict,
+    after,
+    allowed,
+    claim,
+    derived,
+    evidence,
+    experiment,
+    numeric,
+    runs,
+    says,
+    shown,
+    symbolic,
+)
+
+SOURCE = "cowsik2024"
+STOP, CONVERGED = ENDS = ("stopping rule", "converged")
+RARE, MIDDLE, COMMON = P = (0.01, 0.05, 0.1)
+LOW, QUARTER, HALF = RATIOS = (0.12, 0.25, 0.5)
+RAREST, FEWEST = 0.001, 0.03  # a place beside these cells
+SMALLEST, MEDIUM, LARGEST = TRAINED = (128, 256, 512)
+LARGE = 4096  # features of the largest models of which there are five at each ratio, at p = 0.05
+# The n_features that decide at each p.
+SIZES = {RARE: (SMALLEST, MEDIUM), MIDDLE: TRAINED, COMMON: TRAINED}
+Cell = tuple[float, float]
+Step = tuple[float, float, int, int]
+ALARM = 1e-2
+# "Essentially the same".
+SAME = after(ledger.SAME)
+FAR = after(0.75)  # by this much and more pairs are below the rug
+# A statistic falls if it is less than this many times as large at more features. For the Lyapunov ratio of
+# Gaussian rows that is 0.71 at twice the features.
+FALLS = after(0.95)
+
+
+def _cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
+    return list(product(p, ratios or RATIOS))
+
+
+def _doublings(cells: Sequence[Cell]) -> list[Step]:
+    return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
+
+
+def _whole(cells: Sequence[Cell]) -> list[Step]:
+    return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
+
+
+CELLS, DOUBLINGS = _cells(), _doublings(_cells())
+GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
+
+
+class _Models:
+    """The stored models by cell, and estimates and findings of a row, whose limits are one family.
+
+    It counts two sides at both ends: of every cell where levels decide, of every doubling and whole range for
+    each statistic whose changes decide.
+    """
+
+    def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
+        self.origin, self.cells = trained, by_cell(trained)
+        self.steps = f"{trained.attrs['steps']} steps"
+        self.names = {STOP: STOP, CONVERGED: self.steps}
+        compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS), *GROWN})
+        self.family = Family(ALARM, 2 * len(ENDS) * compared)
+        # Findings that estimates do not refute the print, which is a limit, and that they keep one.
+        self.keeps = partial(allowed, origin=trained)
+        self.true = partial(shown, origin=trained)
+
+    def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
+        """Return means over seeds at the largest size that decides."""
+        at = self.cells[statistic].sel(end=end)
+        values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
+        return [self.family.of(mean, one.values) for one in values]
+
+    def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
+        """Return factors from one size to another."""
+        at = self.cells[statistic].sel(end=end)
+        return [self.family.of(change, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
+
+    def tally(self, statistic: str) -> str:
+        """Say of how many doublings it is shown that a statistic falls, and of how many that it does not."""
+        said = []
+        for end, name in self.names.items():
+            found = self.change(statistic, end)
+            falls, stays = sum(one.high <= FALLS for one in found), sum(one.low > FALLS for one in found)
+            said.append(f"{falls} of {len(found)} ({name}; {stays} do not)")
+        return " and ".join(said)
+
+    def least(self, statistic: str, text: str, limit: float) -> Finding:
+        """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
+        at = self.cells[statistic].sel(end=CONVERGED, ratio=HALF, p=list(SIZES), n_features=list(TRAINED))
+        text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
+        return experiment(text, float(at.min()), ">=", after(limit), origin=self.origin)
+
+    def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
+        """Return the findings that a statistic falls at the stopping rule.
+
+        From the smallest to the largest models, at one p, that is shown, or not refuted; of doublings, at
+        three p, none refutes it.
+        """
+        grown, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
+        whole = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
+        return [
+            (self.true if all_shown else self.keeps)(whole, grown, "<=", FALLS),
+            self.keeps(f"{text}: factors of doublings to {LARGEST}, {STOP}", doublings, "<=", FALLS),
+        ]
+
+    def grown(self, statistic: str) -> str:
+        """Say how a statistic changes from the smallest to the largest models."""
+        return (
+            f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
+            f"ratios {_list(RATIOS)}, the source's stopping rule, which ends large models' training at the "
+            "rug, a saddle: C33, C44)"
+        )
+
+    def factors(self, statistic: str) -> str:
+        """Return by which factors a statistic changes from the smallest to the largest models."""
+        return _list(self.change(statistic, STOP, GROWN), ".2g")
+
+
+def _span(found: Sequence[Estimate]) -> str:
+    values = [one.value for one in found]
+    return f"{min(values):.2f} to {max(values):.2f}"
+
+
+def _list(values: Iterable[Any], digits: str = "g") -> str:
+    return ", ".join(f"{value:{digits}}" for value in values)
+
+
+def drop_ratio(p: float, lost: float) -> float:
+    """Return the ratio at which the optimal loss is less by a share than at ratio 0, for p from 1e-80 on."""
+    zero = float(rug.zero_ratio_loss(p))
+
+    def gap(log_ratio: float) -> float:
+        return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
+
+    return float(np.exp(brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
+
+
+@claim("C26", SOURCE, "3.1, 4.3")
+def c26(quick: bool) -> Evidence:
+    """the loss drop starts around r = p, and the loss is O(p) before"""
+    k, u = sp.symbols("k u", positive=True)
+    # Noise crosses the threshold k = sigma sqrt(2 log 1/p) of the pre-activation as often as features do;
+    # with sigma -> 0 the best output above it is a (u - k), and sigma^2 = p/(3r).
+    slope, square = (sp.integrate(one, (u, k, 1)) for one in (u * (u - k), (u - k) ** 2))
+    lost = (1 - k) * (2 + k) ** 2 / 4
+    begun = sp.nsolve(lost - sp.Rational(1, 20), k, (0.5, 1), solver="bisect")
+    start, half = float(2 / (3 * begun**2)), (2 + np.sqrt(3)) / 3
+    large, tiny = (0.1, 0.05, 0.01), (1e-12, 1e-24, 1e-48)
+    first = [drop_ratio(p, 0.05) / p for p in large]
+    scaled = [drop_ratio(p, 0.05) / p / np.log(1 / p) for p in tiny]
+    middle = drop_ratio(tiny[-1], 0.5) / tiny[-1] / np.log(1 / tiny[-1])
+    # Corrections fall like 1/log(1/p), up to logarithms of it: the last two, extrapolated.
+    limit = 2 * scaled[2] - scaled[1]
+    most = max(1 - float(optimum(p, p / 10).loss / rug.zero_ratio_loss(p)) for p in (*large, *tiny))
+    around = max(max(value, 1 / value) for value in first)
+    at_half = lost.subs(k, sp.sqrt(3) - 1) - sp.S.Half
+    return evidence(
+        "Noise of standard deviation sigma, sigma^2 -> p/(3r), must stay below a threshold k except with "
+        "probability p: k^2 = 2 sigma^2 log(1/p), which is r = 2/(3 k^2) p log(1/p). The best output a "
+        "ReLU(u - k) then takes the share (1 - k)(2 + k)^2/4 off the loss at ratio 0: nothing above k = 1. "
+        f"Where a twentieth is lost, r/(p log 1/p) is {_list(scaled, '.3f')} for p = {_list(tiny)}, which "
+        f"tends to {limit:.3f} (derived: {start:.3f}). That a drop starts where a twentieth is lost is our "
+        "choice.",
+        numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", after(ROUGHLY)),
+        numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", after(ROUGHLY)),
+        numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", after(0.05)),
+        says(
+            f"nearly so for p = {_list(large)}: a twentieth of the loss is lost at r/p = "
+            f"{_list(first, '.2g')}; this rises without limit as p falls",
+            numeric("r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", derived(1)),
+        ),
+        says(
+            "as p -> 0 the drop starts at r = (2/3) p log(1/p)",
+            symbolic("share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
+            symbolic("it starts from 0 at k = 1", sp.limit(3 * slope**2 / square, k, 1)),
+            numeric("r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", after(0.01)),
+        ),
+        says(
+            "half of the loss is lost at (2 + sqrt 3)/3 p log(1/p)",
+            symbolic("share lost at k = sqrt 3 - 1, less 1/2", at_half),
+            numeric("p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", after(0.03)),
+        ),
+        fault=Verdict.OVERSTATED,
+    )
+
+
+@claim("C27", SOURCE, "Fig. 2", needs=["codes.symmetry"])
+def c27(quick: bool, ds: xr.Dataset) -> Evidence:
+    """trained models and the Persian rug have essentially the same loss, far below the linear model (the
+    figure does not say of which size; here 128 to 512 features)
+    """
+    every = by_cell(ds)["excess"].sel(end=STOP, p=MIDDLE, n_features=LARGE)
+    ds = ds.isel(model=ds["n_features"].values <= LARGEST)  # larger ones are C33's
+    models = _Models(ds, levels=2)
+    large = [models.family.of(mean, every.sel(ratio=r).dropna("seed").values) for r in RATIOS]
+    name, steps = "loss / rug - 1", models.steps
+    early, late = (models.level("excess", end) for end in ENDS)
+    rare, *same = early[::3]  # ratio 0.12; the entries after these are at 0.25, and then at 0.5
+    below, pairs = [rare, *early[1::3], *early[2::3]], late[2::3]
+    quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
+    family = Family(ALARM, 2 * len(quarter))
+    copies = [family.of(above_copies, ds.sel(end=CONVERGED).isel(model=one)) for one in quarter]
+    # Trained after this finding was frozen, where one of means over seeds had not been confirmed.
+    new = quarter[2] & ((ds["n_features"].values < LARGEST) | (ds["seed"].values >= 6))
+    again = above_copies(ds.sel(end=CONVERGED).isel(model=new))
+    at = models.cells["loss"].sel(end=CONVERGED, p=COMMON, ratio=QUARTER)
+    fresh = [at.sel(n_features=n).where(at["seed"] >= 3).dropna("seed").values for n in (SMALLEST, LARGEST)]
+    affine = (ds["loss"].sel(end=CONVERGED) / ds["linear_loss"]).values[ds["n_features"].values == LARGEST]
+    # A place of the print's figure that is none of these cells: rarer features, fewer neurons.
+    rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
+    worse = ds["excess"].sel(end=CONVERGED).values[rarest] + 1
+    return evidence(
+        f"Models of {LARGEST} features ({MEDIUM} at p = {RARE}), at the stopping rule of the source and "
+        f"after {steps} more; the source went to 8192 features. Loss over the rug's, less 1, at p = "
+        f"{_list(P)} and ratios {_list(RATIOS)} of each: {_list(early, '.1%')}; after {steps}: "
+        f"{_list(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries "
+        "-3 and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature, so that "
+        "a large model with a higher loss is not optimal. This is judged by single models, each loss "
+        f"within the error of its measurement; with new seeds alone that at p = {COMMON} is {again:.1%} "
+        "above copies. An earlier finding on means over seeds 3 to 5 was not confirmed there; this one was "
+        "worded after that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
+        f"{mean(fresh[0]):.4g} for {SMALLEST} features, {mean(fresh[1]):.4g} for {LARGEST}.",
+        *(
+            models.keeps(f"{name}, {end}", found, relation, limit)
+            for relation, limit in (("<=", SAME), (">=", -SAME))
+            for end, found in ((STOP, early), (steps, late))
+        ),
+        experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
+        says(
+            "it holds for models of thousands of features at the stopping rule: those of "
+            f"{LARGE} features, at p = {MIDDLE} and ratios {_list(RATIOS)}, are {_list(large, '+.1%')} off "
+            "the rug's loss",
+            models.true(f"{name}, {LARGE} features", large, "<=", SAME),
+            models.true(f"{name}, {LARGE} features", large, ">=", -SAME),
+        ),
+        says(
+            f"of models of {LARGEST} features ({MEDIUM} at p = {RARE}), at p = {_list(P)} and the three "
+            f"ratios, two agree within a tenth: those at ratio {LOW} and p = {MIDDLE}, {COMMON} "
+            f"({_list(same, '+.1%')})",
+            models.true(f"{name} there", same, "<=", SAME),
+            models.true(f"{name} there", same, ">=", -SAME),
+        ),
+        says(
+            f"at the other seven places they are below the rug, by {-rare.value:.0%} at p = {RARE} and ratio "
+            f"{LOW}",
+            models.true(f"{name} there, stopping rule", below, "<", after(0)),
+        ),
+        says(
+            f"trained on for {steps} they are below it at all nine, at ratio {HALF} (pairs) by {FAR:.0%} and "
+            f"more; but at p = {RAREST} and ratio {FEWEST} models of {SMALLEST} features have then "
+            f"{worse.min():.1f} times its loss or more",
+            models.true(f"{name}, {steps}, all nine cells", late, "<", after(0)),
+            models.true(f"{name}, {steps}, ratio {HALF}", pairs, "<=", -FAR),
+            experiment(
+                f"least loss / rug at p = {RAREST}, ratio {FEWEST}", worse.min(), ">", after(2), origin=ds
+            ),
+        ),
+        says(
+            f"at ratio {QUARTER} they are then above copies of a smaller model side by side, by "
+            f"{_list(copies, '.1%')} for p = {_list(P)}, and so not at the optimum",
+            models.true("best loss over copies of the best other, less 1", copies, ">", after(0)),
+        ),
+        fault=Verdict.INCOMPLETE,
+    )
+
+
+@claim("C28", SOURCE, "Fig. 3", needs=["codes.fig3"])
+def c28(quick: bool, found: xr.Dataset) -> Evidence:
+    """p = 4.5 %, n_s = 512: diagonal 1.29 +- .01, bias -.18 +- .01 (no ratio is named)"""
+    steps, ratios = f"{found.attrs['steps']} steps", found["ratio"].values
+    scale, bias, error = 1.29, -0.18, 0.01
+    a, last = (found[name].sel(end=CONVERGED).values for name in ("diagonal_mean", "bias_mean"))
+    first = found["bias_mean"].sel(end=STOP).values
+    best = optimum(0.045, np.linspace(0.05, 0.95, 181))
+    highest = float(best.b[np.abs(best.a - scale) <= error].max())
+    gap = np.abs(a - scale).max()
+    return evidence(
+        f"We trained one model of {LARGEST} features at each ratio of {_list(ratios, '.2f')}. After {steps} "
+        f"the diagonals are {_list(a, '.3f')} and the biases {_list(last, '.3f')}; at the stopping rule the "
+        f"biases are {_list(first, '.3f')}. So the printed diagonal is met after {steps}, and the printed "
+        f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
+        f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number "
+        "of steps, and there is one model of each: whether some training gives both numbers is not settled.",
+        runs("trained models at each ratio", 1, origin=found),
+        experiment(f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found),
+        # The printed bias with its error is [-0.19, -0.17].
+        experiment("stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found),
+        experiment(f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=found),
+        says(
+            "the rug's optimum has not both of these numbers at any ratio",
+            numeric("rug's highest bias at that diagonal", highest, "<", derived(bias - error)),
+        ),
+    )
+
+
+@claim("C29", SOURCE, "Figs. 4, 5", needs=["codes.symmetry"])
+def c29(quick: bool, ds: xr.Dataset) -> Evidence:
+    """the fluctuation of the diagonal over features falls as n_s grows, at all places of the diagram, and
+    that of the bias generally decreases
+    """
+    models = _Models(ds, changes=2)
+    diagonal, bias = models.change("diagonal_sd", STOP), models.change("bias_sd", STOP)
+    fewer = [
+        sum(one.low > FALLS for one in found) - sum(one.high <= FALLS for one in found)
+        for found in (diagonal, bias)
+    ]
+    told = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
+    return evidence(
+        f"The diagonal's spread is {models.grown('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
+        "times. "
+        "Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the diagonal "
+        f"{models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are undecided. "
+        f"The diagonal's factors of doublings by the rule are {_span(diagonal)}. Trained on, spreads do "
+        "not all fall: pairs, at ratio 1/2, have the same at every n_s at their optimum, and features "
+        "that are dropped keep those of the diagonal large (C44).",
+        *models.falls("diagonal", "diagonal_sd", all_shown=False),
+        *models.falls("bias", "bias_sd"),
+        experiment(told, max(fewer), "<", derived(0), origin=ds),
+    )
+
+
+@claim("C30", SOURCE, "Fig. 6", needs=["codes.symmetry"])
+def c30(quick: bool, ds: xr.Dataset) -> Evidence:
+    """the variance over rows of the variance of off-diagonal elements vanishes as n_s grows"""
+    models = _Models(ds, changes=1)
+    name = "row_variance_variance"
+    c, n = sp.symbols("c n", positive=True)
+    # The row variances of a pair: one entry among n - 1, about their mean.
+    rows = [entry**2 / (n - 1) - (entry / (n - 1)) ** 2 for entry in (c, 1 / c)]
+    half = (rows[0] - rows[1]) / 2
+    limit = sp.limit(n**2 * half**2, n, sp.oo) - (c**2 - c**-2) ** 2 / 4
+    late = models.change(name, CONVERGED)
+    return evidence(
+        f"It is {models.grown(name)}. That says little of the code: row variances fall like 1/n_s, so that "
+        "the variance over them vanishes like 1/n_s^2 for any, for pairs of entries c and 1/c too, whose "
+        "rows are as unequal at every size. Whether noise variables have the same variance is said by its "
+        "root over their mean: C34 and, trained on, C44.",
+        *models.falls("variance", name),
+        models.keeps(f"variance: factors of doublings, {models.steps}", late, "<=", FALLS),
+        symbolic("n^2 times the variance in pairs, in the limit", limit),
+    )
+
+
+@claim("C31", SOURCE, "Eq. 3, Fig. 7", needs=["codes.symmetry"])
+def c31(quick: bool, ds: xr.Dataset) -> Evidence:
+    """the Lyapunov ratio Lambda falls as n_s grows, so that nu becomes Gaussian"""
+    models = _Models(ds, changes=1)
+    name = "lyapunov_max"
+    grown = models.change(name, STOP, GROWN)
+    return evidence(
+        "Lambda of a row is the sum of its |w|^3 over (the sum of w^2)^(3/2): 1 for a row with one entry, "
+        f"{np.sqrt(8 / np.pi / LARGEST):.3f} for a Gaussian row of {LARGEST} features. "
+        f"{models.grown(name)}. On the way, when n_s doubles up to {LARGEST}, it is shown to fall, by a "
+        f"twentieth or more, in {models.tally(name)} of the cases here: models of up to 1024 features at "
+        f"ratio {HALF} become pairs, with a ratio of 1, before the rule ends training, and larger ones "
+        "when they are trained on (C44).",
+        models.true(f"Lambda: factors from {SMALLEST} to {LARGE} features, {STOP}", grown, "<=", FALLS),
+    )

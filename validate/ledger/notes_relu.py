@@ -1,0 +1,173 @@
+"""Notes (2022), B7, B14 and B15: sparse data, its skeletons, and the link with the Thomson problem."""
+
+import itertools
+
+import numpy as np
+import xarray as xr
+
+from ...theory import features, relu
+from ...theory.derivation import sp
+from ...theory.validation import FloatArray
+from .claim import (
+    Evidence,
+    after,
+    bound,
+    claim,
+    derived,
+    evidence,
+    experiment,
+    numeric,
+    rounding,
+    says,
+    symbolic,
+)
+
+SOURCE = "notes2022"
+
+
+@claim("B7", SOURCE, "2.1")
+def b7(quick: bool) -> Evidence:
+    """E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2"""
+    p, S = sp.symbols("p S", positive=True)
+    printed = {
+        "mean": (1 - S) / 2,
+        "second_moment": (1 - S) / 3,
+        "pair_moment": (1 - S) ** 2 / 4,
+        "pair_zero_probability": 1 - (1 - S) ** 2,
+    }
+    found = {name: features.derive_moments(name).expression.subs(p, 1 - S) for name in printed}
+    return evidence(
+        "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
+        "its entries off the diagonal are 3 (1-S)/4 of those on it.",
+        *(
+            symbolic(f"{name} less the print", sp.expand(found[name] - value))
+            for name, value in printed.items()
+        ),
+    )
+
+
+def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
+    """Return minus the overlaps of a block of unit vectors that depend linearly, no angle acute."""
+    N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
+    N += N.T
+    return np.asarray(N / np.linalg.eigvalsh(N)[-1])
+
+
+@claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
+def b14(quick: bool, ds: xr.Dataset) -> Evidence:
+    """asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l
+    features on); may l >= 2 be ignored?
+    """
+    p_dense, n_dense = 0.01, 1000
+    dense = float(features.SparseUniform(p_dense).tail(n_dense, 2))
+    below = max(
+        float(features.SparseUniform(p).tail(n, 2)) / ((n * p) ** 2 / 2) - 1
+        for n in (2, 10, 1000, 10**6)
+        for p in np.geomspace(1e-9, 1, 40)
+    )
+    rng = np.random.default_rng(14)
+    used = []
+    for _ in range(20 if quick else 200):
+        W = rng.normal(size=(5, 2))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        for p in (0.001, 0.1, 0.7):
+            rest = relu.mixture_loss(W, 0.0, p).terms[2:].sum()
+            used.append(rest / relu.dropped_bound(W @ W.T, 0.0, p, 1))
+    n, p = 20, 1e-7
+    leading = relu.worst_dropped_bound(n, p, 1) / (n * (n - 1) * (7 * n - 6) * p**2 / 12) - 1
+
+    # Unit vectors in the plane with no angle below 90 degrees.
+    turns = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
+    obtuse = [np.array([0.0, a, a + b]) for a, b in turns if 2 * np.pi - a - b >= np.pi / 2]
+    triples = [np.stack([np.cos(turn), np.sin(turn)], axis=1) for turn in obtuse]
+    lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
+    p = 1e-6
+    losses = [relu.mixture_loss(W, 0.0, p).total for W in triples]
+    spread, third = max(losses) / min(losses), abs(min(losses) / p**2 - 1 / 3)
+    blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
+    costs = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
+    square = []
+    for N in blocks:
+        q = np.linalg.eigh(N)[1][:, -1] ** 2
+        square.append(float((q @ N @ q) / (q @ q)))
+    # What models lose that are chosen without l >= 2, at the two smallest 1 - S.
+    few = ds.sortby("small_p").isel(small_p=slice(0, 2))
+    rare, regret = few["small_p"].values, few["regret"].values
+    over = few["small_features"].values - 2 * few["small_hidden"].values
+    above, under = (", ".join(few["small"].values[chosen]) for chosen in (over > 0, over < 0))
+    powers = np.log(regret[over > 0, 1] / regret[over > 0, 0]) / np.log(rare[1] / rare[0])
+    lost, at = regret[over < 0].min(), f"1-S = {rare[0]:g} to {rare[1]:g}"
+    return evidence(
+        "What dropping leaves out is bounded by second moments of M and binomial tails. For D <= 2d models "
+        "without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped; of triples in the "
+        "plane a pair and a single feature lose least. The least L_2 is (D-d)/3 for D >= d, by antipodal "
+        "pairs and orthogonal single features; at D = 2d the pairs alone are left. Blocks of such models "
+        "that depend linearly cost L_2 >= 1/3 each: with N minus the overlaps, v its Perron vector (N v = v) "
+        "and 2 c^2 - c^3 six times the cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 "
+        "(2-N))^(1/2) (sum v_i^2 v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N "
+        "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
+        "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
+        "costs the square of that.",
+        says(
+            "the data concentrate where D(1-S) << 1, not at S close to 1 alone: P(l >= 2) <= "
+            f"(D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = {n_dense}",
+            numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
+            bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
+        ),
+        says(
+            "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
+            "D(D-1)(7D-6)(1-S)^2/12 to leading order",
+            bound("largest loss dropped over bound, random models", max(used), "<=", derived(1)),
+            numeric("bound for all models over its order, less 1", abs(leading), "<=", after(1e-4)),
+        ),
+        says(
+            "if D > 2d, the best model without l >= 2 is worse by a relative order of (1-S)^2 only (powers "
+            f"{powers.min():.2f} to {powers.max():.2f} at {at}, {above})",
+            # Nearer to 2 than to 1 or 3.
+            experiment("least power of the regret", powers.min(), ">", derived(1.5), origin=ds),
+            experiment("largest power of the regret", powers.max(), "<", derived(2.5), origin=ds),
+        ),
+        says(
+            "if D < 2d, L_0 + L_1 = 0 for many models, and l = 2 decides: a model chosen without it may lose "
+            f"{lost:.2g} of the best loss at {at} ({under})",
+            numeric("largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", rounding(1e-25)),
+            numeric("largest over least loss among them, S = 1 - 1e-6", spread, ">", after(1.25)),
+            # More than any order of 1-S.
+            experiment("least regret, D < 2d", lost, ">", after(rare[1]), origin=ds),
+        ),
+        says(
+            "the least L_2 is then (D-d)/3",
+            numeric("|least L_2 of triples - 1/3|", third, "<=", after(1e-5)),
+            bound("least L_2 of dependent obtuse blocks", min(costs), ">=", rounding(1 / 3 - 1e-12)),
+            bound("largest q'Nq / |q|^2", max(square), "<=", rounding(1 + 1e-12)),
+        ),
+        about="answer",
+    )
+
+
+@claim("B15", SOURCE, "3.1")
+def b15(quick: bool) -> Evidence:
+    """the 1-sparse problem is linked with the Thomson problem"""
+    rng = np.random.default_rng(15)
+    gap = 0.0
+    for _ in range(20 if quick else 200):
+        W = rng.normal(size=(6, 3))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        gap = max(gap, abs(3 * relu.class_loss(W, 0.0, 1) - relu.thomson_energy(W)))
+    octahedron = np.vstack([np.eye(3), -np.eye(3)])
+    pairs = octahedron[:5]  # five points: two pairs and a single one
+    prism = np.array([[0, 0, 1], [0, 0, -1], [1, 0, 0], [-0.5, 0.75**0.5, 0], [-0.5, -(0.75**0.5), 0]])
+    ours = [relu.thomson_energy(W) for W in (pairs, prism)]
+
+    def coulomb(W: FloatArray) -> float:
+        i, j = np.triu_indices(len(W), 1)
+        return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
+
+    return evidence(
+        "On the unit sphere without bias 3 L_1 is the energy of points that repel by ReLU(cos)^2, a Thomson "
+        "problem with another law: it acts up to 90 degrees only. Of five points on the sphere it therefore "
+        f"gives {ours[0]:g} to the triangular bipyramid and to the octahedron less a corner alike, where "
+        f"Coulomb's law gives {coulomb(prism):.4f} and {coulomb(pairs):.4f}.",
+        numeric("largest |3 L_1 - energy|, unit norms, b = 0", gap, "<=", rounding(1e-12)),
+        numeric("energies of bipyramid and octahedron less a corner", max(ours), "<=", rounding(1e-25)),
+    )

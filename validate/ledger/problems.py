@@ -1,0 +1,388 @@
+"""Open problems of mathematics for AI safety (lionellevine/MAIS, 2026): what is decided here, and by what.
+
+A row is an entry of `PROBLEMS`. Its certificates are read again at each check, by the file that shares no
+code with what made them; one that is rejected leaves the row unsettled.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from ...solvers.loss import exact_loss
+from ...solvers.minimise import minimise
+from ...solvers.minimise.objective import Objective
+from ...solvers.statistics import more_often
+from ...theory import relu
+from ...theory.codes import antipodal_loss, derive_antipodal_loss
+from ...theory.derivation import sp
+from ...theory.features import Features
+from ..proofs.certificates import check, exact_total
+from ..proofs.certificates.check import wiring
+from ..reference.read import REFERENCE
+from .claim import (
+    Claim,
+    Evidence,
+    Finding,
+    Statement,
+    after,
+    before,
+    derived,
+    evidence,
+    numeric,
+    rounding,
+    says,
+    symbolic,
+)
+
+SOURCE = "mais2026"
+CERTIFICATES = REFERENCE / "certificates"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked or conjectured, and what is found.
+
+    Parameters
+    ----------
+    statement : str
+        In our own words.
+    text : str
+        The argument in words.
+    certificates : sequence of str
+        Names of files; none where the proof needs none.
+    sentences : callable
+        From the paths of these files, what is true instead or the answer, and its findings. Findings about
+        the print make the verdict "wrong" or "holds", about an answer "question, answered".
+    """
+
+    statement: str
+    text: str
+    certificates: Sequence[str]
+    sentences: Callable[[Sequence[Path]], Sequence[Statement]]
+
+
+def _wiring(paths: Sequence[Path]) -> list[Statement]:
+    (p, a, beta) = (pair := derive_antipodal_loss()).symbols
+    slope = sp.diff(2 * pair.expression.subs(beta, 0), a).subs(a, 1)
+    # Two features with the encodings (cos e, -sin e): without the ReLU, x - y = A (x - E x).
+    e = sp.Symbol("e", positive=True)
+    u = sp.Matrix([sp.cos(e), -sp.sin(e)])
+    A = sp.eye(2) - u * u.T
+    output = -(A * sp.Matrix([-p / 2, 1 - p / 2]))[0]  # the first one, at x = (0, 1)
+    found: dict[int, list[dict[str, Any]]] = {}
+    for path in paths:
+        stored = json.loads(path.read_text("ascii"))
+        said, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
+        n, m, chance = said["n_features"], said["n_hidden"], said["p"]
+        share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
+        found.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
+
+    def below(each: int) -> Any:
+        text = f"least loss over the conjectured least, {len(found[each])} models, {each} a neuron"
+        least = min(one["share"] for one in found[each])
+        return numeric(text, least, ">=", derived(1), about="printed")
+
+    third = min(found[3], key=lambda one: Fraction(one["p"]))
+    pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
+    return [
+        says(
+            "at every p and every size the least loss is less than both: two features on one neuron "
+            "cost less than one kept and one dropped, and an antipodal pair costs less with encodings "
+            "slightly longer than 1",
+            symbolic("slope of a pair's loss by the square of its encodings, at 1", slope, about="printed"),
+            symbolic("two features on a neuron: loss without the ReLU / v, less 1", (A * A.T).trace() - 1),
+            symbolic(
+                "an output of theirs that should be 0, by the angle e, at e = 0, less -(1 - p/2)",
+                sp.diff(output, e).subs(e, 0) + 1 - p / 2,
+            ),
+        ),
+        says(f"pairs with biases are below it at p = {pairs}", below(2)),
+        says(
+            f"so are models with three features on a neuron: by {1 - third['share']:.1%} at p = {third['p']}",
+            *(below(each) for each in found if each > 2),
+        ),
+    ]
+
+
+def _pentagon(paths: Sequence[Path]) -> list[Statement]:
+    (path,) = paths
+    said = json.loads(path.read_text("ascii"))["statement"]
+    low, high = (float(Fraction(end)) for end in said["loss"])
+    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    # By the closed form in doubles; the certificate gives the loss to twelve digits.
+    here = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
+    return [
+        says(
+            f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
+            numeric("loss of that pentagon less the certified one", abs(here - low), "<=", rounding(1e-11)),
+            numeric("certified upper less lower end of the least loss", high - low, "<=", rounding(1e-11)),
+        ),
+    ]
+
+
+def _coherence(paths: Sequence[Path]) -> list[Statement]:
+    (path,) = paths
+    p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
+    pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
+    c = np.linspace(0.5, 1.0, 1001)
+    square = (1 - c) / 2
+    # Least costs in units of p^2 at coherence c, as p -> 0: the documentation's F(c), and the penalty's.
+    least = (1 + 2 * square - 2 * square**1.5 - 4 * square**2 + 8 * square**3) / 3
+    far, near = least[c <= 0.8].min(), (least + (1 - c + c**2) / 2)[c >= 0.8].min()
+    triangle = 0.75 + float(p) / 8
+    return [
+        says(
+            f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a "
+            "coherence below 4/5 with it, above 4/5 without",
+            numeric("loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", derived(1)),
+            numeric("with penalty, from 4/5 on, over the triangle's", near / triangle, ">", derived(1)),
+        )
+    ]
+
+
+def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
+    said = json.loads(paths[0].read_text("ascii"))["statement"]
+    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
+
+    def slope(x: Any) -> Any:
+        by_W, by_b = relu.class_loss(x[:10].reshape(5, 2), x[10:], 1, gradient=True)
+        return np.append(by_W.ravel(), by_b)
+
+    step = 1e-5
+    hessian = np.array([(slope(at + step * e) - slope(at - step * e)) / (2 * step) for e in np.eye(15)])
+    curvatures = np.sort(np.linalg.eigvalsh(hessian + hessian.T)) / 2
+    return [
+        numeric("bias of the certified pentagon", bias, "<", derived(0), about=about),
+        numeric(
+            "least curvature of its loss but that of turning", curvatures[1], ">", after(1e-3), about=about
+        ),
+    ]
+
+
+def _best(paths: Sequence[Path]) -> list[Statement]:
+    return [
+        says("yes, for all p below some bound; how large that is, is not known", *_curved(paths, "printed"))
+    ]
+
+
+def _unique(paths: Sequence[Path]) -> list[Statement]:
+    low, high = 0.68, 0.74
+    alike, less = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
+    (w, u), (b, d) = ((Fraction(x) for x in pair) for pair in (("3/5", "4/5"), ("2/25", "-3/50")))
+    own = exact_total([[w], [u]], [b, d], 1)
+    mirror = exact_total([[w], [-u]], [b + w * u, d + w * u], 1)
+    return [
+        says("part 1: yes, for all p below some bound that is not known (O40)", *_curved(paths)),
+        says(
+            "part 2: yes, at p = 1, where every feature is always on: two features on one neuron have "
+            "minimisers with encodings of equal and of opposite signs; with a penalty above v, the loss of a "
+            "dropped feature, one is kept and the other dropped (an example by ChengXinbu, issue 37 there)",
+            numeric("exact loss of one model, p = 1, over v", float(12 * own), "<", derived(1)),
+            numeric("exact loss of its mirror image less its own", float(mirror - own), "==", derived(0)),
+        ),
+        says(
+            f"below p = 1 a tie is at some p between {low:g} and {high:g}, which is not computed exactly, by "
+            "a search in double precision",
+            numeric(f"least loss over that of alike encodings, p = {low:g}", alike, ">=", rounding(1 - 1e-9)),
+            numeric(f"the same, p = {high:g}", less, "<", after(1 - 1e-4)),
+        ),
+    ]
+
+
+def _frontier(paths: Sequence[Path]) -> list[Statement]:
+    shares = {}
+    for p in (0.1, 0.5, 0.9):
+        # What the simplex leaves out has mean p/2.
+        found = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
+        shares[p] = 3 * (found.loss + found.error_estimate) / (p * (4 - 3 * p) / 12)
+    return [
+        says(
+            "no: it is (n - m) v for c below 1/m, and less at 1/m",
+            *(
+                numeric(f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", derived(1))
+                for p, share in shares.items()
+            ),
+        )
+    ]
+
+
+def _penalised(paths: Sequence[Path]) -> list[Statement]:
+    p, found = 1e-4, []
+    v = p * (4 - 3 * p) / 12
+    for importance, share in ((1.0, 0.5), (1.0, 0.9), (0.5, 0.5), (0.5, 0.9)):
+        q = share * importance  # the penalty over v
+        first, second = np.array([1 - q, 1 - q / importance]) / (1 - q * q / importance)  # squared lengths
+        w = np.array([np.sqrt(first), -np.sqrt(second)])
+        loss = 2 * exact_loss(np.outer(w, w), 0.0, Features(2, p, importance=[1.0, importance])).loss
+        value, least = (
+            loss / v + 2 * q * first * second,
+            q * (2 - q - q / importance) / (1 - q * q / importance),
+        )
+        at = f"antipodal model, p = {p:g}, I = {importance:g}, penalty {share:g} I v: objective over"
+        found += [
+            numeric(f"{at} that of dropping", value / importance, "<", derived(1)),
+            numeric(f"{at} its proved lower bound", value / least, "<", after(1 + 1e-3)),
+        ]
+    return [
+        says(
+            "in the limit p -> 0 alone: it is I v, with v the loss of a dropped feature; at any other p the "
+            "surface is not known here, only bounds",
+            *found,
+        )
+    ]
+
+
+_FLOWS = (0.0, 0.6, 1.1)  # penalties over v
+_STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
+
+
+def _ends(strength: float) -> int:
+    """Return how many gradient flows from fixed random starts end at a coherence of `_COHERENCE` or less."""
+    n, m, p, low = 5, 2, _RARE, 0
+    aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
+    for W in 0.3 * np.random.default_rng(20261122).standard_normal((_STARTS, n, m)):
+        at, time = np.concatenate([W.ravel(), np.zeros(n)]), 1.0
+        while np.linalg.norm(aim.smooth(at)[1]) > 1e-6 and time < 1e7:
+            flow = solve_ivp(lambda _, x: -aim.smooth(x)[1], (0, time), at, "LSODA", rtol=1e-6, atol=1e-9)
+            at, time = flow.y[:, -1], 3 * time
+        rows = aim.split(at)[0]
+        rows = rows[np.linalg.norm(rows, axis=1) > 0.01]
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        low += bool(np.abs(rows @ rows.T - np.eye(len(rows))).max() <= _COHERENCE)
+    return low
+
+
+def _followed(paths: Sequence[Path]) -> list[Statement]:
+    none, some, strong = (_ends(strength) for strength in _FLOWS)
+    decided, alarm = [], 1e-4  # of either of two tests
+    for more, at in ((none, _FLOWS[0]), (strong, _FLOWS[2])):
+        chance = more_often(more, some, _STARTS)
+        text = f"more flows there at {at:g} v than at {_FLOWS[1]:g} v: Fisher's p-value"
+        decided.append(Finding("answer", "experiment", text, chance, "<", before(alarm), alarm=2 * alarm))
+    return [
+        says(
+            f"not always: of {_STARTS} flows from the same random starts {none} end there at lambda = 0, "
+            f"{some} at {_FLOWS[1]:g} v, and {strong} at {_FLOWS[2]:g} v (five features on two neurons, "
+            f"p = {_RARE:g}, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",
+            *decided,
+        )
+    ]
+
+
+PROBLEMS = {
+    "O4": Problem(
+        "P(c), the least loss of models of coherence at most c: is it continuous? (of part 2)",
+        "The documentation (problem-coherence) proves the jump at every p below 1, and P for 3 features on 2 "
+        "neurons to 14 p^3 where p is at most 1/1000. P at other p, its pieces there, and 5 features from "
+        "c = 0.707 on are not known.",
+        (),
+        _frontier,
+    ),
+    "O40": Problem(
+        "five features on two neurons: for p in some interval the regular pentagon is the only minimiser",
+        "From the certificate of O42 by compactness, as features are rare: the documentation "
+        "(problem-pentagon) has the proof, and names a candidate proof that was posted before.",
+        ["pentagon.json"],
+        _best,
+    ),
+    "O42": Problem(
+        "five features on two neurons, exactly one on: is the regular pentagon the model of least loss?",
+        "The proof, a theorem of the documentation (problem-pentagon), leaves a finite computation: boxes on "
+        "which an inequality holds. The certificate has them. That page names a candidate proof that was "
+        "posted before.",
+        ["pentagon.json"],
+        _pentagon,
+    ),
+    "O44": Problem(
+        "can a penalty on R, the sum of squared overlaps, lower the coherence, the largest |cosine| of two "
+        "encodings, of every minimiser, while its loss stays below (n - m) v? (part 1)",
+        "The proof is a theorem of the documentation (problem-coherence): the limits checked here, and the "
+        "terms that p adds. The certificate is the triangle with its penalty. How coherence depends on the "
+        "penalty (part 2) is bounded there, not known.",
+        ["coherence-n3-m2-p1-1000.json"],
+        _coherence,
+    ),
+    "O47": Problem(
+        "is the minimiser unique up to symmetry, five features on two neurons, p near 0 (part 1)? Can a "
+        "penalty on R make it unique where it is not (part 2)?",
+        "Part 1 is O40's. For part 2 L has two kinds of minimisers at p = 1, since one less its value may "
+        "replace each feature there, and some model is better than one without interference. Below p = 1 it "
+        "has two at a p that is enclosed, not exhibited: by branch and bound in double precision. A penalty "
+        "above v leaves orthogonal features only, which switches superposition off; that has a proof "
+        "(problem-coherence). Others posted candidate answers to both parts first: that page names them.",
+        ["pentagon.json"],
+        _unique,
+    ),
+    "O49": Problem(
+        "conjectured: n features, on with probability p, on m <= n/2 neurons, each wired to one neuron, have "
+        "the least loss min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, "
+        "or antipodal pairs, and dropping the others",
+        "Each certificate is a model in fractions, wired like this, whose exact loss is below the "
+        "conjectured least one. At every p, 1 included: two features with the encodings (cos e, -sin e) and "
+        "suitable biases cost v without the ReLU, as keeping one and dropping the other does; for small e "
+        "the ReLU sets a negative output to 0 where 0 is right, and so takes some of it. The documentation "
+        "(problem-wiring) has the proof. What the least loss is, is not known.",
+        [
+            f"wiring-n{n}-m{m}-p{p}.json"
+            for n, m, p in (
+                (2, 1, "1-4"),
+                (2, 1, "3-5"),
+                (2, 1, "9-10"),
+                (2, 1, "99-100"),
+                (3, 1, "1-10"),
+                (3, 1, "1-100"),
+                (4, 1, "1-1000"),
+                (5, 2, "1-20"),
+            )
+        ],
+        _wiring,
+    ),
+    "O50": Problem(
+        "gradient flow of L + lambda R from random weights: does a larger lambda always make it likelier, or "
+        "as likely, to end at a coherence of at most c? (part 2)",
+        "Flows are followed until the gradient is below 1e-6. The strengths of the penalty were chosen after "
+        "24 other starts; the starts and limits of this row were fixed before. The probabilities that part 1 "
+        "asks for, and part 3, are open; the documentation (problem-coherence) has shares.",
+        (),
+        _followed,
+    ),
+    "O51": Problem(
+        "two features on one neuron, importances 1 and I <= 1: above which penalty on R is the weaker "
+        "feature dropped? (asked is the exact surface at every p; here its limit as p -> 0)",
+        "The exact surface is open. Bounds at every p and I, which meet as p -> 0, are proved in the "
+        "documentation (problem-coherence); numbers between them are searched there.",
+        (),
+        _penalised,
+    ),
+}
+
+
+def _judged(problem: Problem) -> Evidence:
+    if not problem.certificates:
+        return evidence(problem.text, *problem.sentences([]), about="answer")
+    paths = [path for name in problem.certificates if (path := CERTIFICATES / name).is_file()]
+    rejected = [path.name for path in paths if not check(path).accepted]
+    # About an answer, as it must keep its limit whatever becomes of the statement.
+    sound = numeric(f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0))
+    if rejected or len(paths) < len(problem.certificates):
+        said = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
+        return evidence(
+            said,
+            sound,
+            numeric("certificates", len(paths), "==", derived(len(problem.certificates))),
+            about="answer",
+        )
+    return evidence(problem.text, sound, *problem.sentences(paths), about="answer")
+
+
+ROWS = tuple(
+    Claim(id, SOURCE, f"problem {id}", problem.statement, lambda quick, problem=problem: _judged(problem))
+    for id, problem in PROBLEMS.items()
+)

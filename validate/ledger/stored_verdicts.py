@@ -1,0 +1,171 @@
+"""Rows of the ledger as they were last judged, read in a moment: neither checks nor their libraries load.
+
+That today's code still gives these verdicts is what a test shows, which judges every row and compares.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+__all__ = ["MEANINGS", "STORED", "ranges", "recall", "store"]
+
+_HERE = Path(__file__).parents[1]
+STORED = _HERE / "reference" / "claims.json"
+
+
+class Verdict(StrEnum):
+    """What the evidence says about a statement; `MEANINGS` has a sentence for each."""
+
+    HOLDS = "holds"
+    UP_TO_CONSTANTS = "holds, up to constants"
+    MISPRINT = "misprint"
+    INCOMPLETE = "incomplete"
+    OVERSTATED = "overstated"
+    NOT_REPRODUCED = "not reproduced"
+    WRONG = "wrong"
+    ANSWERED = "question, answered"
+    TOO_FEW = "unsettled: too few runs"
+    UNSETTLED = "unsettled: a finding fails"
+    OPEN = "open"
+    NOT_JUDGED = "not judged"
+
+
+# What each verdict means, in one sentence.
+MEANINGS = {
+    Verdict.HOLDS: "True as printed: an identity, a proof, or an experiment within its stated error.",
+    Verdict.UP_TO_CONSTANTS: "Printed as an order of magnitude, and true; the ledger adds the constant.",
+    Verdict.MISPRINT: (
+        "A slip of symbols; the source itself uses the corrected statement, or needs it in its next step."
+    ),
+    Verdict.INCOMPLETE: "True under a condition, or but for a case, that the statement does not name.",
+    Verdict.OVERSTATED: "True within a range or in part; what is printed goes beyond that.",
+    Verdict.NOT_REPRODUCED: (
+        "What the source reports of an experiment is not what the same settings give here."
+    ),
+    Verdict.WRONG: "False, by a derivation or a counterexample, and not only beyond some range.",
+    Verdict.ANSWERED: "The source asks, assumes or hopes; the row says what is known.",
+    Verdict.TOO_FEW: "A trained number rests on fewer than five runs.",
+    Verdict.UNSETTLED: "A sentence of the row itself is not confirmed.",
+    Verdict.OPEN: "Nothing is known; the row says what would decide it.",
+    Verdict.NOT_JUDGED: "The check could not be run.",
+}
+# What `claims --wrong` lists, and what is not known to be right or wrong.
+WRONG = (
+    Verdict.MISPRINT,
+    Verdict.INCOMPLETE,
+    Verdict.OVERSTATED,
+    Verdict.NOT_REPRODUCED,
+    Verdict.WRONG,
+)
+UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
+
+
+def ranges(ids: Iterable[str]) -> str:
+    """Return ids of rows in a few words.
+
+    Examples
+    --------
+    >>> ranges(["C1", "C2", "C3", "S1", "S2"])
+    'C1 to C3, S1 to S2'
+    """
+    found: dict[str, list[int]] = {}
+    for one in _listed("ids", ids):
+        if not one[1:].isdecimal():
+            raise ValueError(f"`ids` must be ids of rows, such as 'C8'; got {one!r:.80}.")
+        found.setdefault(one[0], []).append(int(one[1:]))
+    return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
+
+
+def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
+    """Return stored rows by their ids, as `claims.as_record` makes them.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, or not as it was written.
+
+    Examples
+    --------
+    >>> recall(["C21"])["C21"]["verdict"]
+    'misprint'
+    """
+    _checked(path=(path, Path))
+    wanted = None if ids is None else set(_listed("ids", ids))
+    return {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
+
+
+def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
+    """Replace stored rows that have the same ids, in a file that is made if it is not there.
+
+    `ids` are those of the ledger in its order; others are dropped.
+    """
+    from ..reference.files import write_text
+
+    _checked(path=(path, Path))
+    ids = _listed("ids", ids)
+    known = _read(path) if path.exists() else {}
+    for row in _listed("rows", rows, dict):
+        if "id" not in row:
+            raise ValueError(f"`rows` must be records of rows; got {row!r:.80}.")
+        known[row["id"]] = row
+    known = {id: known[id] for id in ids if id in known}
+    content = {"sha256": _sum(known), "rows": known}
+    write_text(path, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+
+
+def sources() -> tuple[str, ...]:
+    """Return the sources of all rows."""
+    return tuple(dict.fromkeys(row["source"] for row in recall().values()))
+
+
+def source_named(word: Any) -> Any:
+    """Return the source whose name alone begins so, else what is given, for the caller to refuse.
+
+    Examples
+    --------
+    >>> source_named("cowsik"), source_named("c")
+    ('cowsik2024', 'c')
+    """
+    begun = [one for one in sources() if isinstance(word, str) and one.startswith(word)]
+    return begun[0] if len(begun) == 1 else word
+
+
+def _listed(name: str, value: Any, kind: type = str) -> list[Any]:
+    """Return what is listed, all of a kind; the checks of `theory.validation` would load NumPy."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):
+        raise ValueError(f"`{name}` must be a list; got {value!r:.80}.")
+    found = list(value)
+    for one in found:
+        if not isinstance(one, kind):
+            raise ValueError(f"`{name}` must be a list of {kind.__name__}; got {one!r:.80}.")
+    return found
+
+
+def _checked(**given: tuple[Any, Any]) -> None:
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            raise ValueError(f"`{name}` must be {getattr(kind, '__name__', kind)}; got {value!r:.80}.")
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return all rows of a file that is as it was written."""
+    try:
+        if not os.path.isfile(path):  # a device may have no end
+            raise FileNotFoundError("there is no ordinary file")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows: dict[str, dict[str, Any]] = content["rows"]
+        if content["sha256"] != _sum(rows):
+            raise ValueError("its rows are not those of its checksum")
+    except (OSError, KeyError, RecursionError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"`path` must be a whole ledger; got {str(path)!r} ({said:.200}).") from error
+    return rows
+
+
+def _sum(rows: dict[str, Any]) -> str:
+    """Return a checksum of the content of rows."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, allow_nan=False).encode()).hexdigest()

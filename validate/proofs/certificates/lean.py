@@ -1,0 +1,109 @@
+"""A certificate's inequality as a goal for Lean: integers alone, for its kernel to decide."""
+
+import json
+from fractions import Fraction
+from itertools import product
+from math import factorial, lcm, prod
+from pathlib import Path
+
+from ....theory.annotations import as_annotated
+from ...reference.files import error_text, named
+from .check import proved, wiring
+
+__all__ = ["lean_goal"]
+
+# A term: coefficient, what is summed inside of max(., 0), and the power of that.
+Term = tuple[Fraction, tuple[Fraction, ...], int]
+
+
+def _ramps(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
+    """Return factor E max(b + w x, 0)^k / k! over values that are on with probability p: a sum over corners.
+
+    A feature that is on is integrated, which raises the power and gives the two ends of its range.
+    """
+    found = []
+    for states in product((None, 0, 1), repeat=len(weights)):
+        on = [(w, end) for w, end in zip(weights, states, strict=True) if end is not None]
+        order = k + len(on)
+        share = (1 - p) ** (len(weights) - len(on)) * prod((p / w for w, _ in on), start=Fraction(1))
+        sign = prod(2 * end - 1 for _, end in on)
+        inside = (b, *(w for w, end in on if end))
+        found.append((factor * share * sign / factorial(order), inside, order))
+    return found
+
+
+def _output(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
+    """Return E ReLU(y)^2 - 2 E x_i ReLU(y) of one output, by the powers 2 E F_2 and -2 E x_i F_1."""
+    others = [w for j, w in enumerate(row) if j != i and w]
+    heard = [*others, row[i]] if row[i] else others
+    found = _ramps(2, b, heard, p, Fraction(2))
+    if not row[i]:
+        return found + _ramps(1, b, others, p, -p)
+    w, two = row[i], -2 * p
+    found += _ramps(2, b + w, others, p, two / w)
+    found += _ramps(3, b + w, others, p, -two / w**2)
+    return found + _ramps(3, b, others, p, two / w**2)
+
+
+@as_annotated
+def lean_goal(path: str | Path) -> str:
+    """Return a file for Lean 4 whose theorem is the inequality of a certificate that a loss is below a bound.
+
+    Both sides are multiplied by one positive integer and the loss is written out as a sum over corners, so
+    that only integers are left. That this sum is the loss is not part of what Lean checks: it is the formula
+    at the head of ``check.py``, expanded. The file imports nothing.
+
+    Parameters
+    ----------
+    path : path
+        A certificate of the kind "a model has a loss below" that `check` accepts.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If there is no such certificate, or it is of another kind.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from superposition.validate.proofs.certificates import certify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     loss = certify([[1], [-1]], [0, 0], "1/10", "1/299", path=folder + "/pair.json")
+    ...     print(lean_goal(folder + "/pair.json").splitlines()[-1])
+      < 1200 := by decide
+    """
+    try:
+        proved(path)
+        found = json.loads(Path(path).read_text("ascii"))
+        said = found["statement"]
+    except (OSError, ValueError) as error:
+        said = "`path` must be an accepted certificate of a loss"
+        raise ValueError(f"{said}; got {named(path)}: {error_text(error)}.") from error
+    p, penalty = Fraction(said["p"]), Fraction(said["penalty"])
+    W = [[Fraction(x) for x in row] for row in found["proof"]["W"]]
+    terms: list[Term] = []
+    constant = Fraction(0)
+    for i, (row, b, importance) in enumerate(zip(W, found["proof"]["b"], said["importance"], strict=True)):
+        gram = [sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in W]
+        weight = Fraction(importance)
+        terms += [(weight * c, inside, order) for c, inside, order in _output(gram, i, Fraction(b), p)]
+        constant += weight * p / 3 + penalty * sum(x * x for j, x in enumerate(gram) if j != i)
+    n, m, name = said["n_features"], said["n_hidden"], said["bound"]
+    bound = Fraction(name) if name[0].isdigit() else wiring(n, m, p)
+    unit = lcm(*(x.denominator for _, inside, _ in terms for x in inside))
+    scaled = [(c / unit**order, inside, order) for c, inside, order in terms if c]
+    scale = lcm(constant.denominator, bound.denominator, *(c.denominator for c, _, _ in scaled))
+    shown = [str(int(constant * scale))]
+    for c, inside, order in scaled:
+        total = " + ".join(f"({int(x * unit)})" for x in inside)
+        shown.append(f"({int(c * scale)}) * (max ({total}) 0) ^ {order}")
+    return (
+        f"-- {n} features, {m} hidden neurons, p = {p}. Both sides were multiplied by\n-- {scale}\n"
+        "set_option maxRecDepth 1000000\n"
+        "theorem loss_below : (" + "\n  + ".join(shown) + " : Int)\n"
+        f"  < {int(bound * scale)} := by decide\n"
+    )

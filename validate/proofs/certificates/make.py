@@ -1,0 +1,336 @@
+"""Making certificates: weights rounded to fractions, their loss summed exactly, and the file."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations, product
+from math import factorial, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....solvers.minimise import minimise
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.results import result
+from ....theory.validation import number, shown
+from ...reference.files import named, replacing
+from . import check_network, check_pentagon
+from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
+
+__all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
+
+
+_LONGEST_TEXT = 1000  # characters of a fraction
+
+
+@result
+class Checked:
+    """Whether a certificate is accepted."""
+
+    accepted: bool
+    text: str
+    """What is proved, or why the file proves nothing."""
+
+
+@as_annotated
+def check(path: str | Path) -> Checked:
+    """Check a certificate, by a file that needs nothing of this package: ``check.py`` or one beside it.
+
+    Parameters
+    ----------
+    path : path
+        A file of JSON, as `certify` writes it.
+
+    Returns
+    -------
+    Checked
+
+    Raises
+    ------
+    ValueError
+        If there is no such file.
+    """
+    try:
+        there = Path(path).is_file()  # a pipe would never end
+    except (OSError, ValueError):  # too long a name, or one with a null character
+        there = False
+    if not there:
+        raise ValueError(f"`path` must be the file of a certificate; got {named(path)} (no such file).")
+    try:
+        return Checked(True, _proved(path))
+    except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
+        return Checked(False, str(error))
+
+
+def _proved(path: str | Path) -> str:
+    """Return what a certificate proves, by the checker of its kind."""
+    with open(path, "rb") as file:
+        content = file.read(check_pentagon.MOST_BYTES)
+    if check_network.KIND.encode() in content:
+        return check_network.proved(path)
+    return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
+
+
+def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    # as in check.py: of a text like 1e999999999 the fraction would take for ever
+    short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
+    try:
+        found = Fraction(value if whole or short or isinstance(value, Fraction) else number(name, value))
+    except (ValueError, ZeroDivisionError) as error:
+        rule = "be made of finite numbers or fractions"
+        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
+    return found if most is None else found.limit_denominator(most)
+
+
+def probability(p: Any) -> Fraction:
+    """Return p as a fraction after checking that it is in (0, 1]."""
+    chance = _fraction("p", p)
+    if not 0 < chance <= 1:
+        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+    return chance
+
+
+def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
+        raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {shown(value)}.")
+    return [_fraction(name, one, most) for one in value]
+
+
+def _checked(
+    W: Any, b: Any, p: Any, importance: Any, most: int | None = None
+) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
+    if isinstance(W, str) or not isinstance(W, Sequence | np.ndarray) or np.ndim(W) == 0:
+        raise ValueError(f"`W` must be a list of rows; got {shown(W)}.")
+    rows, bias, chance = (
+        [_fractions("W", row, most) for row in W],
+        _fractions("b", b, most),
+        _fraction("p", p),
+    )
+    weight = [Fraction(1)] * len(rows) if importance is None else _fractions("importance", importance)
+    characters = sum(len(str(x)) for x in (chance, *bias, *(x for row in rows for x in row)))
+    if len(rows) <= MOST_FEATURES and 2 ** len(rows) * characters > MOST_WORK:
+        rule = f"have fractions of at most {MOST_WORK // 2 ** len(rows)} characters at {len(rows)} features"
+        raise ValueError(f"`W`, `b` and `p` must {rule}, as the sum takes minutes; got {characters}.")
+    return rows, bias, chance, weight
+
+
+def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
+    """Integrate max(y, 0)^k / k! of y = base + weights x over the cube, by its corners; no weight is 0."""
+    order, total = k + len(weights), Fraction(0)
+    for corner in product((0, 1), repeat=len(weights)):
+        y = base + sum((w for w, on in zip(weights, corner, strict=True) if on), Fraction(0))
+        if y > 0:
+            total += (-1) ** (len(weights) - sum(corner)) * y**order
+    return total / (factorial(order) * prod(weights, start=Fraction(1)))
+
+
+@as_annotated
+def exact_total(
+    W: Sequence[Sequence[Any]],
+    b: Sequence[Any],
+    p: Any,
+    importance: Sequence[Any] | None = None,
+    penalty: Any = 0,
+) -> Fraction:
+    """Return the exact loss of ReLU(W W' x + b), summed over features, as a fraction.
+
+    It is summed over the corners of the cube of each pattern of features that are on: 3^n terms an output.
+
+    Parameters
+    ----------
+    W, b : nested sequences of numbers, fractions or text like "3/7"
+        Encodings, one a row, shape (n_features, n_hidden); biases. Floats are the binary fractions they are.
+    p : number, Fraction or text
+        Probability that a feature is on; values are uniform on [0, 1].
+    importance : sequence, optional
+        One a feature; 1 by default.
+    penalty : number, Fraction or text, optional
+        Times the sum of squared overlaps of different rows is added.
+
+    Returns
+    -------
+    Fraction
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, numbers are not finite, or there are more than 10 features.
+
+    Examples
+    --------
+    >>> exact_total([[1], [-1]], [0, 0], "1/10")  # an antipodal pair: p^2/3
+    Fraction(1, 300)
+    """
+    rows, bias, chance, weight = _checked(W, b, p, importance)
+    n = len(rows)
+    if not (
+        1 <= n <= MOST_FEATURES and n == len(bias) == len(weight) and len({len(row) for row in rows}) == 1
+    ):
+        raise ValueError(
+            f"`W` must have 1 to {MOST_FEATURES} rows of one length, a bias and an importance for each; got "
+            f"{n} rows, {len(bias)} biases and {len(weight)} importances."
+        )
+    if not 0 < chance <= 1:
+        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+    gram = [
+        [sum((x * y for x, y in zip(one, other, strict=True)), Fraction(0)) for other in rows] for one in rows
+    ]
+    total = Fraction(0)
+    for i in range(n):
+        lost = chance / 3
+        for size in range(n + 1):
+            for on in combinations(range(n), size):
+                share = chance**size * (1 - chance) ** (n - size)
+                others = [gram[i][j] for j in on if j != i and gram[i][j]]
+                own = gram[i][i] if i in on else Fraction(0)
+                squared = 2 * _over_cube(2, bias[i], [*others, own] if own else others)
+                lost += share * squared
+                if i not in on:
+                    continue
+                if own:  # E x F_1 by parts
+                    first = _over_cube(2, bias[i] + own, others) / own
+                    second = _over_cube(3, bias[i] + own, others) - _over_cube(3, bias[i], others)
+                    lost -= share * 2 * (first - second / own**2)
+                else:
+                    lost -= share * _over_cube(1, bias[i], others)
+        total += weight[i] * lost
+    overlaps = sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
+    return total + _fraction("penalty", penalty) * overlaps
+
+
+@as_annotated
+def certify(
+    W: Any,
+    b: Any,
+    p: Any,
+    bound: Any = None,
+    *,
+    path: str | Path,
+    importance: Sequence[Any] | None = None,
+    penalty: Any = 0,
+    wired: bool = False,
+    denominator: int = 10_000,
+) -> Fraction:
+    """Write a certificate that a model of these weights has a loss below a bound.
+
+    Parameters
+    ----------
+    path : path
+        Of the file of JSON.
+    W, b, p, importance, penalty
+        As in `exact_total`; weights and biases are rounded to fractions first.
+    bound : number, Fraction or text, optional
+        By default the loss itself, rounded up at its tenth digit.
+    wired : bool, optional
+        State also that each row of W has one nonzero entry at most.
+    denominator : int, optional
+        Largest of the fractions to which W and b are rounded.
+
+    Returns
+    -------
+    Fraction
+        The exact loss of the rounded model.
+
+    Raises
+    ------
+    ValueError
+        If the loss is not below the bound, or as `exact_total`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     loss = certify([[1], [-1]], [0, 0], "1/10", "1/299", path=folder + "/pair.json")
+    ...     check(folder + "/pair.json").accepted
+    True
+    """
+    most = validation.integer("denominator", denominator, 1)
+    rows, bias, chance, weight = _checked(W, b, p, importance, most)
+    value = exact_total(rows, bias, chance, weight, penalty)
+    n, m = len(rows), len(rows[0])
+    if wired and any(sum(x != 0 for x in row) > 1 for row in rows):
+        raise ValueError(f"`W` must have {WIRED}; got {shown(str(np.array(rows, float).tolist()))}.")
+    if isinstance(bound, str) and bound == WIRING:
+        limit, name = wiring(n, m, chance), WIRING
+    else:
+        limit = _rounded_up(value) if bound is None else _fraction("bound", bound)
+        name = str(limit)
+    if not value < limit:
+        said = f"above the loss of the rounded model, {float(value):.9g}"
+        raise ValueError(f"`bound` must be {said}; got {float(limit):.9g}.")
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "made": {"by": "superposition.validate.proofs.certificates.certify", "loss": str(float(value))},
+        "proof": {"W": [[str(x) for x in row] for row in rows], "b": [str(x) for x in bias]},
+        "statement": {
+            "bound": name,
+            "constraint": WIRED if wired else "none",
+            "importance": [str(x) for x in weight],
+            "kind": "a model has a loss below",
+            "n_features": n,
+            "n_hidden": m,
+            "p": str(chance),
+            "penalty": str(_fraction("penalty", penalty)),
+        },
+    }
+    try:
+        save(path, content)
+    except Rejected as error:
+        raise ValueError(f"`p`, `W`, `b` and the others must be what is checked; {error}.") from error
+    return value
+
+
+def save(path: str | Path, content: dict[str, Any]) -> None:
+    """Write a certificate with its checksum; raise what its checker raises if it proves nothing."""
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
+    with replacing(path) as part:
+        part.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
+        _proved(part)
+
+
+def _rounded_up(value: Fraction) -> Fraction:
+    step = Fraction(10) ** (len(str(value.numerator)) - len(str(value.denominator)) - 10)
+    return (value // step + 1) * step
+
+
+@as_annotated
+def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
+    """Write a certificate that the conjecture of problem MAIS-O49 is wrong at a size and a probability.
+
+    Each feature may be wired to one hidden neuron. Conjectured is that keeping n_hidden features, or as many
+    antipodal pairs, and dropping the others is best. Here features are shared out evenly among the neurons,
+    and those of each neuron searched for with `solvers.minimise`.
+
+    Parameters
+    ----------
+    path : path
+    n_features, n_hidden : int
+        At least twice as many features as neurons, at most 10.
+    p : number, Fraction or text
+    rng : Generator, int or None, optional
+        For the search.
+
+    Returns
+    -------
+    Fraction
+        The exact loss of the model, below the conjectured least one.
+
+    Raises
+    ------
+    ValueError
+        If none that is found is below it.
+    """
+    m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
+    n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)
+    chance, generator = probability(p), validation.generator("rng", rng)
+    W, b, at = np.zeros((n, m)), np.zeros(n), 0
+    for k in range(m):
+        size = n // m + (k < n % m)
+        best = minimise(size, 1, float(chance), starts=30, rng=generator)
+        W[at : at + size, k], b[at : at + size] = best.W[:, 0], best.b
+        at += size
+    return certify(W, b, chance, WIRING, path=path, wired=True)

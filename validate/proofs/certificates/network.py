@@ -1,0 +1,106 @@
+"""Making the certificates that `check_network.py` checks: the least loss of networks with a hidden layer."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from .check_network import FORMAT, KIND, MOST_FEATURES, TARGETS, Rejected, loss, variance
+from .make import probability, save
+
+__all__ = ["network_certificate"]
+
+
+@as_annotated
+def network_certificate(
+    n_features: int,
+    n_hidden: int,
+    p: Any,
+    *,
+    path: str | Path,
+    target: str = "relu",
+    output_bias: bool = True,
+) -> tuple[Fraction, Fraction]:
+    r"""Write a certificate of what networks :math:`y = V\,\mathrm{ReLU}(U x + \beta) + c` lose at least.
+
+    Features are independent, on with probability p, then uniform on [-1, 1]. Losses are sums over outputs.
+    No n numbers, whatever functions of the features they are, lose less in a linear readout than
+    :math:`(F - n)\,\mathrm{Var}\,t` for F targets (`theory.computation.loss_floor`). The other end is the
+    naive network, which computes as many targets as it has neurons for; without output bias it reads the
+    others from these, as well as can be.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        F and n, with n < F <= 10.
+    p : number, Fraction or text
+    path : path
+        Of the file of JSON.
+    target : {"relu", "abs"}, optional
+        ReLU(x), which takes a neuron, or \|x\|, which takes two.
+    output_bias : bool, optional
+        Whether c may differ from 0.
+
+    Returns
+    -------
+    tuple of Fraction
+        No network loses less than the first; one loses the second. With output bias they are equal for
+        "relu".
+
+    Raises
+    ------
+    ValueError
+        If a size or p is out of range, or p has too many digits.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from superposition.validate.proofs.certificates import check
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     network_certificate(2, 1, "1/10", path=folder + "/two.json")
+    ...     check(folder + "/two.json").accepted
+    (Fraction(77, 4800), Fraction(77, 4800))
+    True
+    """
+    F = validation.integer("n_features", n_features, 2, MOST_FEATURES)
+    n = validation.integer("n_hidden", n_hidden, 1, F - 1)
+    chance, name = probability(p), validation.choice("target", target, tuple(TARGETS))
+    U, V = ([[Fraction(0)] * n_columns for _ in range(n_rows)] for n_rows, n_columns in ((n, F), (F, n)))
+    each = 2 if name == "abs" else 1
+    for i in range(n):
+        U[i][i // each], V[i // each][i] = Fraction((-1) ** (i % each)), Fraction(1)
+    mean = chance / (2 if name == "abs" else 4)
+    # The weight at which a dropped target is read from the targets that are kept whole (`derive_readout`).
+    kept = n // each
+    read = Fraction(0) if output_bias else mean**2 / (variance(chance, name) + kept * mean**2)
+    for k in range(-(-n // each), F):
+        V[k] = [read if i < kept * each else Fraction(0) for i in range(n)]
+    c = [mean - sum(row, Fraction(0)) * chance / 4 if output_bias else Fraction(0) for row in V]
+    beta = [Fraction(0)] * n
+    lower, upper = (F - n) * variance(chance, name), loss(U, beta, V, c, chance, name)
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "made": {"by": "superposition.validate.proofs.certificates.network_certificate"},
+        "proof": {
+            "U": [[str(x) for x in row] for row in U],
+            "V": [[str(x) for x in row] for row in V],
+            "beta": [str(x) for x in beta],
+            "c": [str(x) for x in c],
+        },
+        "statement": {
+            "kind": KIND,
+            "lower": str(lower),
+            "n_features": F,
+            "n_hidden": n,
+            "output_bias": output_bias,
+            "p": str(chance),
+            "target": name,
+            "upper": str(upper),
+        },
+    }
+    try:
+        save(path, content)
+    except Rejected as error:
+        raise ValueError(f"`p` must be short enough for what is checked; {error}.") from error
+    return lower, upper

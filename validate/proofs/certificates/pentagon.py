@@ -1,0 +1,102 @@
+"""Making the certificate that the regular pentagon is best on one active feature."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+from scipy.optimize import brentq
+
+from ....theory.annotations import as_annotated
+from .check_pentagon import FORMAT, KIND
+from .make import save
+
+__all__ = ["pentagon_certificate"]
+
+# Around the minimum at u = 0.794 and the angle 1.257: here 12 c D (T + B f - A) is strictly convex. The
+# ends are met by halving [0, 1] and [0, 3/2].
+REGION = [Fraction(49, 64), Fraction(7, 8), Fraction(39, 32), Fraction(165, 128)]
+FINEST = Fraction(1, 512)  # side along u of boxes in there
+
+
+@as_annotated
+def pentagon_certificate(*, path: str | Path) -> float:
+    """Write the certificate that five features on two neurons are best a regular pentagon (problem MAIS-O42).
+
+    One feature is on, any of the five alike, uniform on [0, 1]. The file holds ends of the one critical point
+    and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats, and then checked.
+
+    Parameters
+    ----------
+    path : path
+        Of the file of JSON.
+
+    Returns
+    -------
+    float
+        The least loss: squared error summed over the five outputs, to 1e-12.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check
+    ...     round(pentagon_certificate(path=folder + "/pentagon.json"), 10)
+    0.0158256271
+    """
+    angle = 2 * math.pi / 5
+    c = math.cos(angle)
+    u = float(brentq(lambda u: _slope(u, c), 0.75, 0.9, xtol=1e-15))
+    v = c - 1 + u
+    P, square = c * u**3 + 2 * v**3, u**2 * (3 - u)
+    T = 1 / 3 - c * square**2 / (12 * P)
+    B = square**2 * math.sin(angle) * v**2 * (3 * c - v) / (6 * P**2)
+    a = c * square / (2 * P)
+    boxes = _boxes((Fraction(0), Fraction(1), Fraction(0), Fraction(3, 2)), T + B * angle, B)
+    content = {
+        "format": FORMAT,
+        "made": {"by": "superposition.validate.proofs.certificates.pentagon_certificate"},
+        "proof": {
+            "boxes": boxes,
+            "critical": _around(u, 10**14),
+            "f": [str(x) for x in REGION[2:]],
+            "u": [str(x) for x in REGION[:2]],
+        },
+        "statement": {
+            "bias": _around((u - 1) * a, 10**12),
+            "kind": KIND,
+            "loss": _around(T, 10**12),
+            "squared_length": _around(a, 10**12),
+        },
+    }
+    save(path, content)
+    return T
+
+
+def _slope(u: float, c: float) -> float:
+    """Return a multiple of -dT/du, by the quotient rule."""
+    v = c - 1 + u
+    return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
+
+
+def _around(value: float, denominator: int) -> list[str]:
+    return [str(Fraction(round(value * denominator) + k, denominator)) for k in (-1, 1)]
+
+
+def _boxes(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:
+    """Halve a box along both sides in turn, until it is small in the region, or apart from it and settled."""
+    u0, u1, f0, f1 = box
+    if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:
+        done = u1 - u0 <= FINEST
+    else:
+        apart = u1 <= REGION[0] or REGION[1] <= u0 or f1 <= REGION[2] or REGION[3] <= f0
+        c, h = math.cos(f1), 4 - 12 * A + 12 * B * f0
+        lift = 2 * max(1 - (1 - c) / u0, 0) ** 3 / c if u0 else 0
+        done = B * f0 > A + 1e-9 or (apart and h * (1 + lift) > u1 * (3 - u1) ** 2 + 1e-9)
+    if done:
+        return "0"
+    if along_angle:
+        middle = (f0 + f1) / 2
+        halves, mark = ((u0, u1, f0, middle), (u0, u1, middle, f1)), "f"
+    else:
+        middle = (u0 + u1) / 2
+        halves, mark = ((u0, middle, f0, f1), (middle, u1, f0, f1)), "u"
+    return mark + "".join(_boxes(half, A, B, not along_angle) for half in halves)

@@ -1,0 +1,202 @@
+"""How an example may be changed: the numbers that a descent moves, and what is simpler."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....theory.features import Features, SparseUniform
+from ....theory.validation import FloatArray
+from .strategies import Model, Range, over_decades
+
+# What is drawn for each argument, and within what it may be changed (None: not at all).
+Example = dict[str, tuple[Any, Range | None]]
+
+_NUMBERS: dict[type, tuple[str, ...]] = {
+    Model: ("W", "b", "decoder"),
+    SparseUniform: ("p",),
+    Features: ("p", "scale", "importance"),
+}
+# What has no range of its own.
+_OWN = {"b": Range(-1.0, 1.0), "scale": Range(0.1, 10.0), "importance": Range(0.1, 10.0)}
+_DIGITS = (0, 1, 2, 3, 5)  # that count, which numbers are rounded to; whole numbers for 0
+
+
+class _Slot(NamedTuple):
+    """Numbers of an example that may be changed."""
+
+    argument: str
+    field: str
+    array: FloatArray
+    low: float
+    high: float
+    one: bool
+    """Whether the numbers are those of a law and equal: then they stay so."""
+
+
+def _slots(at: Example) -> list[_Slot]:
+    found = []
+    for argument, (value, within) in at.items():
+        if within is None:
+            continue
+        if isinstance(value, float | np.ndarray):
+            found.append(_Slot(argument, "", np.asarray(value, float), within.low, within.high, False))
+        for field in _NUMBERS.get(type(value), ()):
+            given = getattr(value, field)
+            if given is None or field in within.kept:
+                continue
+            ends, array = _OWN.get(field, within), np.asarray(given, float)
+            one = isinstance(value, Features) and bool(np.ptp(array) == 0)
+            if not (one and field in _OWN):  # scales and importances that are alike are 1
+                found.append(_Slot(argument, field, array, ends.low, ends.high, one))
+    return found
+
+
+def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
+    """Return the example with other numbers in some slots."""
+    new = dict(at)
+    for argument, (value, within) in at.items():
+        parts = {field: array for (name, field), array in arrays.items() if name == argument}
+        if "" in parts:
+            value = float(parts[""]) if isinstance(value, float) else parts[""]
+        elif parts:
+            value = replace(value, **parts)
+        new[argument] = value, within
+    return new
+
+
+def sizes(at: Example) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the numbers that may be moved."""
+    return tuple(slot.array.shape for slot in _slots(at))
+
+
+def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the numbers of an example that may be moved and their ranges, as logarithms over decades."""
+    x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+    for slot in _slots(at):
+        numbers = slot.array.ravel()[:1] if slot.one else slot.array.ravel()
+        ends = np.array([slot.low, slot.high])
+        if over_decades(slot.low, slot.high):
+            numbers, ends = np.log(numbers), np.log(ends)
+        x.append(np.clip(numbers, *ends))
+        low.append(np.full(numbers.size, ends[0]))
+        high.append(np.full(numbers.size, ends[1]))
+    return np.concatenate(x), np.concatenate(low), np.concatenate(high)
+
+
+def moved(at: Example, x: FloatArray) -> Example:
+    """Return the example with other numbers, as `coordinates` gives them."""
+    arrays, used = {}, 0
+    for slot in _slots(at):
+        size = 1 if slot.one else slot.array.size
+        part = x[used : used + size]
+        used += size
+        if over_decades(slot.low, slot.high):
+            part = np.clip(np.exp(part), slot.low, slot.high)
+        shape = slot.array.shape
+        arrays[slot.argument, slot.field] = np.full(shape, part[0]) if slot.one else part.reshape(shape)
+    return _with(at, arrays)
+
+
+def simpler(at: Example) -> Iterator[Example]:
+    """Yield examples that may be simpler, those first by which most is gained."""
+    yield from _fewer(at)
+    slots = _slots(at)
+    for digits in _DIGITS:
+        yield _with(at, {(one.argument, one.field): _rounded(one, one.array, digits) for one in slots})
+    for slot in slots:
+        for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
+            rounded = (float(_rounded(slot, number, digits)) for digits in _DIGITS)
+            for candidate in dict.fromkeys([0.0, 1.0, abs(number), *rounded]):
+                if candidate != number and slot.low <= candidate <= slot.high:
+                    array = slot.array.copy()
+                    array.flat[slice(None) if slot.one else k] = candidate
+                    yield _with(at, {(slot.argument, slot.field): array})
+
+
+def length(at: Example) -> tuple[int, int]:
+    """Return how much an example is to read, for comparison: numbers and digits, whole numbers."""
+    arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _slots(at)]
+    texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
+    digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
+    values = [value for value, _ in at.values()]
+    laws = sum(len(code(value)) for value in values if isinstance(value, Features))
+    whole = sum(value for value in values if isinstance(value, int))
+    return sum(array.size for array in arrays) + digits + laws, whole
+
+
+def _rounded(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
+    """Round to so many digits that count, to whole numbers if 0; what would leave the range stays."""
+    given = np.asarray(numbers, float)
+    if digits:
+        new = np.array([float(f"{x:.{digits}g}") for x in given.flat]).reshape(given.shape)
+    else:
+        new = np.round(given)
+    return np.where((new >= slot.low) & (new <= slot.high), new, given) + 0.0  # no -0
+
+
+def _fewer(at: Example) -> Iterator[Example]:
+    """Yield examples with fewer features and neurons, smaller whole numbers, plainer laws and models."""
+    n = max((_n_features(value) for value, _ in at.values()), default=0)
+    free = {name: one for name, one in at.items() if _n_features(one[0]) == n and one[1] is not None}
+    if all(within.n_features[0] < n for _, within in free.values() if within):
+        for k in range(n):
+            fewer = {name: (_without(value, k, 0), within) for name, (value, within) in free.items()}
+            if all(_n_features(value) < n for value, _ in fewer.values()):
+                yield at | fewer
+    for name, (value, within) in at.items():
+        if within is not None:
+            yield from (at | {name: (other, within)} for other in _plainer(value, within))
+
+
+def _plainer(value: Any, within: Range) -> Iterator[Any]:
+    if isinstance(value, int):
+        low = int(within.low)
+        yield from (x for x in (low, (low + value) // 2, value - 1) if low <= x < value)
+    if isinstance(value, Features):
+        for change in ({"scale": 1.0}, {"importance": 1.0}, {"groups": ()}, {"exactly": None}):
+            yield replace(value, **change)
+        yield from (replace(value, p=float(p)) for p in (value.p.max(), value.p.min()))
+    if isinstance(value, Model | np.ndarray):
+        m = np.shape(value.W if isinstance(value, Model) else value)[1]
+        yield from (_without(value, k, 1) for k in range(m) if m > within.n_hidden[0])
+    if isinstance(value, Model) and value.decoder is not None:
+        yield replace(value, decoder=None)
+
+
+def _n_features(value: Any) -> int:
+    if isinstance(value, Model | Features):
+        return value.n_features
+    return len(value) if isinstance(value, np.ndarray) and value.ndim == 2 else 0
+
+
+def _without(value: Any, k: int, axis: int) -> Any:
+    """Return weights, a model or a law without a feature (axis 0) or a neuron (axis 1)."""
+    if isinstance(value, np.ndarray):
+        return np.delete(value, k, axis)
+    if isinstance(value, Model):
+        b = value.b if axis else np.delete(value.b, k)
+        decoder = None if value.decoder is None else np.delete(value.decoder, k, axis)
+        return Model(np.delete(value.W, k, axis), b, decoder)
+    if not value.independent:  # of which features, is part of it
+        return value
+    arrays = {field: np.delete(getattr(value, field), k) for field in _NUMBERS[Features]}
+    return replace(value, n_features=value.n_features - 1, **arrays)
+
+
+def code(value: Any) -> str:
+    """Return a value as Python that makes it, exact to the last digit."""
+    if is_dataclass(value) and not isinstance(value, type):
+        given = [(one.name, getattr(value, one.name), one.default) for one in fields(value)]
+        said = [
+            f"{name}={code(x)}" for name, x, default in given if x is not default and np.any(x != default)
+        ]
+        return f"{type(value).__name__}({', '.join(said)})"
+    if isinstance(value, np.ndarray):
+        equal = value.ndim == 1 and value.size > 1 and np.ptp(value) == 0
+        return repr(value.flat[0].item() if equal else value.tolist())
+    if isinstance(value, tuple | list):
+        inside = ", ".join(map(code, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return repr(value)

@@ -1,0 +1,311 @@
+"""Search for a counterexample of an inequality: drawn examples, descents from some of them, shrinking."""
+
+import enum
+import inspect
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from scipy import optimize
+
+from ....theory import validation as arguments
+from ....theory.annotations import as_annotated
+from ....theory.results import result
+from ....theory.validation import FloatArray
+from . import strategies
+from .moves import Example, code, coordinates, length, moved, simpler, sizes
+
+# Evaluations of the slack: in one descent, and while a counterexample is made simple.
+_DESCENT, _SIMPLIFY = 600, 3000
+
+
+class Status(enum.Enum):
+    """What a search for a counterexample came to."""
+
+    REFUTED = "A counterexample was found: the slack is negative at `arguments`."
+    STANDING = "No counterexample was found, which proves nothing: `arguments` came closest."
+
+
+@result
+class Refutation:
+    """What a search for a counterexample found, or how hard it looked.
+
+    Attributes
+    ----------
+    status : Status
+        Whether there is a counterexample.
+    slack : float
+        The inequality's slack at `arguments`; the smallest that was met if there is no counterexample.
+    arguments : dict
+        The counterexample, made simple; or what came closest.
+    examples, starts : int
+        Examples that were drawn, and descents.
+    evaluations : int
+        How often the inequality was evaluated in all.
+    tolerance : float
+        A slack counts as negative below minus this.
+    """
+
+    status: Status
+    slack: float
+    arguments: dict[str, Any]
+    examples: int
+    starts: int
+    evaluations: int
+    tolerance: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether there is a counterexample."""
+        return self.status is Status.REFUTED
+
+    @property
+    def code(self) -> str:
+        """The arguments as Python: exactly these, digit by digit."""
+        return ",\n".join(f"{name}={code(value)}" for name, value in self.arguments.items())
+
+    @property
+    def text(self) -> str:
+        """What was found, to read."""
+        effort = f"{self.examples} examples, {self.starts} descents, {self.evaluations} evaluations"
+        found = "refuted" if self.refuted else "not refuted"
+        return f"{found} ({effort}); slack {self.slack:.6g} at\n{self.code}"
+
+
+class _Slack:
+    """The inequality, counted and checked, with the least slack that it had so far."""
+
+    def __init__(self, inequality: Callable[..., Any]) -> None:
+        self.inequality, self.count = inequality, 0
+        self.least, self.at = np.inf, cast(Example, {})
+
+    def __call__(self, at: Example) -> float:
+        self.count += 1
+        given = {name: value for name, (value, _) in at.items()}
+        try:
+            slack = self.inequality(**given)
+            found = float(slack)
+        except Exception as error:
+            error.add_note(f"`inequality` was given {', '.join(f'{n}={code(v)}' for n, v in given.items())}.")
+            raise
+        if np.isnan(found):
+            raise ValueError(
+                f"`inequality` must return a number, or inf where it says nothing; got nan at "
+                f"{', '.join(f'{name}={code(value)}' for name, value in given.items())}."
+            )
+        if found < self.least or not self.at:
+            self.least, self.at = found, at
+        return found
+
+
+@as_annotated
+def refute(
+    inequality: Callable[..., Any],
+    *,
+    examples: int = 300,
+    starts: int = 8,
+    tolerance: float = 1e-9,
+    rng: Any = 0,
+    **drawn: Any,
+) -> Refutation:
+    """Look for a counterexample of an inequality, and make it simple.
+
+    That a ReLU never makes a linear model worse (Elhage et al. 2022) needs values that are not negative:
+
+    >>> def never_worse(x, z):
+    ...     return (x - z) ** 2 - (x - max(z, 0)) ** 2
+    >>> refute(never_worse, x=(0.0, 1.0), z=(-2.0, 2.0), starts=2).refuted
+    False
+    >>> print(refute(never_worse, x=(-1.0, 1.0), z=(-2.0, 2.0)).code)
+    x=-1.0,
+    z=-1.0
+
+    Hypothesis draws examples. From some of them, the worst of a size and others, scipy descends on the
+    slack, also where it is not smooth. What was found is made simple while it stays a counterexample: fewer
+    features and neurons, zeros, numbers of few digits.
+
+    Parameters
+    ----------
+    inequality : callable
+        Returns the slack: not negative where the inequality holds, inf where it says nothing. It is called
+        with the arguments below, by name.
+    examples : int, optional
+        How many to draw; fewer if there are no more.
+    starts : int, optional
+        How many descents at most, of some 600 evaluations each.
+    tolerance : float, optional
+        What rounding may do to the slack: it counts as negative only below minus this. Where terms are large,
+        divide the slack by their size.
+    rng : int, Generator or None, optional
+        Seed. The same one gives the same answer, except for strategies of your own that draw floats: for
+        these Hypothesis looks at the modules which are loaded.
+    **drawn
+        For each argument of `inequality` one of: a range ``(low, high)`` of numbers, or of whole numbers if
+        both ends are ints; a strategy, of `superposition.validate.proofs.properties` or of Hypothesis; a
+        function of other arguments, by name, which returns one of these; anything else is a constant.
+        Descents move what ranges and our strategies draw, within what these allow. Others are kept as drawn.
+
+    Returns
+    -------
+    Refutation
+
+    Raises
+    ------
+    ValueError
+        Also if `inequality` does not take these arguments, or returns nan.
+    """
+    examples = arguments.integer("examples", examples, 1, 10**6)
+    starts = arguments.integer("starts", starts, 0, 10**4)
+    tolerance = arguments.number("tolerance", tolerance, 0)
+    try:
+        inspect.signature(inequality).bind(**drawn)
+    except TypeError as error:
+        raise ValueError(f"`inequality` must take the arguments {', '.join(drawn)}; {error}.") from error
+    generator = arguments.generator("rng", rng)
+    slack = _Slack(inequality)
+    met = _draw(slack, drawn, examples, int(generator.integers(2**62)))
+    begun = 0
+    for start in _starts(met, generator):
+        if begun == starts:
+            break
+        begun += _descend(slack, start)
+    refuted = slack.least < -tolerance
+    if refuted:
+        _simplify(slack, tolerance)
+    at = {name: slack.at[name][0] for name in drawn}
+    status = Status.REFUTED if refuted else Status.STANDING
+    return Refutation(status, slack.least, at, len(met), begun, slack.count, tolerance)
+
+
+def _strategy(name: str, given: Any) -> Any:
+    """Return what is given for an argument as a strategy."""
+    st = strategies.hypothesis().strategies
+    if isinstance(given, st.SearchStrategy):
+        return given
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(end, int | float) for end in given):
+        if any(isinstance(end, float) for end in given):
+            return strategies.numbers(*given)
+        return strategies.whole_numbers(name, *given)
+    return st.just(given)
+
+
+def _checked(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Return strategies, and after them the functions of what these draw."""
+    ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
+    for name, given in drawn.items():
+        if callable(given):
+            needs = list(inspect.signature(given).parameters)
+            if not set(needs) <= set(ready):
+                rule = "be a function of arguments that are no functions, or before it"
+                raise ValueError(f"`{name}` must {rule}; got one of {', '.join(needs)}.")
+            ready[name] = given
+    return ready
+
+
+def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> list[tuple[float, Example]]:
+    """Return examples with their slack, as many as there are of those that were asked for."""
+    hypothesis = strategies.hypothesis()
+    met: list[tuple[float, Example]] = []
+    failures: list[Exception] = []
+    fixed = _checked(drawn)
+
+    def example(draw: Any) -> Example:
+        at: Example = {}
+        for name, given in fixed.items():
+            if not callable(given):
+                at[name] = draw(given), strategies.range_of(given)
+                continue
+            earlier = [at[one][0] for one in inspect.signature(given).parameters]
+            strategy = _strategy(name, given(*earlier))
+            within = strategies.range_of(strategy)
+            # Its size follows that of another.
+            at[name] = draw(strategy), within and replace(within, n_features=(1, within.n_features[1]))
+        return at
+
+    def look(at: Example) -> None:
+        if failures:
+            return
+        try:
+            met.append((slack(at), at))
+        except hypothesis.errors.HypothesisException:  # such as that of `assume`
+            raise
+        except Exception as error:
+            failures.append(error)
+
+    settings = hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        phases=(hypothesis.Phase.generate,),  # what it knows of targets and of shrinking is done here
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    search = settings(hypothesis.given(hypothesis.strategies.composite(example)())(look))
+    with strategies.temporary_storage():
+        hypothesis.seed(seed)(search)()
+    if failures:
+        raise failures[0]
+    return met
+
+
+def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
+    """Return where to descend from: by turns the worst of a size, the worst size first, and any of one.
+
+    The worst of all would not do: they are much alike, and an inequality is often tight at corners, where
+    descent rests.
+    """
+    by_size: dict[Any, list[int]] = {}
+    for k in sorted(range(len(met)), key=lambda k: met[k][0]):
+        if np.isfinite(met[k][0]):
+            by_size.setdefault(sizes(met[k][1]), []).append(k)
+    smallest = sorted(by_size, key=lambda size: (sum(map(np.prod, size)), size))
+    shuffled = [rng.permutation(by_size[size]).tolist() for size in smallest]
+    any_of_one = itertools.chain(*itertools.zip_longest(*shuffled))
+    worst = [one[0] for one in by_size.values()]
+    turns = itertools.chain(*itertools.zip_longest(worst, any_of_one))
+    return [met[k][1] for k in dict.fromkeys(turns) if k is not None]
+
+
+def _descend(slack: _Slack, start: Example) -> bool:
+    """Descend on the slack from an example; False if nothing of it can be moved."""
+    x, low, high = coordinates(start)
+    if not x.size:
+        return False
+
+    def value(y: FloatArray) -> float:
+        return min(slack(moved(start, np.clip(y, low, high))), 1e100)
+
+    bounds = optimize.Bounds(low, high)
+    steps: dict[str, Any] = {"maxfun": _DESCENT // 2}
+    minimize: Any = optimize.minimize
+    first = minimize(value, x, method="L-BFGS-B", bounds=bounds, options=steps)
+    y = np.clip(first.x if first.fun < value(x) else x, low, high)
+    # Also where there is no slope: a simplex of steps towards the farther end, a tenth of the range at most.
+    length = np.minimum(0.1 * (high - low), 0.3 * np.maximum(np.abs(y), 0.3))
+    corners = y + np.diag(np.where(high - y > y - low, length, -length))
+    options = {"maxfev": _DESCENT // 2, "initial_simplex": np.vstack([y, corners]), "adaptive": True}
+    minimize(value, y, method="Nelder-Mead", bounds=bounds, options=options)
+    return True
+
+
+def _simplify(slack: _Slack, tolerance: float) -> None:
+    """Make the counterexample that was met simple, as long as it is one."""
+    last, at, least = slack.count + _SIMPLIFY, slack.at, slack.least
+    improved = True
+    while improved:
+        improved = False
+        for candidate in simpler(at):
+            if slack.count >= last:
+                break
+            if length(candidate) >= length(at):
+                continue
+            try:
+                found = slack(candidate)
+            except Exception:  # not all shapes and numbers make sense to an inequality
+                continue
+            if found < -tolerance:
+                at, least, improved = candidate, found, True
+                break
+    slack.at, slack.least = at, least

@@ -1,0 +1,116 @@
+"""The explorer: one HTML page that loads nothing, with the exact loss of small models under the pointer."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....solvers.relu import PHASES, phase_diagram
+from ....theory.annotations import as_annotated
+from ...experiments import atlas
+from ...experiments.codes import run_envelope
+from ...reference import files
+
+__all__ = ["explore"]
+
+_HERE = Path(__file__).parent
+# Cells of the phase diagram, and losses over ratio: p from stored codes, every so many.
+_CELLS, _STEP = 24, 4
+# Features that can be dragged.
+_FEATURES = 6
+
+
+@as_annotated
+def explore(path: str | Path) -> Path:
+    """Write a page on which models can be dragged, trained and compared, with the exact loss.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     explore(f"{folder}/page.html").name
+    'page.html'
+
+    Parameters
+    ----------
+    path : path
+        HTML file to write, whole or not at all; a page that is there is replaced, nothing else is.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written, does not end in .html, or is there and no page.
+
+    Notes
+    -----
+    The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
+    each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
+    """
+    if Path(path).suffix != ".html":
+        raise ValueError(f"`path` must end in .html; got {str(path)!r}.")
+    target = files.page_file(path)
+    page = (_HERE / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "/*CSS*/": (_HERE / "explorer.css").read_text(encoding="utf-8"),
+        "/*EXACT*/": (_HERE / "exact.js").read_text(encoding="utf-8"),
+        "/*JS*/": (_HERE / "explorer.js").read_text(encoding="utf-8"),
+        "/*DATA*/": json.dumps(_data()).replace("</", "<\\/"),
+    }
+    for mark, text in parts.items():
+        page = page.replace(mark, text)
+    files.write_text(target, page)
+    return target
+
+
+@functools.cache
+def _data() -> dict[str, Any]:
+    """Return what the page shows and does not compute: the diagram, codes over ratios, solved models."""
+    sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
+    found = phase_diagram(1.0 - sparsity, importance)
+    codes = run_envelope(64).isel(p=slice(2, None, _STEP))
+    curves = {name: codes[name] for name in ("rug", "linear", "lower_bound")}
+    curves |= {name: codes["loss"].sel(models=name) for name in ("tied", "free")}
+    models = [
+        {"W": one.W_in.T, "b": one.b, "p": one.p}
+        for one in atlas.entries(n_hidden=2, tied=True)
+        if one.n_features <= _FEATURES
+    ]
+    return {
+        name: _plain(one)
+        for name, one in {
+            "diagram": {
+                "sparsity": sparsity,
+                "importance": importance,
+                "phases": list(PHASES),
+                "phase": found.phase,
+                "W": found.W[..., 0],
+                "b": found.b,
+                "loss": found.loss,
+            },
+            "widths": {
+                "p": codes["p"].values,
+                "ratio": codes["ratio"].values,
+                **{name: one.transpose("p", "ratio").values for name, one in curves.items()},
+            },
+            "models": models,
+        }.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return lists of numbers, each with eight digits or, of solved models, all of them."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim < 2 or value.dtype.kind != "f" else _rounded(value)
+    return value
+
+
+def _rounded(values: Any) -> Any:
+    return [_rounded(one) if np.ndim(one) else float(f"{one:.9g}") for one in values]

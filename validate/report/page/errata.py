@@ -1,0 +1,160 @@
+"""What is wrong in print, as Markdown: a table for each source, made from the rows of the ledger."""
+
+from collections.abc import Iterable, Sequence
+
+from ....theory.annotations import as_annotated
+from ...ledger import MEANINGS, UNDECIDED, WRONG, Checked, Verdict
+from .text import formulas
+
+# What a source is called in print, and its letters that the rows use without saying what they are.
+_SOURCES = {
+    "lecomte2024": (
+        "Lecomte et al. (2024)",
+        "n features, m neurons; W_i is the encoding of feature i, m' of its weights are not zero; lambda is "
+        "the strength of the l1 term, eta the learning rate, xi the noise on the neurons with variance "
+        "sigma^2 and fourth moment mu4; W' is W after one step.",
+    ),
+    "cowsik2024": (
+        "Cowsik et al. (2024)",
+        "n_s features, each on with probability p; n_d neurons, r = n_d/n_s; W is decoder times encoder. "
+        "Where a feature is on with value u, the output is ReLU(a(u + nu) + b) with interference nu of "
+        "variance sigma^2, and the loss L_on; where it is off the loss is L_off.",
+    ),
+    "notes2022": (
+        "Notes (2022)",
+        "D features, d neurons; B encodes, A decodes, W = B = A' where weights are tied (' transposes) and "
+        "w_i are its columns; Sigma is the sum of xx' over the data, with eigenvalues lambda_j and "
+        "eigenvectors u_j; features are off with probability S, and L_k is the loss where k are on.",
+    ),
+    "elhage2022": (
+        "Elhage et al. (2022)",
+        "n features of importance I_i, m neurons; W_i is the encoding of feature i, b the bias; features are "
+        "off with probability S, and L_k is the loss where k are on.",
+    ),
+    "scherlis2022": (
+        "Scherlis et al. (2022)",
+        "W_i is the encoding of feature i in D dimensions, C_i its capacity, L the loss.",
+    ),
+    "prieto2026": (
+        "Prieto et al. (2026)",
+        "M = W W' of a tied model with a ReLU, S the covariance of the words; a word is on or off.",
+    ),
+    "superposition": (
+        "Predictions of this project, made before its runs",
+        "Pairs are exclusive (never on together) or synchronous (on together or not at all); "
+        "p is the probability that a feature is on, and the ratio that of neurons to features.",
+    ),
+    "mais2026": (
+        "Open problems of mathematics for AI safety (lionellevine/MAIS, 2026)",
+        "n features, on with probability p and then uniform on [0, 1], m neurons; a loss is summed over "
+        "features, and v is that of a feature which is dropped.",
+    ),
+    "bhagat2026": (
+        "Bhagat et al. (2026)",
+        "n features, on with probability p and then uniform on [-1, 1]; d neurons.",
+    ),
+    "cistoy2026": (
+        "FranciscoHS/cis-toy-models (2026)",
+        "Features are on with probability p and then uniform on [-1, 1]; each output should be ReLU(x).",
+    ),
+    "spd2025": (
+        "goodfire-ai/spd, issues (2025)",
+        "A neuron is one ReLU; p is the probability that a feature is on.",
+    ),
+    "hedging2025": (
+        "Chanin et al. (2025), Feature Hedging",
+        "A latent is a ReLU that reads activations, sums of directions of the features that are on.",
+    ),
+    "absorption2024": (
+        "Chanin et al. (2024), A is for Absorption",
+        "A hierarchy is a child feature that is on only with its parent.",
+    ),
+}
+_CONSTANTS = "## Holds as printed: with the constants"
+_SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
+
+
+@as_annotated
+def errata(rows: Iterable[Checked]) -> str:
+    """Return what does not hold as printed as Markdown, a section to unfold for each source.
+
+    Its summary counts all rows of the source, those that hold included; its table has those that do not, by
+    the kind of fault; the ids of those that are not decided come last. What is printed as an order of
+    magnitude and holds has a heading of its own at the end, with the constants. Formulas have HTML
+    subscripts and superscripts.
+
+    Examples
+    --------
+    >>> from superposition.validate import claims, page
+    >>> print(page.errata(claims.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
+    <details>
+    <summary><b>Elhage et al. (2022)</b>, 2 statements: 1 misprint</summary>
+    <BLANKLINE>
+    n features of importance I<sub>i</sub>, ...
+    <BLANKLINE>
+    | | where | printed | verdict | what is true |
+    |---|---|---|---|---|
+    | E4 | ReLU output model | L<sub>0</sub> = ... | misprint | L<sub>0</sub> = ... |
+    <BLANKLINE>
+    </details>
+    """
+    by_source: dict[str, list[Checked]] = {}
+    for row in rows:
+        by_source.setdefault(row.claim.source, []).append(row)
+    parts = [_section(source, part) for source, part in by_source.items()]
+    orders = {
+        source: [row for row in part if row.verdict is Verdict.UP_TO_CONSTANTS]
+        for source, part in by_source.items()
+    }
+    if any(orders.values()):
+        parts.append(f"{_CONSTANTS}\n\n{MEANINGS[Verdict.UP_TO_CONSTANTS]}")
+    for source, some in orders.items():
+        if some:
+            title, letters = _SOURCES.get(source, (source, ""))
+            head = f"<details>\n<summary><b>{_cell(title)}</b>, {_counted(len(some), 'statement')}</summary>"
+            table = _table(("where", "printed", "with the constant"), some)
+            parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
+    return "\n\n".join(parts)
+
+
+def _section(source: str, rows: Sequence[Checked]) -> str:
+    title, letters = _SOURCES.get(source, (source, ""))
+    wrong = [row for row in rows if row.verdict in WRONG]
+    undecided = [row for row in rows if row.verdict in UNDECIDED]
+    counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
+    counts["not decided"] = len(undecided)
+    found = ", ".join(
+        _counted(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
+        for what, count in counts.items()
+        if count
+    )
+    summary = f"{_counted(len(rows), 'statement')}: {found or 'all hold as printed'}"
+    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"]
+    if letters and wrong:
+        parts.append(_cell(letters))
+    if wrong:
+        parts.append(_table(("where", "printed", "verdict", "what is true"), wrong))
+    if undecided:
+        said = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
+        parts.append(_cell(f"Not decided: {said}."))
+    return "\n\n".join([*parts, "</details>"])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Checked]) -> str:
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for row in rows:
+        # Without a correction the counterexample is in the evidence.
+        instead = row.correction or f"false: `superposition claims --id {row.claim.id} --evidence`"
+        verdict = [str(row.verdict)] if "verdict" in columns else []
+        cells = (row.claim.id, row.claim.where, row.claim.statement, *verdict, instead)
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Return text with its formulas set, and as character references what Markdown would read otherwise."""
+    return formulas(text).translate(_SPECIAL)

@@ -1,0 +1,149 @@
+"""Text, formulas and tables as HTML."""
+
+import html
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ....theory.annotations import as_annotated
+from ....theory.validation import shown
+from ...ledger import Verdict
+
+_NUMBER = " class='number'"
+
+_LETTERS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eps": "ε", "zeta": "ζ", "eta": "η", "theta": "θ",
+    "kappa": "κ", "lambda": "λ", "lam": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
+    "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Delta": "Δ", "Theta": "Θ",
+    "Sigma": "Σ",
+}  # fmt: skip
+_SIGNS = {"&lt;&lt;": "≪", "&gt;&gt;": "≫", "&lt;=": "≤", "&gt;=": "≥", "!=": "≠", "==": "=", "-&gt;": "→"}
+# A letter by itself or after a differential's d; names of more letters may be those of code.
+_LETTER = re.compile(rf"(?<![A-Za-z_])(d?)({'|'.join(_LETTERS)})(?![A-Za-z])(\d*)")
+_SIGN = re.compile("|".join(_SIGNS))
+_BELOW = re.compile(r"((?<![A-Za-z_])d?[A-Za-zα-ωΔΘΣ∑∫]|[|)\]])_(\{[^{}]*\}|[A-Za-z0-9]+(?!\w)|\+)")
+# p^2/4 is a quarter of a square, but 2^-1/2 and D^1/2 are roots.
+_ABOVE = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?|-?[A-Za-zα-ω]+|\+)")
+
+
+@as_annotated
+def slug(text: str) -> str:
+    """Return a name that can be a CSS class, an anchor and a file name.
+
+    Examples
+    --------
+    >>> slug("Holds, up to constants")
+    'holds-up-to-constants'
+    """
+    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+@as_annotated
+def formulas(text: str) -> str:
+    """Return plain text as HTML, its formulas with Greek letters, signs, subscripts and superscripts.
+
+    Words and formulas are mixed, as in the ledger: ``sigma``, ``<=``, ``W_ik``, ``sum_{j!=i}``, ``p^2/4``,
+    ``S^(n-k)``. What stands between backticks is code and stays as it is.
+
+    Examples
+    --------
+    >>> formulas("sum_{j!=i} |W_j|^2 <= sqrt m for lambda -> 0")
+    '∑<sub>j≠i</sub> |W<sub>j</sub>|<sup>2</sup> ≤ √m for λ → 0'
+    """
+    words, *code = text.split("`", 1)
+    if code and "`" in code[0]:
+        inner, rest = code[0].split("`", 1)
+        return f"{formulas(words)}<code>{html.escape(inner, quote=False)}</code>{formulas(rest)}"
+    shown = _SIGN.sub(lambda sign: _SIGNS[sign[0]], html.escape(text, quote=False))
+    shown = re.sub(r"\bsum_", "∑_", re.sub(r"\bint_", "∫_", re.sub(r"\bsqrt(?: |(?=\())", "√", shown)))
+    shown = _LETTER.sub(_letter, shown)
+    shown = _BELOW.sub(lambda found: f"{found[1]}<sub>{found[2].strip('{}')}</sub>", shown)
+    return _ABOVE.sub(lambda found: f"<sup>{found[1].strip('{}()')}</sup>", shown)
+
+
+def _letter(found: re.Match[str]) -> str:
+    d, name, digits = found.groups()
+    return d + _LETTERS[name] + (f"_{digits}" if digits else "")
+
+
+def _cell(value: Any) -> tuple[str, bool]:
+    """Return a table cell as HTML, and whether it is a number."""
+    if value is None or isinstance(value, bool | str):
+        return formulas("" if value is None else str(value)), False
+    if hasattr(value, "item"):
+        value = value.item()
+    return (str(value) if isinstance(value, int) else f"{value:.4g}"), True
+
+
+@as_annotated
+def paragraphs(text: str) -> str:
+    """Return plain text as HTML, a paragraph for each block between empty lines."""
+    blocks = [" ".join(block.split()) for block in textwrap.dedent(text).split("\n\n")]
+    return "\n".join(f"<p>{formulas(block)}</p>" for block in blocks if block)
+
+
+@as_annotated
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Return a table; numbers are aligned right and shown with four digits.
+
+    Examples
+    --------
+    >>> "<td class='number'>0.3333</td>" in table("", ["x"], [[1 / 3]])
+    True
+    """
+    rows = list(rows)
+    for row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"`rows` must have {len(columns)} cells, as `columns` has; got {shown(row)}.")
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
+
+    def line(kind: str, texts: Iterable[tuple[str, bool]], scope: str = "") -> str:
+        return "".join(f"<{kind}{scope}{_NUMBER if number else ''}>{text}</{kind}>" for text, number in texts)
+
+    head = line("th", zip(map(formulas, columns), numeric, strict=True), " scope='col'")
+    heading = f"<caption>{formulas(title)}</caption>" if title else ""
+    lines = "\n".join(f"<tr>{line('td', row)}</tr>" for row in cells)
+    note = f"<p class='soft'>{formulas(caption)}</p>" if caption else ""
+    return (
+        f"<div class='scroll' tabindex='0'><table>{heading}<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>{lines}</tbody></table></div>{note}"
+    )
+
+
+@as_annotated
+def badges(counts: Mapping[Verdict, int]) -> str:
+    """Return the numbers of claims by verdict; a click on one shows these claims in the ledger."""
+    items = "".join(
+        f"<li><a class='badge {slug(verdict)}' href='#ledger-of-claims' data-show='{verdict}'>"
+        f"{count} {verdict}</a></li>"
+        for verdict, count in counts.items()
+    )
+    return f"<ul class='counts'>{items}</ul>"
+
+
+@as_annotated
+def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
+    """Return a result for the first screen: a sentence over a small copy of the figure that it links to.
+
+    The figure is on the page under `anchor`, and its SVG `drawing` under that with ``-drawing`` at its end.
+
+    Examples
+    --------
+    >>> print(card("Half is enough.", "rug-loss", "<svg viewBox='0 0 30 20'></svg>"))
+    <li><a href='#rug-loss'><svg class='small' viewBox='0 0 30 20' aria-hidden='true'><use \
+    href='#rug-loss-drawing' width='30' height='20'/></svg><span>Half is enough.</span></a></li>
+    """
+    said = f"<span>{formulas(sentence)}</span>"
+    if not anchor:
+        return f"<li>{said}</li>"
+    # The figure itself stands further down: a reference draws it again without a second copy of its data. Its
+    # size is in points there; the same numbers, here without a unit, make it fill the box.
+    found = re.search(r"viewBox=['\"]0 0 ([\d.]+) ([\d.]+)['\"]", drawing)
+    width, height = found.groups() if found else ("1", "1")
+    small = (
+        f"<svg class='small' viewBox='0 0 {width} {height}' aria-hidden='true'>"
+        f"<use href='#{anchor}-drawing' width='{width}' height='{height}'/></svg>"
+    )
+    return f"<li><a href='#{anchor}'>{small}{said}</a></li>"

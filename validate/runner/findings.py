@@ -1,0 +1,378 @@
+"""Findings: computed numbers beside the limits that they must keep, with how each limit was set.
+
+A limit that is asked of numbers in several places is a `Criterion`, declared once.
+"""
+
+import math
+import numbers
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ...solvers.statistics import Estimate
+from ...theory.derivation import sp
+from ...theory.validation import choice
+from ...theory.validation import shown as told
+
+__all__ = ["Criterion", "Finding", "Limit"]
+
+ABOUT = ("printed", "corrected", "order", "answer", "runs")
+# Kinds of findings, and where the number of each comes from if nothing else is said.
+ORIGINS = {
+    "symbolic": "derived",
+    "bound searched": "computed now",
+    "numeric": "computed now",
+    "experiment": "run now",
+}
+# How the limit of a finding was set.
+BASES = {
+    "derived": "derived",
+    "rounding": "error of the computation",
+    "before": "chosen before the data",
+    "after": "chosen after a look at the data",
+}
+UNSTATED = "not stated"
+RUNS = 5  # that a trained number rests on before it decides
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+Found = Estimate | Sequence[Estimate]
+Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
+
+
+class Limit(float):
+    """A number that knows how it was set as the limit of a finding; so does its negative.
+
+    Examples
+    --------
+    >>> -after(0.2), (-after(0.2)).basis
+    (-0.2, 'after')
+    """
+
+    basis: str
+
+    def __new__(cls, limit: float, basis: str) -> "Limit":
+        """Return the number with its basis, a key of `BASES`."""
+        made = super().__new__(cls, limit)
+        made.basis = choice("basis", basis, tuple(BASES))
+        return made
+
+    def __neg__(self) -> "Limit":
+        return Limit(-float(self), self.basis)
+
+
+def derived(limit: float = 0.0) -> Limit:
+    """Return a limit that follows from the statement or from a proof, such as a sign."""
+    return Limit(limit, "derived")
+
+
+def rounding(limit: float) -> Limit:
+    """Return a limit that is the error of the computation, such as that of two routes to one number."""
+    return Limit(limit, "rounding")
+
+
+def before(limit: float) -> Limit:
+    """Return a limit that was chosen before the data existed that decide."""
+    return Limit(limit, "before")
+
+
+def after(limit: float) -> Limit:
+    """Return a limit that was chosen when the value, or a like one, was known, or nobody can tell.
+
+    Also one of an estimate to which runs were added after a look.
+    """
+    return Limit(limit, "after")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One computed number and the limit that it must keep for the statement to stand.
+
+    Parameters
+    ----------
+    about : {"printed", "corrected", "order", "answer", "runs", ""}
+        Which statement it tests, or whether there are runs enough for a verdict; nothing where its place in
+        the evidence says that.
+    kind : {"symbolic", "bound searched", "numeric", "experiment"}
+        How the number was found.
+    text : str
+        What the number is.
+    value, limit : float
+        The number and its limit, which may be infinite.
+    relation : {"==", "<=", "<", ">=", ">"}
+        How `value` must stand to `limit`. A nan keeps no limit.
+    origin : str, optional
+        "derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not given.
+    alarm : float or None, optional
+        Where chance has a part: the rate at which the family of tests that this one belongs to rejects what
+        is true.
+    resolution : float or None, optional
+        How far the truth would have to be from the limit to be told from it: half the interval's width.
+    basis : str, optional
+        How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only of
+        what was fixed before the data: with "after" there is none.
+    places : str, optional
+        Of a `Criterion`, at how many places its limit is kept.
+
+    Examples
+    --------
+    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
+    >>> found.passed, found.origin, found.basis
+    (True, 'computed now', 'rounding')
+    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", after(0.01), alarm=0.01).alarm
+    """
+
+    about: str
+    kind: str
+    text: str
+    value: float
+    relation: str
+    limit: float
+    origin: str = ""
+    alarm: float | None = None
+    resolution: float | None = None
+    basis: str = ""
+    places: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.origin, str):
+            raise ValueError(f"`origin` must be text; got {self.origin!r:.80}.")
+        choice("about", self.about, (*ABOUT, ""))
+        choice("kind", self.kind, tuple(ORIGINS))
+        choice("relation", self.relation, tuple(RELATIONS))
+        object.__setattr__(self, "basis", self.basis or getattr(self.limit, "basis", UNSTATED))
+        choice("basis", self.basis, (*BASES, UNSTATED))
+        for name in ("value", "limit"):
+            given = getattr(self, name)
+            if isinstance(given, bool | np.bool_ | np.timedelta64) or not isinstance(given, numbers.Real):
+                raise ValueError(f"`{name}` must be a number; got {given!r}.")
+        if math.isnan(self.limit):
+            raise ValueError(f"`limit` must be a number; got {self.limit}.")
+        if not self.origin:
+            object.__setattr__(self, "origin", ORIGINS[self.kind])
+        object.__setattr__(self, "limit", float(self.limit))
+        if self.basis == "after":
+            object.__setattr__(self, "alarm", None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the number keeps its limit."""
+        return bool(RELATIONS[self.relation](self.value, self.limit))
+
+    @property
+    def label(self) -> str:
+        """How the finding is shown: a number that breaks the print is a counterexample to it."""
+        return "counterexample" if self.about == "printed" and not self.passed else self.kind
+
+    @property
+    def limit_set(self) -> str:
+        """How the limit was set, in words."""
+        return f"limit {BASES.get(self.basis, self.basis)}"
+
+    @property
+    def chance(self) -> str:
+        """What is known of chance: the alarm rate and the resolution, or nothing."""
+        parts = [] if self.alarm is None else [f"alarm rate {self.alarm:.1g}"]
+        return ", ".join([*parts, *([] if self.resolution is None else [f"resolves {self.resolution:.2g}"])])
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What numbers are asked to keep: the one declaration of a limit, how it was set, and what it says.
+
+    Parameters
+    ----------
+    text : str
+        What the numbers are, as a finding tells it.
+    relation : {"<=", "<", ">=", ">"}
+    limit : Limit
+        Made by `derived`, `rounding`, `before` or `after`.
+
+    Examples
+    --------
+    >>> near = Criterion("|exponent - 1|", "<=", before(0.2))
+    >>> near.kept([0.1, 0.3]).tolist()
+    [True, False]
+    >>> found = near.finding([0.1, 0.3])
+    >>> found.passed, found.value, found.places
+    (False, 0.3, '1 of 2')
+    """
+
+    text: str
+    relation: str
+    limit: Limit
+
+    def __post_init__(self) -> None:
+        choice("relation", self.relation, ("<=", "<", ">=", ">"))
+        if not isinstance(self.limit, Limit):
+            raise ValueError(f"`limit` must say how it was set, such as before(0.1); got {self.limit!r:.80}.")
+
+    def __format__(self, digits: str) -> str:
+        """Return its limit as text, for sentences."""
+        return format(float(self.limit), digits)
+
+    def kept(self, values: Any) -> Any:
+        """Return where the numbers keep the limit; a nan does not. Of a labelled array, a labelled one."""
+        found = _numbers(values)
+        keeps: Any = RELATIONS[self.relation]
+        return keeps(values if isinstance(values, xr.DataArray) else found, float(self.limit))
+
+    def finding(
+        self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "", about: str = ""
+    ) -> Finding:
+        """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
+        seen = _numbers(values).ravel()
+        worst = np.nan if not seen.size else seen.min() if self.relation[0] == ">" else seen.max()
+        places = f"{int(np.sum(self.kept(seen)))} of {seen.size}" if seen.size else "no place"
+        where = _origin(origin) or ORIGINS[kind]
+        return Finding(about, kind, self.text, float(worst), self.relation, self.limit, where, places=places)
+
+
+def _numbers(values: Any) -> npt.NDArray[Any]:
+    """Return numbers, or truth values, as an array."""
+    try:
+        found = np.asarray(values)
+        if found.dtype.kind in "biuf":
+            return found
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise ValueError(f"`values` must be numbers; got {told(values)}.")
+
+
+def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
+    """Return the finding that a SymPy expression is identically zero.
+
+    The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. An
+    expression that stays is shown, with its largest size at a fixed rational point as the value.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> x = sympy.Symbol("x")
+    >>> symbolic("square", (x + 1) ** 2 - x**2 - 2 * x - 1).value
+    0.0
+    >>> symbolic("square", (x + 1) ** 2 - x**2 - 2 * x).text
+    'square; residual 1'
+    """
+    entries = list(residual) if isinstance(residual, sp.MatrixBase) else [sp.sympify(residual)]
+    # Most residuals are polynomials: expanding them is faster than all that `simplify` tries.
+    entries = [entry for entry in entries if sp.expand(entry) != 0]
+    left = [entry for entry in map(sp.simplify, entries) if entry != 0]
+    if not left:
+        return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", derived())
+    names = sorted({s for entry in left for s in entry.free_symbols}, key=str)
+    # Distinct primes in the denominators: no accidental zero, and inside (0, 1) where probabilities live.
+    point = {s: sp.Rational(1, sp.prime(k + 2)) for k, s in enumerate(names)}
+    sizes = [abs(complex(entry.subs(point))) for entry in left]
+    return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", derived())
+
+
+def bound(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
+    """Return the finding of a search for a violation: the worst case met and its limit."""
+    return Finding(about, "bound searched", text, float(value), relation, limit)
+
+
+def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
+    """Return the finding of a computation; where two routes are compared, the limit is their error."""
+    return Finding(about, "numeric", text, float(value), relation, limit)
+
+
+def experiment(
+    text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+) -> Finding:
+    """Return the finding of an experiment in which chance has no part, such as a count.
+
+    `origin` may be the dataset that it was read off, or several, here and below.
+    """
+    return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
+
+
+def runs(text: str, count: int, *, origin: Origin = "") -> Finding:
+    """Return the finding that a trained number rests on five runs or more: with fewer nothing is settled.
+
+    Examples
+    --------
+    >>> runs("seeds", 2).passed, runs("seeds", 5).passed
+    (False, True)
+    """
+    return Finding("runs", "experiment", text, float(count), ">=", after(RUNS), _origin(origin))
+
+
+def shown(
+    text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+) -> Finding:
+    """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
+
+    Of several estimates, each at the level of its family, the worst decides.
+
+    Examples
+    --------
+    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    >>> [shown("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
+    [True, False]
+    """
+    return _limited(about, text, found, relation, limit, origin, near=True)
+
+
+def allowed(
+    text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+) -> Finding:
+    """Return the finding that an estimate does not refute a limit: its farther end decides.
+
+    Examples
+    --------
+    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    >>> [allowed("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
+    [True, False]
+    """
+    return _limited(about, text, found, relation, limit, origin, near=False)
+
+
+def between(
+    judge: Callable[..., Finding], text: str, found: Found, low: Limit, high: Limit, **origin: Origin
+) -> list[Finding]:
+    """Return two findings by `shown` or `allowed`, for a limit on either side.
+
+    Examples
+    --------
+    >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
+    >>> [found.passed for found in between(allowed, "growth", rise, derived(0), before(0.3))]
+    [True, False]
+    """
+    return [judge(text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
+
+
+def _limited(
+    about: str, text: str, found: Found, relation: str, limit: Limit, origin: Origin, *, near: bool
+) -> Finding:
+    estimates = [found] if isinstance(found, Estimate) else list(found)
+    choice("relation", relation, ("<=", "<", ">=", ">"))
+    low = (relation[0] == ">") == near
+    ends = [one.low if low else one.high for one in estimates]
+    # The worst of several breaks the limit first; a nan breaks it at once.
+    worst = math.nan if any(map(math.isnan, ends)) else (min if relation[0] == ">" else max)(ends)
+    name = f"{text}: {'worst ' if len(ends) > 1 else ''}{'lower' if low else 'upper'} limit"
+    alarm = max((one.alarm for one in estimates if one.alarm is not None), default=None)
+    half = max((one.high - one.low) / 2 for one in estimates)
+    where = _origin(origin)
+    return Finding(about, "experiment", name, float(worst), relation, limit, where, alarm, half)
+
+
+def _origin(origin: Origin) -> str:
+    """Say where a dataset comes from: stored with the project, or run now."""
+    if isinstance(origin, str):
+        return origin
+    if isinstance(origin, tuple):
+        return "; ".join(dict.fromkeys(map(_origin, origin)))
+    facts = (str(origin.attrs.get(name, "")) for name in ("stored_date", "stored_device"))
+    file = origin.attrs.get("stored_file")
+    return "run now" if file is None else f"stored: {', '.join(filter(None, (str(file), *facts)))}"

@@ -1,0 +1,294 @@
+"""What is called at each point of a sweep, and which arrays are stored of what it returns."""
+
+import dataclasses
+import enum
+import importlib
+import inspect
+import itertools
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ....theory.validation import integer, shown
+from ..cache import runs
+from ..declarations import plain
+from ..execute import checked
+
+# Dimensions and values of each array, by name. Numbers are float64; text is an array of objects.
+Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
+Index = tuple[int, ...]
+Results = dict[Index, Arrays | str]
+"""Of each point its arrays, or what went wrong there."""
+
+STATE = "point_state"
+ERROR = "point_error"
+PROVENANCE = "provenance"
+RESERVED = (STATE, ERROR, PROVENANCE)
+DEFAULT_CHUNKS = 1000
+"""Chunks of a sweep are at most about so many, if nothing else is said."""
+LARGEST_GRID = 10**8
+# Functions of `validate` that compute and return a result, besides the runs: others may write files.
+_COMPUTING = ("validate.training.train", "validate.experiments.collisions.train_l1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All that the content of a store depends on."""
+
+    work: str
+    axes: Mapping[str, Sequence[Any]]
+    settings: Mapping[str, Any]
+    keep: Sequence[str]
+    together: str | None
+    chunk: Sequence[int]
+
+    @property
+    def shape(self) -> Index:
+        """Number of values of each axis."""
+        return tuple(map(len, self.axes.values()))
+
+    @property
+    def counts(self) -> Index:
+        """Number of chunks along each axis."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
+
+    def region(self, number: int) -> tuple[slice, ...]:
+        """Return the part of the grid that a chunk is."""
+        place = np.unravel_index(number, self.counts)
+        edges = zip(place, self.chunk, self.shape, strict=True)
+        return tuple(slice(int(k) * c, min((int(k) + 1) * c, n)) for k, c, n in edges)
+
+    def points(self, number: int) -> list[Index]:
+        """Return the points of a chunk."""
+        return list(itertools.product(*(range(part.start, part.stop) for part in self.region(number))))
+
+    def at(self, point: Index) -> dict[str, Any]:
+        """Return the axes' values at a point."""
+        return {name: values[k] for (name, values), k in zip(self.axes.items(), point, strict=True)}
+
+
+# --- What can be swept --------------------------------------------------------------------------------------
+
+
+def load_function(work: str) -> Callable[..., Any]:
+    """Return the function that a plan names, as module:name."""
+    module, _, name = work.partition(":")
+    function: Callable[..., Any] = getattr(sys.modules.get(module) or importlib.import_module(module), name)
+    return function
+
+
+def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
+    """Return a function by its name: of a run, or such as ``"solvers.rug.optimum"``."""
+    if callable(work):
+        name = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
+        try:
+            if load_function(name) is work and work.__module__ != "__main__":
+                return work
+        except (ImportError, AttributeError):
+            pass
+        raise ValueError(f"`work` must be a function that can be imported; got {name}.")
+    package, _, name = work.rpartition(".")
+    if work in _COMPUTING or re.fullmatch(r"(theory|solvers)\.\w+", package):
+        try:
+            module = importlib.import_module(f"superposition.{package}")
+            if name in module.__all__ and inspect.isfunction(getattr(module, name)):
+                return load_function(f"superposition.{package}:{name}")
+        except ModuleNotFoundError:
+            pass
+    elif work in (known := runs()):  # which loads all that has runs
+        return known[work].function
+    rule = f"a run, a public function such as solvers.rug.optimum, or one of {', '.join(_COMPUTING)}"
+    raise ValueError(f"`work` must be {rule}; got {shown(work)}.")
+
+
+def make_plan(
+    work: Callable[..., Any] | str,
+    grid: Mapping[str, Sequence[Any]],
+    settings: Mapping[str, Any],
+    keep: Collection[str],
+    together: str | None,
+    batch: int | None,
+) -> Plan:
+    """Check what is asked for."""
+    function = function_of(work)
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+            raise ValueError(f"`{name}` must be a list of one value or more; got {shown(values)}.")
+    axes, fixed = ({name: _as_json(name, value) for name, value in part.items()} for part in (grid, settings))
+    if not axes:
+        raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
+    if twice := sorted(set(axes).intersection(fixed)):
+        raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
+    checked(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
+    parameters = inspect.signature(function).parameters
+    ours = function.__module__.startswith("superposition.")
+    for name in (axes | fixed).keys() & parameters.keys() if ours else ():
+        if "Path" in str(parameters[name].annotation):
+            rule = "left out: it names a file, and all points would have the same"
+            raise ValueError(f"`{name}` must be {rule}; got {shown((axes | fixed)[name])}.")
+    if together is None:
+        depths = {name: _list_depth(parameter.annotation) for name, parameter in parameters.items()}
+        axes = {name: [_nested(value, depths[name]) for value in values] for name, values in axes.items()}
+        fixed = {
+            name: None if value is None else _nested(value, depths[name]) for name, value in fixed.items()
+        }
+    random = parameters.get("rng")
+    if random is not None and random.default is None and not {"rng"} & {*axes, *fixed}:
+        raise ValueError("`rng` must be given, as a seed or a list of them; got nothing.")
+    for name, values in axes.items():
+        labels(name, values)
+    total = math.prod(map(len, axes.values()))
+    if total > LARGEST_GRID:
+        raise ValueError(f"`grid` must have at most {LARGEST_GRID} points; got {total}.")
+    size = -(-total // DEFAULT_CHUNKS) if batch is None else integer("batch", batch, 1, LARGEST_GRID)
+    chunk: list[int] = []
+    for values in reversed(axes.values()):
+        chunk.insert(0, min(len(values), max(size, 1)))
+        size = size // len(values)
+    name = f"{function.__module__}:{function.__qualname__}"
+    return Plan(name, axes, fixed, list(keep), together, chunk)
+
+
+def _as_json(name: str, value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value, default=plain, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        rule = "finite numbers, text, and lists of them"
+        raise ValueError(f"`{name}` must be {rule}; got {shown(value)} ({error}).") from error
+
+
+def _list_depth(annotation: Any) -> int:
+    """Return how many lists are around the numbers of an argument that takes lists alone."""
+    origin = get_origin(annotation)
+    if not (isinstance(origin, type) and issubclass(origin, Sequence)):
+        return 0
+    return 1 + max(map(_list_depth, get_args(annotation)), default=0)
+
+
+def _nested(value: Any, depth: int) -> Any:
+    """Return a value within as many lists as an argument wants.
+
+    Examples
+    --------
+    >>> _nested(32, 1), _nested([32], 1), _nested([2, 1, 0.1], 2)
+    ([32], [32], [[2, 1, 0.1]])
+    """
+    inner = value
+    while isinstance(inner, list):
+        depth, inner = depth - 1, inner[0] if inner else None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return the coordinate of an axis: numbers or text; [x] is labelled x, and a longer list by its JSON.
+
+    Examples
+    --------
+    >>> labels("n_hidden", [[32], [64]])
+    array([32, 64])
+    """
+    alone = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in alone):
+        alone = [value if isinstance(value, str) else json.dumps(value) for value in alone]
+    coordinate = np.asarray(alone)
+    if coordinate.dtype.kind in "uO":  # beyond the integers that a store holds
+        raise ValueError(f"`{name}` must be numbers below 2^63; got {shown(values)}.")
+    if twice := [value for value in alone if alone.count(value) > 1] if len(set(alone)) < len(alone) else []:
+        raise ValueError(f"`{name}` must have distinct values; got {shown(twice[0])} twice.")
+    return coordinate
+
+
+# --- At a worker --------------------------------------------------------------------------------------------
+
+
+def compute(plan: Plan, points: Sequence[Index]) -> Results:
+    """Return the arrays of each point, or what went wrong there."""
+    function = load_function(plan.work)
+    if plan.together is not None:
+        return _compute_together(function, plan, points)
+    results: Results = {}
+    for point in points:
+        try:
+            results[point] = arrays(function(**plan.at(point), **plan.settings), plan)
+        except Exception as error:
+            results[point] = _message(error)
+    return results
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        raise error  # it is so at every point, until something is installed
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
+    """Call the function once for all points."""
+    places = [plan.at(point) for point in points]
+    try:
+        ds = function(**{name: [place[name] for place in places] for name in plan.axes}, **plan.settings)
+        size = ds.sizes.get(plan.together) if isinstance(ds, xr.Dataset) else None
+        if size != len(points):
+            rule = f"a dataset with {len(points)} entries along {plan.together}"
+            raise ValueError(f"`work` must return {rule}; got {size} of them.")
+        return {point: arrays(ds.isel({plan.together: k}), plan) for k, point in enumerate(points)}
+    except Exception as error:
+        return dict.fromkeys(points, _message(error))
+
+
+def arrays(result: Any, plan: Plan) -> Arrays:
+    """Return what can be stored of a result: its arrays of numbers and of text."""
+    items: list[tuple[str, tuple[Any, ...] | None, Any]]
+    if isinstance(result, xr.Dataset):
+        items = [
+            (str(name), values.dims, values.values) for name, values in result.squeeze().variables.items()
+        ]
+    else:
+        if dataclasses.is_dataclass(result) and not isinstance(result, type):
+            result = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+        mapping = result if isinstance(result, Mapping) else {"value": result}
+        items = [(str(name), None, value) for name, value in mapping.items()]
+    stored: Arrays = {}
+    for name, dims, value in items:
+        is_label = dims == (name,) and value.dtype.kind in "iu"
+        array = value.astype(np.int64) if is_label else _numbers_or_text(value)
+        if array is None or name in plan.axes:
+            continue
+        if "/" in name or name in RESERVED:
+            raise ValueError(f"`work` must not return an array of this name; got {name}.")
+        names = tuple(map(str, dims)) if dims is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
+        if shared := set(names).intersection(plan.axes):
+            raise ValueError(f"`work` must not return a dimension of the grid; got {name} along {shared}.")
+        stored[name] = names, array
+    if plan.keep:
+        coordinates = {dim for name in plan.keep if name in stored for dim in stored[name][0]}
+        stored = {name: pair for name, pair in stored.items() if name in plan.keep or name in coordinates}
+    missing = [name for name in plan.keep if name not in stored]
+    if missing or not stored:
+        wanted = ", ".join(missing) or "numbers or text"
+        raise ValueError(f"`work` must return {wanted}; got {shown(result)}.")
+    return stored
+
+
+def _numbers_or_text(value: Any) -> npt.NDArray[Any] | None:
+    """Return numbers as float64, text and members of enumerations as text, and of anything else None."""
+    try:
+        array = np.asarray(np.nan if value is None else value)
+    except ValueError:  # lists of several lengths
+        return None
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    if array.dtype.kind in "UT":
+        return array.astype(object)
+    if array.dtype.kind == "O" and array.size and all(isinstance(v, str | enum.Enum) for v in array.flat):
+        names = [v if isinstance(v, str) else v.name for v in array.flat]
+        return np.array(names, dtype=object).reshape(array.shape)
+    return None

@@ -1,0 +1,132 @@
+"""A sweep from the grid to the dataset: what is not stored yet is done."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from ....theory.annotations import as_annotated
+from ..tasks import Clock, Task, cluster, cores, here, processes, spread
+from .points import Results, compute, make_plan
+from .store import open as open_store
+from .store import open_for_writing
+
+
+@as_annotated
+def run(
+    work: Callable[..., Any] | str,
+    grid: Mapping[str, Any],
+    *,
+    store: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    keep: Collection[str] = (),
+    together: str | None = None,
+    batch: int | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    gpu: bool = False,
+    retry: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> xr.Dataset:
+    """Call a function at each point of a grid, and store what it returns.
+
+    Points that the store already has are skipped. A run may be killed at any moment, and the next one goes
+    on: the numbers are the same, whatever was killed and however many processes there were.
+
+    Parameters
+    ----------
+    work : str or callable
+        A run, such as ``"collisions.fig3"``; a public function, such as ``"solvers.rug.optimum"`` or
+        ``"validate.training.train"``; or a function of a module that workers can import. It returns a
+        dataset, a result of a solver, a mapping, or one value. Stored are its arrays of numbers and of text,
+        which must have the same names and sizes at all points, without dimensions of length 1 of a dataset.
+    grid : mapping from str to sequence
+        For some arguments the values they take: numbers, text, or lists of these. Each is a dimension.
+    store : path or str
+        A folder that is empty or that this program fills, or a URL that fsspec understands.
+    settings : mapping from str to object, optional
+        Other arguments, the same at all points.
+    keep : collection of str, optional
+        Arrays that are stored; all by default.
+    together : str, optional
+        The function takes a list for each argument of the grid, which are the points of a chunk, and returns
+        a dataset in which they run along this dimension: a batch of models for a GPU.
+    batch : int, optional
+        Points of a chunk at most, which one task computes; by default there are about a thousand chunks.
+    jobs : int, optional
+        Processes of one thread each; as many as there are cores if not given. 0 does all in this process.
+        With a scheduler: tasks under way at a time, twice the workers' threads if not given.
+    scheduler : str, optional
+        Address of a Dask scheduler, such as ``"tcp://host:8786"``. This process alone needs the store.
+    gpu : bool, optional
+        Give tasks only to workers that have the resource GPU, one each.
+    retry : bool, optional
+        Try again what failed in earlier runs.
+    tell : callable, optional
+        Gets a line for each chunk, with the time left.
+
+    Returns
+    -------
+    xarray.Dataset
+        As :func:`open` returns it. ``point_state`` and ``point_error`` say what failed.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the store holds something else, another sweep, other settings,
+        which the message names, or a damaged chunk, likewise.
+    ImportError
+        If Zarr, Dask or a library that the function needs is not installed.
+    OSError
+        If the disk is full, no scheduler answers, or a process ends abruptly twice at the same task.
+
+    Notes
+    -----
+    The attributes of the group ``provenance`` say when, where and with what versions each run was made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> grid = {"p": [0.05, 0.2], "importance": [0.5, 1.0]}
+    >>> given = {"starts": 50, "rng": 0}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ds = run("solvers.relu.pair_basins", grid, store=folder, settings=given, jobs=0).load()
+    >>> ds["fraction"].dims, ds["W"].sizes["W_0"]
+    (('p', 'importance'), 50)
+    """
+    if gpu and scheduler is None:
+        raise ValueError("`gpu` must go with a `scheduler`, whose workers have the resource GPU; got none.")
+    plan = make_plan(work, grid, settings or {}, keep, together, batch)
+    if scheduler is not None:
+        pool = cluster(scheduler, jobs or None, {"GPU": 1} if gpu else None)
+    else:
+        jobs = cores() if jobs is None else jobs
+        pool = processes(jobs) if jobs else here
+    url = str(store).removeprefix("file://")
+    with open_for_writing(url, plan) as place:
+        todo = place.todo(retry)
+        tasks = {n: Task(f"chunk {n}", compute, (plan, some), (), len(some)) for n, some in todo.items()}
+        waiting, clock = list(reversed(todo)), Clock([*tasks.values()], tell or (lambda line: None))
+        running = 0
+
+        def next_task(size: int) -> Task | None:
+            nonlocal running
+            # The first point that succeeds says which arrays there are: until then one chunk at a time.
+            if not waiting or (running and not place.results):
+                return None
+            running += 1
+            return tasks[waiting.pop()]
+
+        def store_chunk(task: Task, results: Results, seconds: float) -> None:
+            nonlocal running
+            running -= 1
+            place.write(int(task.name.removeprefix("chunk ")), results)
+            failed = sum(isinstance(result, str) for result in results.values())
+            more = f", {failed} of them failed" if failed else ""
+            clock.finished(task, f"{task.name}: {len(results)} points{more}")
+
+        if todo:
+            place.note(jobs=jobs, scheduler=scheduler, chunks=len(todo))
+            spread(next_task, store_chunk, pool)
+    return open_store(url)

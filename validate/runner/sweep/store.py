@@ -1,0 +1,295 @@
+"""The Zarr store of a sweep: what is in it already, and how a chunk gets there.
+
+An array has the axes of the grid before its own, and a chunk of it is a chunk of the sweep. The state of a
+chunk's points is written last, and each file under another name first: what the states call done is there.
+Whether a chunk is as it was written is what Zarr's checksum says. One that is not is named: once its file is
+removed, the same sweep computes its points anew.
+"""
+
+import json
+import platform
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from ....theory.annotations import as_annotated
+from ....theory.validation import shown
+from ...reference.files import error_text, exclusive_folder, require_same_settings
+from ..cache import PACKAGES, version
+from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, labels
+
+FORMAT = "superposition sweep 3"
+WAITING = 0
+DONE = 1
+FAILED = 2
+_FILL = {"int8": WAITING, "int64": 0, "float64": np.nan, "str": ""}
+"""What a new array holds everywhere, by its kind."""
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError("A sweep needs Zarr: pip install -e '.[sweep]' in the checkout.") from error
+    return zarr
+
+
+def _open_group(url: str, mode: str) -> Any:
+    try:
+        return _zarr().open_group(url, mode=mode, zarr_format=3)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # file systems and damaged files raise many types
+        if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+            raise  # such as a full disk
+        raise ValueError(f"`store` must be a Zarr store ({error_text(error)}); got {shown(url)}.") from error
+
+
+@contextmanager
+def open_for_writing(url: str, plan: Plan) -> Iterator["Store"]:
+    """Give the store of a plan, new or as it was left; in a folder nobody else may write to it meanwhile.
+
+    Raises
+    ------
+    ValueError
+        If something else is there, a sweep with other settings, or a damaged one.
+    """
+    # Chunks of nothing but NaN are written as well: one that is not there is missing.
+    written = _zarr().config.set({"array.write_empty_chunks": True})
+    with written, nullcontext() if "://" in url else exclusive_folder(url, "store"):
+        group = _open_group(url, "a")
+        settings = {"format": FORMAT, "superposition": version("superposition"), "order": list(plan.axes)}
+        settings |= json.loads(json.dumps(asdict(plan)))
+        if not dict(group.attrs) and STATE not in group:
+            group.attrs.put({"sweep": settings, "results": {}})
+        store = Store(url, group)
+        rule = "empty, or hold a sweep of the same settings"
+        require_same_settings("store", shown(url), group.attrs["sweep"], settings, rule)
+        store.check()
+        store.prepare()
+        yield store
+
+
+def _describe(arrays: Arrays) -> dict[str, list[Any]]:
+    """Return of each array its dimensions, shape, kind, and its values if it labels its dimension."""
+    return {
+        name: [
+            list(dims),
+            list(values.shape),
+            "str" if values.dtype.kind in "OU" else str(values.dtype),
+            values.tolist() if dims == (name,) else None,
+        ]
+        for name, (dims, values) in sorted(arrays.items())
+    }
+
+
+class Store:
+    """What a sweep has stored, and what it has still to do."""
+
+    def __init__(self, url: str, group: Any) -> None:
+        self._url, self._group = url, group
+        sweep = group.attrs.get("sweep")
+        if not isinstance(sweep, dict) or sweep.get("format") != FORMAT:
+            raise ValueError(f"`store` must hold what is called {FORMAT!r}; got {shown(url)}.")
+        try:
+            self.plan = Plan(**{field.name: sweep[field.name] for field in fields(Plan)})
+            self._described: dict[str, list[Any]] = group.attrs["results"]
+            for name in (*self.plan.axes, STATE, ERROR, *self._described) if self._described else ():
+                group[name]
+        except Exception as error:  # damaged metadata raise many types
+            rule = "a whole sweep: bring its zarr.json back from a copy, or begin another store"
+            raise ValueError(f"`store` must be {rule}; got {shown(url)} ({error_text(error)}).") from error
+
+    @property
+    def results(self) -> list[str]:
+        """Names of the arrays of results; none before the first point is done."""
+        return [name for name, (*_, values) in self._described.items() if values is None]
+
+    def check(self) -> None:
+        """Read all that is there; a ValueError names the first chunk that is damaged."""
+        for name in (*self.plan.axes, STATE, ERROR, *self._described):
+            if name in self._group and (damage := _find_damage(self._group[name])):
+                file, error = f"{name}/{damage[0]}", damage[1]
+                rule = f"a whole sweep; remove its damaged chunk {file}, and the same sweep makes it anew"
+                raise ValueError(
+                    f"`store` must be {rule}; got {shown(self._url)} ({error_text(error)})."
+                ) from error
+
+    def prepare(self) -> None:
+        """Make the arrays that every sweep has, and those of results if they are known."""
+        axes: Arrays = {name: ((name,), labels(name, values)) for name, values in self.plan.axes.items()}
+        every = _describe(axes) | {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
+        self._make_arrays(every | self._described)
+        self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
+
+    def _make_arrays(self, described: Mapping[str, Any]) -> None:
+        """Make the arrays that are not there, over the grid and dimensions of their own, and their labels."""
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        files = _list_files(self._group)
+        for name, (dims, shape, kind, values) in described.items():
+            over = {} if values is not None else self.plan.axes
+            if name not in self._group:
+                self._group.create_array(
+                    name,
+                    shape=(*map(len, over.values()), *shape),
+                    chunks=(*(self.plan.chunk if over else ()), *(max(n, 1) for n in shape)),
+                    dtype=str if kind == "str" else kind,
+                    fill_value=_FILL[kind],
+                    dimension_names=(*over, *dims),
+                    # With a checksum: Zstd passes over changes that it has no use for.
+                    compressors=[ZstdCodec(), Crc32cCodec()],
+                )
+            if values is not None and f"{name}/c/0" not in files:
+                self._group[name][...] = np.array(values, dtype=object if kind == "str" else kind)
+
+    def states(self) -> npt.NDArray[np.int8]:
+        """Return the state of each point; those of a chunk of which a file is missing wait."""
+        states = np.asarray(self._group[STATE][...])
+        files = _list_files(self._group)
+        for number in range(int(np.prod(self.plan.counts))) if states.any() else ():
+            region = self.plan.region(number)
+            place = "/".join(map(str, np.unravel_index(number, self.plan.counts)))
+            results = self.results if (states[region] == DONE).any() else []
+            needed = [f"{name}/c/{place}{'/0' * len(self._described[name][1])}" for name in results]
+            if not files.issuperset([f"{ERROR}/c/{place}", *needed]):
+                states[region] = WAITING
+        return states
+
+    def todo(self, retry: bool) -> dict[int, list[Index]]:
+        """Return the points of each chunk that are to be done; with `retry`, also those that failed."""
+        waiting = (self._states == WAITING) | (retry & (self._states == FAILED))
+        chunks = range(int(np.prod(self.plan.counts)))
+        points = {number: [p for p in self.plan.points(number) if waiting[p]] for number in chunks}
+        return {number: some for number, some in points.items() if some}
+
+    def write(self, number: int, results: Results) -> None:
+        """Store the points of a chunk."""
+        region = self.plan.region(number)
+        before = self._states[region]
+        states, errors = before.copy(), self._errors[region].copy()
+        good: dict[Index, Arrays] = {}
+        for point, result in results.items():
+            place = tuple(k - part.start for k, part in zip(point, region, strict=True))
+            errors[place] = result if isinstance(result, str) else self._difference(result)
+            states[place] = FAILED if errors[place] else DONE
+            if not errors[place] and not isinstance(result, str):
+                good[place] = result
+        for name in self.results if good else ():
+            _, shape, kind, _ = self._described[name]
+            block = np.full((*before.shape, *shape), _FILL[kind], object if kind == "str" else kind)
+            if np.any(before == DONE):
+                block[...] = self._group[name][region]
+            for place, result in good.items():
+                block[place] = result[name][1]
+            self._group[name][region] = block
+        self._group[ERROR][region] = errors
+        self._group[STATE][region] = states
+        self._states[region], self._errors[region] = states, errors
+
+    def _difference(self, result: Arrays) -> str:
+        """Say what keeps a result out of the arrays; make these of the first one."""
+        described = _describe(result)
+        if not self._described:
+            self._make_arrays(described)
+            self._group.attrs.update({"results": described})
+            self._described = described
+        for name in sorted({*described, *self._described}):
+            if described.get(name) != self._described.get(name):
+                dims, shape, *_ = described.get(name, ([], []))
+                what = f"dimensions {tuple(dims)}, shape {tuple(shape)}" if name in described else "nothing"
+                return f"ValueError: `{name}` must be as at the first point that succeeded; got {what}."
+        return ""
+
+    def note(self, **facts: Any) -> None:
+        """Note when, where and with what a run is made."""
+        facts["begun"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+        facts |= {"system": platform.platform(), "python": platform.python_version()}
+        facts["versions"] = {name: version(name) for name in (*PACKAGES, "zarr")}
+        attributes = self._group.require_group(PROVENANCE).attrs
+        attributes["runs"] = [*attributes.get("runs", []), facts]
+
+
+def _find_damage(array: Any) -> tuple[str, Exception] | None:
+    """Return the name of the first chunk of an array that cannot be read, and why."""
+    for place in np.ndindex(*array.cdata_shape):
+        try:
+            array.blocks[place]
+        except (ImportError, MemoryError):
+            raise
+        except Exception as error:  # decoders raise many types on damaged bytes
+            return array.metadata.encode_chunk_key(place), error
+    return None
+
+
+def _list_files(group: Any) -> set[str]:
+    """Return the names of all files of a store, seen from its group."""
+    from zarr.core.sync import sync
+
+    async def listed() -> set[str]:
+        path = group.store_path
+        start = f"{path.path}/" if path.path else ""
+        return {name.removeprefix(start) async for name in path.store.list_prefix(start)}
+
+    files: set[str] = sync(listed())
+    return files
+
+
+@as_annotated
+def open(store: str | Path) -> xr.Dataset:
+    """Open what a sweep has stored so far.
+
+    Parameters
+    ----------
+    store : path or str
+        A folder, or a URL that fsspec understands.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over the axes of the grid and dimensions of the results' own; numbers are float64, NaN where there are
+        none yet, and read when they are used. ``point_state`` is 0 for points that wait, 1 for those that are
+        done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings``
+        (JSON) tell what was called.
+
+    Raises
+    ------
+    ValueError
+        If no sweep is there, or a chunk of it was damaged after it was written: which one.
+    ImportError
+        If Zarr is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from superposition.validate import sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     grid = {"p": [0.01, 0.1], "ratio": [0.1, 0.5, 1]}
+    ...     _ = sweep.run("theory.rug.sigma", grid, store=folder, jobs=0)
+    ...     ds = sweep.open(folder).load()
+    >>> ds["value"].dims, bool((ds["point_state"] == 1).all())
+    (('p', 'ratio'), True)
+    """
+    url = str(store).removeprefix("file://")
+    group = _open_group(url, "r")
+    content = Store(url, group)
+    content.check()
+    with warnings.catch_warnings():  # of files that are Zarr's no more: the marker, and what a kill left
+        warnings.filterwarnings("ignore", "Object at .* is not recognized as a component of a Zarr hierarchy")
+        ds = xr.open_dataset(group.store, engine="zarr", consolidated=False)
+    ds = ds[[*content.results, STATE, ERROR]]
+    ds[STATE] = ds[STATE].copy(data=content.states())
+    for name, values in ds.variables.items():
+        if values.dtype.kind == "T":
+            ds[name] = ds[name].astype(object)
+    plan, made_by = content.plan, group.attrs["sweep"]["superposition"]
+    ds.attrs = {"work": plan.work, "settings": json.dumps(plan.settings), "superposition_version": made_by}
+    return ds
