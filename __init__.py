@@ -17,7 +17,7 @@ What people come with, and what takes it:
 
 from typing import TYPE_CHECKING, Any
 
-from .theory.lazy import lazily
+from .theory.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from . import solvers as solvers
@@ -51,7 +51,7 @@ _DOOR = {
     **dict.fromkeys(_NAMES, "validate.api"),
 }
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
-_module, _modules = lazily(__name__, __path__, ("solvers", "theory", "validate"), _DOOR)
+_module, _modules = lazy_submodules(__name__, __path__, ("solvers", "theory", "validate"), _DOOR)
 
 
 if not TYPE_CHECKING:  # which would take any name for one of this module

@@ -18,12 +18,13 @@ from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
 
+from superposition.theory.lazy import public_modules
 from superposition.validate.experiments import atlas
 from superposition.validate.runner import cache
 
 project = "superposition"
 HERE = Path(__file__).parent
-FLOORS = ("theory", "solvers", "validate")
+LAYERS = ("theory", "solvers", "validate")
 author = "the superposition authors"
 version = release = metadata.version(project)
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_nb"]
@@ -90,16 +91,17 @@ def comparison():
     return rows
 
 
-def house():
-    """Return the first line of each phenomenon's docstring on each floor."""
-    rows = [["room", *FLOORS]]
+def architecture():
+    """Return the first line of each phenomenon's package in each layer."""
+    layers = [
+        importlib.import_module(f"{project}.{path}") for path in ("theory", "solvers", "validate.experiments")
+    ]
+    rows = [["phenomenon", *LAYERS]]
     for name in cache.PHENOMENA:
-        floors = [importlib.import_module(f"{project}.{floor}") for floor in FLOORS]
-        known = [name in {one.name for one in pkgutil.iter_modules(floor.__path__)} for floor in floors]
-        rooms = [getattr(floor, name) if has else None for floor, has in zip(floors, known, strict=True)]
-        rows.append(
-            [f"``{name}``", *("" if one is None else one.__doc__.partition("\n")[0] for one in rooms)]
-        )
+        known = [name in {module.name for module in pkgutil.iter_modules(layer.__path__)} for layer in layers]
+        packages = [getattr(layer, name) if has else None for layer, has in zip(layers, known, strict=True)]
+        lines = ["" if package is None else package.__doc__.partition("\n")[0] for package in packages]
+        rows.append([f"``{name}``", *lines])
     return rows
 
 
@@ -117,7 +119,7 @@ def _make(folder):
     for name, table in {
         "atlas-structures": structures,
         "atlas-comparison": comparison,
-        "house": house,
+        "architecture": architecture,
     }.items():
         with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(table())
@@ -177,10 +179,9 @@ def _parts(room):
 
 
 def _rooms():
-    for floor in FLOORS:
+    for floor in LAYERS:
         top = importlib.import_module(f"{project}.{floor}")
-        for found in pkgutil.iter_modules(top.__path__, top.__name__ + "."):
-            yield importlib.import_module(found.name)
+        yield from public_modules(top)
 
 
 # What the template `module.rst` needs to know of each room.

@@ -17,7 +17,6 @@ import inspect
 import io
 import itertools
 import os
-import pkgutil
 import random
 import re
 import resource
@@ -40,6 +39,7 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition import solvers, theory, validate
 from superposition.solvers import statistics
+from superposition.theory.lazy import public_modules
 from superposition.validate import ledger
 from superposition.validate.experiments import atlas
 from superposition.validate.experiments.codes.structure import code_structure
@@ -55,15 +55,12 @@ ORDINARY, MANY = (1000, 250), (10_000, 10_000)
 SPARE_BYTES = 8 * 2**30
 
 LOWER = {
-    f"{floor.__name__.partition('.')[2]}.{name}": importlib.import_module(f"{floor.__name__}.{name}")
+    room.__name__.partition(".")[2]: room
     for floor in (theory, solvers)
-    for _, name, is_room in pkgutil.iter_modules(floor.__path__)
-    if is_room
+    for room in public_modules(floor)
+    if hasattr(room, "__path__")
 }
-UPPER = {
-    f"validate.{name}": importlib.import_module(f"superposition.validate.{name}")
-    for _, name, _ in pkgutil.iter_modules(validate.__path__)
-}
+UPPER = {room.__name__.partition(".")[2]: room for room in public_modules(validate)}
 ROOMS = LOWER | UPPER
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what

@@ -7,7 +7,6 @@ with its reason.
 import dataclasses
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 import pytest
 
 from superposition import solvers, theory
+from superposition.theory.lazy import public_modules
 
 ROOMS = {
-    f"{floor.__name__.partition('.')[2]}.{name}": importlib.import_module(f"{floor.__name__}.{name}")
+    room.__name__.partition(".")[2]: room
     for floor in (theory, solvers)
-    for _, name, is_room in pkgutil.iter_modules(floor.__path__)
-    if is_room
+    for room in public_modules(floor)
+    if hasattr(room, "__path__")
 }
 
 # What a field is not called, and what it is called instead, as one thing has one name.

@@ -4,6 +4,6 @@ A package is imported when it is asked for: after ``import superposition.theory`
 ``superposition.theory.rug``.
 """
 
-from .lazy import lazily
+from .lazy import lazy_submodules
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+__getattr__, __dir__ = lazy_submodules(__name__, __path__)

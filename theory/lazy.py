@@ -5,14 +5,14 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from types import ModuleType
 
-__all__ = ["lazily"]
+__all__ = ["lazy_submodules", "public_modules"]
 
 
-def lazily(
+def lazy_submodules(
     package: str, path: Iterable[str], only: tuple[str, ...] | None = None, others: Iterable[str] = ()
 ) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package that imports its modules on demand.
@@ -40,3 +40,13 @@ def lazily(
         return importlib.import_module(f"{package}.{name}")
 
     return get, names
+
+
+def public_modules(package: ModuleType) -> Iterator[ModuleType]:
+    """Yield a package's modules, and those of its packages that have no public names of their own."""
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(found.name)
+        if found.ispkg and not hasattr(module, "__all__"):
+            yield from public_modules(module)
+        else:
+            yield module

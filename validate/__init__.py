@@ -4,6 +4,6 @@ A function raises a ValueError that names an argument out of range, and an Impor
 that is not installed, such as PyTorch; where its docstring names errors, there are others too.
 """
 
-from ..theory.lazy import lazily
+from ..theory.lazy import lazy_submodules
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+__getattr__, __dir__ = lazy_submodules(__name__, __path__)

@@ -149,7 +149,7 @@ def test_a_process_that_can_write_nothing_says_so_in_one_line(tmp_path):
     results = []
     for head in ("", limited):
         env = {**os.environ, "NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=tmp_path)}
-        env["PYTHONPATH"] = str(Path(cache.__file__).parents[2])
+        env["PYTHONPATH"] = str(Path(cache.__file__).parents[3])
         command = [sys.executable, "-c", head + PROGRAM]
         results.append(subprocess.run(command, env=env, capture_output=True, text=True, check=True))
     assert results[0].stdout == results[1].stdout

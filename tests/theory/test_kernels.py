@@ -147,15 +147,15 @@ def test_the_checksum_covers_what_a_kernel_file_imports_and_no_more(tmp_path, mo
     files = {
         "theory/compile/kernels.py": "",
         "theory/special/__init__.py": "from .other import (\n    f,\n)\n",
-        "theory/special/other.py": "from ..kernels import kernel\n",
+        "theory/special/other.py": "from ..compile.kernels import kernel\n",
         "solvers/__init__.py": "",
-        "solvers/unrelated.py": "from ..theory.kernels import kernel\n",
-        "solvers/rug.py": "from ..theory import special\nfrom ..theory.kernels import kernel\n",
+        "solvers/unrelated.py": "from ..theory.compile.kernels import kernel\n",
+        "solvers/rug.py": "from ..theory import special\nfrom ..theory.compile.kernels import kernel\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "theory" / "kernels.py"))
+    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "theory" / "compile" / "kernels.py"))
     monkeypatch.setattr(kernels, "_PACKAGE", str(tmp_path))
     before = checksum.__wrapped__(str(tmp_path / "solvers" / "rug.py"))
     with (tmp_path / edited).open("a") as file:

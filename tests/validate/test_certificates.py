@@ -20,7 +20,7 @@ from superposition.validate.proofs import certificates
 
 checker = importlib.import_module("superposition.validate.proofs.certificates.check")
 
-STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("*.json"))
+STORED = sorted((Path(certificates.__file__).parents[2] / "reference" / "certificates").glob("*.json"))
 KINDS = {"pentagon": 1, "network": 2}
 CHECKERS = [
     Path(certificates.__file__).with_name(name)

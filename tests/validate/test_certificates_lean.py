@@ -10,7 +10,7 @@ import pytest
 from superposition.validate.proofs import certificates
 from superposition.validate.proofs.certificates import certify, exact_total, lean_goal
 
-STORED = sorted((Path(certificates.__file__).parents[1] / "reference" / "certificates").glob("wiring-*.json"))
+STORED = sorted((Path(certificates.__file__).parents[2] / "reference" / "certificates").glob("wiring-*.json"))
 
 
 def sides(goal):

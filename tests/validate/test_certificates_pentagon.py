@@ -14,7 +14,7 @@ import pytest
 from superposition.theory.relu import class_loss
 from superposition.validate.proofs import certificates
 
-STORED = Path(certificates.__file__).parents[1] / "reference" / "certificates" / "pentagon.json"
+STORED = Path(certificates.__file__).parents[2] / "reference" / "certificates" / "pentagon.json"
 checker = sys.modules["superposition.validate.proofs.certificates.check_pentagon"]
 CONTENT = json.loads(STORED.read_text())
 STATED, PROOF = CONTENT["statement"], CONTENT["proof"]

@@ -55,7 +55,7 @@ def test_ipython_completes_the_names():
     with provisionalcompleter():
         found = {one.text.lstrip(".") for one in shell.Completer.completions("sp.", 3)}
     assert {*NAMES, "theory", "solvers", "validate"} <= found
-    assert not {"annotations", "Any", "lazily"} & set(dir(sp))
+    assert not {"annotations", "Any", "lazy_submodules"} & set(dir(sp))
     assert set(sp.__all__) <= set(dir(sp))
     shell.user_ns["found"] = sp.loss(PAIR, 0.1)
     with provisionalcompleter():

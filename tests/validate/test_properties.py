@@ -212,7 +212,7 @@ assert sp.refute(lambda k: k + 1, k=integers(-9, 9), examples=5).refuted
 
 
 def test_nothing_is_left_in_the_users_folder(tmp_path):
-    package = Path(properties.__file__).parents[3]
+    package = Path(properties.__file__).parents[4]
     env = {**os.environ, "PYTHONPATH": str(package)}
     subprocess.run([sys.executable, "-c", FROM_ELSEWHERE], cwd=tmp_path, env=env, check=True)
     assert list(tmp_path.iterdir()) == []

@@ -3,12 +3,12 @@
 import argparse
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from ... import solvers, theory
+from ...theory.lazy import public_modules
 from ..api.predictions import PREDICTIONS
 from .text import Add, print_json, say, written
 
@@ -104,18 +104,16 @@ def _package(package: Any) -> Iterator[str]:
     """Yield a line for each public name of the modules of a package."""
     short = package.__name__.partition(".")[2]
     yield f"# superposition.{short}\n\n{_sentence(inspect.getdoc(package))}\n"
-    for found in pkgutil.iter_modules(package.__path__):
-        if found.name in ("cli", "door"):
-            continue
-        module = importlib.import_module(f"{package.__name__}.{found.name}")
+    for module in public_modules(package):
+        path = module.__name__.partition(".")[2]
         names = getattr(module, "__all__", ())
-        if not names:
+        if not names or path.startswith(("validate.api", "validate.cli")):
             continue
-        yield f"## {short}.{found.name}\n\n{_sentence(inspect.getdoc(module))}\n"
+        yield f"## {path}\n\n{_sentence(inspect.getdoc(module))}\n"
         for name in names:
             value = getattr(module, name)
             told = _sentence(inspect.getdoc(value)) if callable(value) else type(value).__name__
-            yield f"- `{short}.{found.name}.{name}{_signature(value)}`: {told}"
+            yield f"- `{path}.{name}{_signature(value)}`: {told}"
         yield ""
 
 

@@ -1,5 +1,5 @@
 """Stored measurements: dated datasets with their checksums, and how files are read and written."""
 
-from ...theory.lazy import lazily
+from ...theory.lazy import lazy_submodules
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+__getattr__, __dir__ = lazy_submodules(__name__, __path__)

@@ -1,5 +1,5 @@
 """Runs by name: declarations, processes, cached results, sweeps."""
 
-from ...theory.lazy import lazily
+from ...theory.lazy import lazy_submodules
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+__getattr__, __dir__ = lazy_submodules(__name__, __path__)
