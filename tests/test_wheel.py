@@ -53,8 +53,8 @@ class Hidden:
         if name == "torch":
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
 sys.meta_path.insert(0, Hidden)
-from superposition.validate import claims, cli
-claims.CLAIMS = claims.select(["C8"])
+from superposition.validate import ledger, cli
+ledger.CLAIMS = ledger.select(["C8"])
 ran = []
 for words in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()

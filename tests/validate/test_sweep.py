@@ -543,7 +543,7 @@ def test_the_command_tells_of_damage_in_a_line(tmp_path, capsys):
 KILLED = """
 import os, signal, sys
 from zarr.storage import LocalStore
-from superposition.validate import sweep
+from superposition.validate.runner import sweep
 
 left, write = int(sys.argv[2]), LocalStore.set
 

@@ -305,9 +305,9 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
 
     Examples
     --------
-    >>> from superposition.validate import claims
-    >>> row = claims.run(["C21"])[0]
-    >>> claims.from_record(row.claim, claims.as_record(row)).verdict == row.verdict
+    >>> from superposition.validate import ledger
+    >>> row = ledger.run(["C21"])[0]
+    >>> ledger.from_record(row.claim, ledger.as_record(row)).verdict == row.verdict
     True
     """
 
@@ -350,8 +350,8 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
 
     Examples
     --------
-    >>> from superposition.validate import claims
-    >>> print(claims.text(claims.run(ids=["C9", "C21"]), width=72))
+    >>> from superposition.validate import ledger
+    >>> print(ledger.text(ledger.run(ids=["C9", "C21"]), width=72))
     C9, Eq. 20: Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d
         holds
     <BLANKLINE>

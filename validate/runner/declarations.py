@@ -146,12 +146,8 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Its function, as room.name: what stored runs name.
-
-        That of a study has the name of the phenomenon whose section it is part of.
-        """
-        room = self.function.__module__.partition("validate.")[2].partition(".")[0]
-        room = self.name.partition(".")[0] if room == "studies" else room
+        """Its function, as phenomenon.name: what stored runs name."""
+        room = self.name.partition(".")[0]
         return f"{room}.{self.function.__name__.removeprefix('run_')}"
 
     @property

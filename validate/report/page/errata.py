@@ -85,8 +85,9 @@ def errata(rows: Iterable[Checked]) -> str:
 
     Examples
     --------
-    >>> from superposition.validate import claims, page
-    >>> print(page.errata(claims.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
+    >>> from superposition.validate import ledger
+    >>> from superposition.validate.report import page
+    >>> print(page.errata(ledger.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS
     <details>
     <summary><b>Elhage et al. (2022)</b>, 2 statements: 1 misprint</summary>
     <BLANKLINE>

@@ -270,7 +270,7 @@ def open(store: str | Path) -> xr.Dataset:
     Examples
     --------
     >>> import tempfile
-    >>> from superposition.validate import sweep
+    >>> from superposition.validate.runner import sweep
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     grid = {"p": [0.01, 0.1], "ratio": [0.1, 0.5, 1]}
     ...     _ = sweep.run("theory.rug.sigma", grid, store=folder, jobs=0)
