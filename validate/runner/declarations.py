@@ -316,6 +316,25 @@ class Section:
     runs: Mapping[str, Run]
     topics: Sequence[Topic]
 
+    @classmethod
+    def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
+        """Return the section of modules that have `RUNS`, `TOPICS` or both, in this order.
+
+        Raises
+        ------
+        ValueError
+            If two of them have a run of the same name.
+        """
+        runs: dict[str, Run] = {}
+        topics: list[Topic] = []
+        for module in experiments:
+            for own, run in getattr(module, "RUNS", {}).items():
+                if own in runs:
+                    raise ValueError(f"`experiments` must have different runs; got {own!r} twice.")
+                runs[own] = run
+            topics += getattr(module, "TOPICS", [])
+        return cls(name, title, text, runs, topics)
+
 
 def plain(value: Any) -> Any:
     """Return an array, tuple or range as a list, for JSON."""
