@@ -25,30 +25,31 @@ if TYPE_CHECKING:
     from . import validate as validate
     from .theory.features import Features as Features
     from .theory.model import Model as Model
-    from .validate.api import explore as explore
-    from .validate.api import refute as refute
     from .validate.api.audit import audit as audit
     from .validate.api.best import best as best
     from .validate.api.ceiling import ceiling as ceiling
     from .validate.api.claims import claims as claims
+    from .validate.api.explore import explore as explore
     from .validate.api.laws import laws as laws
     from .validate.api.loss import loss as loss
     from .validate.api.phases import phases as phases
     from .validate.api.plot import plot as plot
     from .validate.api.predict import predict as predict
+    from .validate.api.refute import refute as refute
     from .validate.api.sae import sae as sae
     from .validate.api.sweep import sweep as sweep
 
 __version__ = "0.1.0"
 
-# Names of the front door, and the module that each comes from.
+# Public functions, each of a module of its name in `validate.api`.
 _NAMES = (
-    "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
+    "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
     "refute", "sae", "sweep",
 )  # fmt: skip
 _DOOR = {
     "Features": "theory.features",
-    **dict.fromkeys(_NAMES, "validate.api"),
+    "Model": "theory.model",
+    **{name: f"validate.api.{name}" for name in _NAMES},
 }
 __all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
 _module, _modules = lazy_submodules(__name__, __path__, ("solvers", "theory", "validate"), _DOOR)

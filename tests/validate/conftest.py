@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.validate import ledger
 from superposition.validate.experiments import drawing
-from superposition.validate.report.write import full_names
+from superposition.validate.report.build import full_names
 from superposition.validate.runner import cache, declarations
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import ledger
-from superposition.validate.report import write
+from superposition.validate.report import build
 from superposition.validate.runner.declarations import Figure, Section, Shown, Table
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -137,12 +137,12 @@ def folder(tmp_path_factory):
     )
     wide = Table("Wide", [f"a long heading {k}" for k in range(12)], [list(range(12))])
     shown = Shown("Text.", [figure], [wide], "A straight line was found, and this sentence is of use.")
-    part = write.write_topic(folder, "toy", "line", shown)
+    part = build.write_topic(folder, "toy", "line", shown)
     rows = ledger.run(["C8", "C9", "C18", "L3", "L32"])
     facts = write.provenance("quick", 0, 1.0, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write, "section", lambda name: Section(name, "A toy", "Text.", {}, []))
-        page = write.render([part], rows, facts)
+        page = build.render([part], rows, facts)
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder
 

@@ -46,7 +46,7 @@ from superposition.validate.ledger.claim import (
 )
 from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss, small_law
 from superposition.validate.ledger.cowsik_structure import drop_ratio
-from superposition.validate.report import page, write
+from superposition.validate.report import build, page
 from superposition.validate.runner import cache
 
 
@@ -458,7 +458,7 @@ def test_rows_without_findings_are_open_and_counted(lab, monkeypatch, capsys):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, lab)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    text = write.render([], rows, [])
+    text = build.render([], rows, [])
     assert "<p>2 claims of the sources; " in text
     assert "1 open</a></li>" in text
     assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text

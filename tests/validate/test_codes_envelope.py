@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from superposition.validate.experiments.codes import envelope as maps
-from superposition.validate.report.write import svg
+from superposition.validate.report.build import svg
 
 
 @pytest.fixture(scope="module")

@@ -123,16 +123,15 @@ def test_counts_and_criteria_are_no_limits_of_shows(line):
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_sentence_of_a_correction_has_findings_and_computed_numbers(name):
-    assert faults_of_corrections((ROOM / "claims" / f"{name}.py").read_text(encoding="utf-8")) == []
+    assert faults_of_corrections((ROOM / "ledger" / f"{name}.py").read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
     "name",
     sorted(path.relative_to(ROOM).as_posix() for path in ROOM.rglob("*.py")),
 )
-def test_statistics_have_a_room_of_their_own(name):
-    found = imports_of_statistics((ROOM / name).read_text(encoding="utf-8"))
-    assert bool(found) == (name == "statistics.py")
+def test_statistics_have_a_module_of_their_own(name):
+    assert not imports_of_statistics((ROOM / name).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -177,22 +176,22 @@ def test_imports_of_statistics_are_found(source, count):
 
 # What reads or only keeps a path; `files` is the room of those that write, which the others call.
 READS = {
-    "certificates.make.check",
-    "certificates.lean.lean_goal",
-    "codes.runs.run_known",
-    "codes.symmetry.run_stored",
+    "proofs.certificates.make.check",
+    "proofs.certificates.lean.lean_goal",
+    "experiments.codes.runs.run_known",
+    "experiments.codes.symmetry.run_stored",
     "loading.files.read_file",
     "loading.files.read_settings",
-    "rug.runs.run_reference",
-    "sweep.store.open",
+    "experiments.rug.runs.run_reference",
+    "runner.sweep.store.open",
     "training.checkpoint.load",
-    "laboratory.Lab.__init__",
-    "report.Report.__init__",
+    "runner.cache.Lab.__init__",
+    "report.build.Report.__init__",
 }
 # Called by the report alone, in a folder that it has claimed.
 INSIDE = {"training.checkpoint.save"}
 # Refuses names that do not end in .html.
-PAGES = {"explorer.explore"}
+PAGES = {"report.explorer.explore"}
 
 
 def takers_of_paths():
@@ -226,7 +225,7 @@ def takers_of_paths():
 def test_functions_that_write_say_so_or_take_their_path_by_name():
     """A bare word that is given by mistake must not become a file in the working folder."""
     positional = {name for name, by_position in takers_of_paths() if by_position}
-    others = {name for name in positional if not name.startswith("files.") and "write" not in name}
+    others = {name for name in positional if not name.startswith("reference.files.") and "write" not in name}
     assert others == READS | INSIDE | PAGES
 
 
@@ -234,11 +233,8 @@ def test_functions_that_write_say_so_or_take_their_path_by_name():
 def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in sorted(READS):
-        module, _, label = (
-            name.partition(".") if name.startswith(("laboratory", "report")) else name.rpartition(".")
-        )
+        module, _, label = name.removesuffix(".__init__").rpartition(".")
         found = importlib.import_module(f"{validate.__name__}.{module}")
-        label = label.removesuffix(".__init__")
         path = Path(word)
         arguments = {"load": (None, path, {}, []), "run_stored": ({"run": "x"}, path)}.get(label, (path,))
         with contextlib.suppress(ValueError, OSError, ImportError):

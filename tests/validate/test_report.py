@@ -21,8 +21,8 @@ from superposition.validate import cli, ledger
 from superposition.validate.experiments import drawing
 from superposition.validate.ledger import catalogue
 from superposition.validate.reference import files
+from superposition.validate.report import build as report
 from superposition.validate.report import page
-from superposition.validate.report import write as report
 from superposition.validate.runner import cache as laboratory
 from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Table, Topic
 

@@ -15,7 +15,7 @@ from superposition.validate import cli, ledger
 from superposition.validate.experiments.collisions import run_fig3
 from superposition.validate.reference.files import read_dataset
 from superposition.validate.reference.read import REFERENCE
-from superposition.validate.report.write import full_names
+from superposition.validate.report.build import full_names
 from superposition.validate.runner import cache, commands, execute
 from superposition.validate.runner.declarations import PROFILES, Run
 from superposition.validate.runner.provenance import shipped_runs

@@ -9,7 +9,7 @@ import superposition as sp
 from superposition.solvers.sae import ceiling, folded, measure
 from superposition.theory.features import Features, parent_child
 from superposition.validate import cli
-from superposition.validate.api import autoencoder_of
+from superposition.validate.loading import autoencoder_of
 
 torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
 D, LATENTS = 5, 7

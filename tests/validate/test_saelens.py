@@ -12,7 +12,7 @@ import pytest
 
 import superposition as sp
 from superposition.theory.features import Features
-from superposition.validate.api import autoencoder_of
+from superposition.validate.loading import autoencoder_of
 
 torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
 lens = pytest.importorskip("sae_lens", reason="it is an oracle: pip install sae-lens")

@@ -90,7 +90,7 @@ def _results(option: Any) -> None:
 
 
 def _best(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.best import best
     from ..reference import files
 
     check_picture(options.plot, "plot")
@@ -98,7 +98,7 @@ def _best(options: argparse.Namespace) -> None:
         files.output_file(options.out, "out")
         if options.plot is not None:
             files.another_file(options.plot, {"out": options.out}, "plot")
-    found = api.best(
+    found = best(
         law_of(options),
         options.n_hidden,
         tied=not options.free,
@@ -113,27 +113,28 @@ def _best(options: argparse.Namespace) -> None:
 
 
 def _loss(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.loss import loss
+    from ..loading import model_of
     from ..reference import files
     from .laws import laws_of, target_of
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
         files.another_file(options.plot, {"model": options.file}, "plot")
-    one = api.model_of(options.file, instance=options.instance, layout=options.layout)
-    found = api.loss(one, laws_of(options, [one.n_features])[0], target=target_of(options, one.n_features))
+    one = model_of(options.file, instance=options.instance, layout=options.layout)
+    found = loss(one, laws_of(options, [one.n_features])[0], target=target_of(options, one.n_features))
     _show(found, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
 
 
 def _phases(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.phases import phases
     from ..runner import execute
 
     check_picture(options.plot, "plot")
     grid = execute.settings(pairs("grid", options.grid or []))
     size = options.n_features, options.n_hidden
     y = options.y or ("importance" if size == (2, 1) and options.x != "importance" else None)
-    found = api.phases(
+    found = phases(
         options.x,
         y,
         grid=grid,
@@ -148,20 +149,21 @@ def _phases(options: argparse.Namespace) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.plot import plot
+    from ..loading import model_of
     from ..reference import files
 
     check_picture(options.out, "out")
     files.another_file(options.out, {"model": options.file})
-    model = api.model_of(options.file, instance=options.instance, layout=options.layout)
-    save(api.plot(model), options.out)
+    model = model_of(options.file, instance=options.instance, layout=options.layout)
+    save(plot(model), options.out)
     written(options.out, options.json)
 
 
 def _explore(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.explore import explore
 
-    written(api.explore(options.file), options.json)
+    written(explore(options.file), options.json)
 
 
 def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:

@@ -164,7 +164,7 @@ def _one(name: str, values: list[float] | None) -> float | None:
 def law_of(options: argparse.Namespace) -> Any:
     """Return the one law that the options describe."""
     if options.law is not None:
-        from ..api import laws
+        from ..api.laws import laws
 
         others = [name for name in GIVEN[2:] if getattr(options, name) is not None]
         if others:

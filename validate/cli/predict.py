@@ -53,10 +53,10 @@ def add(add_command: Add) -> None:
 
 
 def _law(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.predict import predict
 
     check_picture(options.plot, "plot")
-    found = api.predict(law_of(options), options.n_hidden)
+    found = predict(law_of(options), options.n_hidden)
     if options.plot is not None:
         save(found.plot(), options.plot)
     if options.json:

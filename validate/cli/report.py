@@ -49,7 +49,7 @@ def _phenomena() -> Iterable[str]:
 
 
 def _report(options: argparse.Namespace) -> bool:
-    from ..report.write import write_report
+    from ..report.build import write_report
 
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
     made = write_report(*given, tell)

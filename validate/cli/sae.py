@@ -56,7 +56,7 @@ def add(add_command: Add) -> None:
 
 
 def _ceiling(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.ceiling import ceiling
     from ..reference import files
 
     check_picture(options.plot, "plot")
@@ -67,12 +67,12 @@ def _ceiling(options: argparse.Namespace) -> None:
         law = laws_of(options, [mixing.shape[1]])[0]
     elif given := [name for name in GIVEN if getattr(options, name) is not None]:
         raise ValueError(f"`draws` must stand without --{given[0].replace('_', '-')}; got both.")
-    found = api.ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
+    found = ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
     _show(found, options, _REACHED)
 
 
 def _sae(options: argparse.Namespace) -> None:
-    from .. import api
+    from ..api.sae import sae
     from ..loading import model_of
     from ..reference import files
 
@@ -85,7 +85,7 @@ def _sae(options: argparse.Namespace) -> None:
     n = one.n_features if mixing is None else mixing.shape[1]
     target = _dictionary(options.target, "target")
     law = laws_of(options, [n])[0]
-    _show(api.sae(one, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
+    _show(sae(one, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
 
 
 def _dictionary(path: str | None, name: str = "mixing") -> Any:

@@ -9,7 +9,7 @@ from ...theory.validation import choice
 from ..experiments.drawing import svg
 from ..reference import files
 from ..runner.cache import PHENOMENA, Lab, section, shelf
-from .write import full_names
+from .build import full_names
 
 __all__ = ["write_gallery"]
 

@@ -1,0 +1,6 @@
+"""The explorer: a page on which models can be dragged."""
+
+from ..report import explorer
+from .entry import entry
+
+explore = entry(explorer.explore)
