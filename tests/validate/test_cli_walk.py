@@ -141,7 +141,7 @@ def run_toy(size=3, seed=0, seeds=(), scale=1.0):
 
 @pytest.fixture
 def stand_ins(monkeypatch, tmp_path):
-    for module in (cache, write, gallery):
+    for module in (cache, build, gallery):
         monkeypatch.setattr(module, "section", section)
         monkeypatch.setattr(module, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
