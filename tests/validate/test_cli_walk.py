@@ -20,7 +20,7 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import atlas
 from superposition.validate.ledger import catalogue
 from superposition.validate.proofs import certificates
-from superposition.validate.report import gallery
+from superposition.validate.report import build, gallery
 from superposition.validate.runner import cache, sweep, tasks
 from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Topic
 
