@@ -20,7 +20,7 @@ import numpy as np
 
 from ..theory.compile.interrupts import Stopped, worker
 
-__all__ = ["each", "single_blas_thread", "together"]
+__all__ = ["parallel_concat", "parallel_map", "single_blas_thread"]
 
 T = TypeVar("T")
 # Rows differ in cost: this many pieces for every thread let those share the rest that have finished.
@@ -52,7 +52,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
 
 
-def each(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
+def parallel_map(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
     """Return [work(0), ..., work(count - 1)], by at most `workers` threads and one for each core.
 
     After an error or an interrupt the other threads begin nothing more, and leave kernels that look for it.
@@ -95,13 +95,13 @@ def each(work: Callable[[int], T], count: int, workers: int | None = None) -> li
     return [results[at] for at in range(count)]
 
 
-def together(
+def parallel_concat(
     work: Callable[[slice], tuple[Any, ...]], count: int, workers: int | None = None, *, least: int = 1
 ) -> tuple[Any, ...]:
     """Return the arrays that `work` gives for slices of `count` rows, `least` or more each, put together."""
     most = _PIECES * (workers or _threads())
     edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
-    pieces = each(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
+    pieces = parallel_map(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
     return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
 

@@ -1,8 +1,8 @@
 """What standard error says while something takes longer than two seconds: one way for all that may.
 
-What may take long runs inside `shown`, and says by `status` where it is. Only the outermost `shown` writes: a
-command that calls `best`, which calls `minimise`, has one line. A terminal has a line that changes; a file or
-a notebook gets a line after two seconds and then ever more rarely.
+What may take long runs inside `report_progress`, and says by `status` where it is. Only the outermost
+`report_progress` writes: a command that calls `best`, which calls `minimise`, has one line. A terminal has a
+line that changes; a file or a notebook gets a line after two seconds and then ever more rarely.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["quiet", "shown", "status", "time_left", "unlined"]
+__all__ = ["quiet", "report_progress", "status", "time_left", "without_line"]
 
 _SILENT = 2.0  # seconds after which a terminal shows that the program works
 _EVERY = 0.5  # seconds between two looks at the clock
@@ -55,7 +55,9 @@ _line = _Line()
 
 
 @contextmanager
-def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[Callable[[str], Any]]:
+def report_progress(
+    what: str, progress: Callable[[str], Any] | None = None
+) -> Iterator[Callable[[str], Any]]:
     """Show on standard error what is running and for how long, once nothing was printed for two seconds.
 
     Parameters
@@ -72,7 +74,7 @@ def shown(what: str, progress: Callable[[str], Any] | None = None) -> Iterator[C
 
     Examples
     --------
-    >>> with shown("counting") as tell:
+    >>> with report_progress("counting") as tell:
     ...     tell("at the first of two")
     """
     silent = _line.taken or sys.stderr is None or multiprocessing.parent_process() is not None
@@ -109,7 +111,7 @@ def quiet() -> Iterator[None]:
 
     Examples
     --------
-    >>> with quiet(), shown("counting") as tell:
+    >>> with quiet(), report_progress("counting") as tell:
     ...     tell("at the first of two")
     """
     before, _line.taken = _line.taken, True
@@ -137,7 +139,7 @@ def status(detail: str) -> None:
 
 
 @contextmanager
-def unlined() -> Iterator[None]:
+def without_line() -> Iterator[None]:
     """Take the line away while something is printed."""
     with _line.lock:
         _line.clear()

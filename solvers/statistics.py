@@ -17,8 +17,20 @@ from ..theory.annotations import as_annotated
 from ..theory.validation import FloatArray, integer, number, real, vector
 
 __all__ = [
-    "LEVEL", "Estimate", "Family", "crossing", "first_level", "growth_power", "jackknife", "line",
-    "mean", "mean_within", "measured", "more_often", "share", "student",
+    "LEVEL",
+    "Estimate",
+    "Family",
+    "crossing",
+    "first_level",
+    "from_standard_error",
+    "growth_power",
+    "jackknife",
+    "line",
+    "mean",
+    "mean_within",
+    "more_often",
+    "share",
+    "student",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -188,12 +200,12 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 @as_annotated
-def measured(value: float, error: float, level: float = LEVEL) -> Estimate:
+def from_standard_error(value: float, error: float, level: float = LEVEL) -> Estimate:
     """Return a number that was measured with a known standard error, with its normal interval.
 
     Examples
     --------
-    >>> f"{measured(1.0, 0.1):.2f}"
+    >>> f"{from_standard_error(1.0, 0.1):.2f}"
     '1.00 [0.80, 1.20]'
     """
     level, error = _level(level), number("error", error, 0.0)

@@ -273,7 +273,7 @@ def _around(module: Any) -> dict[str, Any]:
         scope |= {name: getattr(ledger, name) for name in ("CLAIMS", "Checked", "Evidence")}
         scope |= {name: getattr(declarations, name) for name in ("Figure", "Shown")}
         scope |= {"laboratory": cache, "COPY": read.REFERENCE}
-        scope |= {"A": AXES, "Lab": cache.Lab, "HERE": Path.cwd(), "xr": xr}
+        scope |= {"A": AXES, "Lab": cache.ResultCache, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"Estimate": statistics.Estimate}
         facts = dict.fromkeys(rows.FACTS, "")

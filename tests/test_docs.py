@@ -94,7 +94,7 @@ def test_corrections_are_those_of_the_ledger(name):
     letters = "".join({claim.id[0] for claim in ledger.CLAIMS})
     cited = re.findall(rf"\b[{letters}]\d+\b", " ".join(re.findall(r"\*\*(.*?)\*\*", section)))
     assert cited or not section, f"{name} cites no row of the ledger in bold"
-    ledger.select(cited)  # raises if one is not in the ledger
+    ledger.select_claims(cited)  # raises if one is not in the ledger
     errata = (FOLDER / "errata.md").read_text(encoding="utf-8").partition("<!-- errata")[2]
     assert [id for id in cited if f"\n| {id} | " not in errata] == []
 

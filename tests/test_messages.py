@@ -116,11 +116,11 @@ def test_short_memory_names_arguments_of_the_function_that_was_called(monkeypatc
 
 def test_memory_that_the_process_may_not_have_is_not_asked_for(monkeypatch):
     resource = pytest.importorskip("resource")
-    validation.fits("samples", 3, 2.0**25)
+    validation.check_fits("samples", 3, 2.0**25)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (2**27, hard))
     with pytest.raises(ValueError, match=r"`samples` must be smaller: arrays of 0\.25 GiB .*; got 3"):
-        validation.fits("samples", 3, 2.0**25)
+        validation.check_fits("samples", 3, 2.0**25)
 
 
 def test_help_has_all_exit_statuses(capsys):

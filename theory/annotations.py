@@ -12,7 +12,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 import numpy as np
 import numpy.typing as npt
 
-from .validation import choice, flag, generator, instance, integer, number, real, shown
+from .validation import choice, flag, generator, instance, integer, number, real, short_repr
 
 __all__ = ["as_annotated"]
 
@@ -25,7 +25,7 @@ _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"`{name}` must be text; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be text; got {short_repr(value)}.")
     return str(value)
 
 
@@ -33,7 +33,7 @@ def _count(name: str, value: Any) -> int:
     try:
         integer(name, value, -(2**63))
     except ValueError:  # no range that may be another than the function's own
-        raise ValueError(f"`{name}` must be an integer; got {shown(value)}.") from None
+        raise ValueError(f"`{name}` must be an integer; got {short_repr(value)}.") from None
     return integer(name, value, 0, _MOST_COUNTED)
 
 
@@ -44,22 +44,22 @@ def _of_a_file(kind: Any) -> bool:
 
 def _path(name: str, value: Any) -> Any:
     if not isinstance(value, str | os.PathLike):
-        raise ValueError(f"`{name}` must be a path; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a path; got {short_repr(value)}.")
     return value
 
 
-def called(name: str, value: Any) -> Any:
+def callable_object(name: str, value: Any) -> Any:
     """Return a function after checking that it is one.
 
     Examples
     --------
-    >>> called("tell", "abc")
+    >>> callable_object("tell", "abc")
     Traceback (most recent call last):
         ...
     ValueError: `tell` must be callable; got 'abc'.
     """
     if not callable(value):
-        raise ValueError(f"`{name}` must be callable; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be callable; got {short_repr(value)}.")
     return value
 
 
@@ -71,25 +71,25 @@ def _entries(name: str, value: Any, kind: Any) -> list[Any]:
     found = list(itertools.islice(value, _MOST_LISTED + 1)) if listed else []
     if not (listed and (found or kind is not Sequence)) or len(found) > _MOST_LISTED:
         rule = "a list of one entry or more" if kind is Sequence else "a list"
-        raise ValueError(f"`{name}` must be {rule}; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be {rule}; got {short_repr(value)}.")
     return found
 
 
-def _meant(kind: Any) -> Any:
+def _strip_optional(kind: Any) -> Any:
     """Return what an alias of a type stands for; NumPy's are ``type`` statements from 2.5 on."""
     meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
-    return kind if meant is None else _meant(meant[inner] if inner else meant)
+    return kind if meant is None else _strip_optional(meant[inner] if inner else meant)
 
 
 def _members(kind: Any) -> list[Any]:
     """Return what a union is made of, those in it taken apart too."""
-    kind = _meant(kind)
+    kind = _strip_optional(kind)
     if get_origin(kind) not in (UnionType, Union):
         return [kind]
     return [member for one in get_args(kind) for member in _members(one)]
 
 
-def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
+def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
     if value is None and NoneType in kinds:
         return None
     if np.random.Generator in kinds:
@@ -102,44 +102,44 @@ def _either(name: str, value: Any, kinds: Sequence[Any]) -> Any:
         objects = tuple(one for one in kinds if isinstance(one, type))
         return value if isinstance(value, objects) else real(name, value)
     if len(kinds) == 1:
-        return _fitted(name, value, kinds[0])
+        return _convert(name, value, kinds[0])
     for one in kinds:
         with contextlib.suppress(TypeError, ValueError):
-            return _fitted(name, value, one)
+            return _convert(name, value, one)
     # In the words of the kind that it comes closest to: a list is refused as a list.
     lists = [one for one in kinds if get_origin(one) in (Sequence, tuple, list)]
-    return _fitted(name, value, lists[0] if lists and isinstance(value, Sequence) else kinds[0])
+    return _convert(name, value, lists[0] if lists and isinstance(value, Sequence) else kinds[0])
 
 
-def _fitted(name: str, value: Any, kind: Any) -> Any:
+def _convert(name: str, value: Any, kind: Any) -> Any:
     """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
-    kind = _meant(kind)
+    kind = _strip_optional(kind)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if kind in _SINGLE:
         return _SINGLE[kind](name, value)
     if origin in (UnionType, Union):
-        return _either(name, value, _members(kind))
+        return _first_that_fits(name, value, _members(kind))
     if origin is Literal:
         return choice(name, value, inner)
     if origin is np.ndarray:
         numbers_wanted = get_args(inner[-1])[:1] == (np.float64,)
         return real(name, value) if numbers_wanted else instance(name, value, np.ndarray)
     if origin in (Sequence, Collection, Iterable):
-        fitted = [_fitted(name, one, inner[0]) for one in _entries(name, value, origin)]
+        fitted = [_convert(name, one, inner[0]) for one in _entries(name, value, origin)]
         return value if isinstance(value, range) else tuple(fitted) if isinstance(value, tuple) else fitted
     if origin is tuple and Ellipsis not in inner:
         entries = _entries(name, value, Sequence)
         if len(entries) != len(inner):
-            raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {shown(value)}.")
-        return tuple(_fitted(name, one, own) for one, own in zip(entries, inner, strict=True))
+            raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {short_repr(value)}.")
+        return tuple(_convert(name, one, own) for one, own in zip(entries, inner, strict=True))
     if origin is Mapping:
         if not isinstance(value, Mapping):
-            raise ValueError(f"`{name}` must be a mapping; got {shown(value)}.")
-        return {_fitted(name, key, inner[0]): _fitted(name, one, inner[1]) for key, one in value.items()}
+            raise ValueError(f"`{name}` must be a mapping; got {short_repr(value)}.")
+        return {_convert(name, key, inner[0]): _convert(name, one, inner[1]) for key, one in value.items()}
     if _of_a_file(kind):
         return kind(_path(name, value))
     if origin is Callable:
-        return called(name, value)
+        return callable_object(name, value)
     known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
     return instance(name, value, kind) if known else value
 
@@ -166,7 +166,7 @@ def _memory_message(values: Mapping[str, Any], reason: str) -> str:
         and not inspect.isroutine(value)
     ]
     which = ", ".join(f"`{name}`" for name in sizes or values)
-    reason = f" ({shown(reason, 120).strip(_QUOTES)})" if reason else ""
+    reason = f" ({short_repr(reason, 120).strip(_QUOTES)})" if reason else ""
     return f"{which} must be smaller: memory is short{reason}."
 
 
@@ -192,7 +192,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         ...
     ValueError: `sizes` must be a list of one entry or more; got [].
     """
-    called("function", function)
+    callable_object("function", function)
     if inspect.isclass(function):
         function.__init__ = as_annotated(function.__init__)  # type: ignore[method-assign]
         return function  # type: ignore[return-value]
@@ -209,11 +209,11 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
             if value is one.default:
                 continue
             if one.kind is one.VAR_KEYWORD:
-                fitted: Any = {key: _fitted(key, given, one.annotation) for key, given in value.items()}
+                fitted: Any = {key: _convert(key, given, one.annotation) for key, given in value.items()}
             elif one.kind is one.VAR_POSITIONAL:
-                fitted = tuple(_fitted(name, given, one.annotation) for given in value)
+                fitted = tuple(_convert(name, given, one.annotation) for given in value)
             else:
-                fitted = _fitted(name, value, one.annotation)
+                fitted = _convert(name, value, one.annotation)
             bound.arguments[name] = fitted
         try:
             return function(*bound.args, **bound.kwargs)

@@ -5,9 +5,9 @@ from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from .results import result
-from .validation import integer, shown
+from .validation import integer, short_repr
 
-__all__ = ["Derivation", "derived", "once", "sp"]
+__all__ = ["Derivation", "cached_derivation", "derived", "sp"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -16,7 +16,7 @@ R = TypeVar("R")
 _GUARDS = (15, 60, 240, 960, 3840)
 
 
-class _Later:
+class _Lazy:
     """SymPy, imported when something of it is asked for: that takes longer than all the rest."""
 
     def __getattr__(self, name: str) -> Any:
@@ -25,7 +25,7 @@ class _Later:
         return getattr(sympy, name)
 
 
-sp: Any = _Later()
+sp: Any = _Lazy()
 
 
 @result
@@ -99,7 +99,9 @@ class Derivation:
         digits = integer("digits", digits, 1, 10_000)
         names = [str(symbol) for symbol in self.symbols]
         if sorted(values) != sorted(names):
-            raise ValueError(f"`values` must have the names {sorted(names)}; got {shown(sorted(values))}.")
+            raise ValueError(
+                f"`values` must have the names {sorted(names)}; got {short_repr(sorted(values))}."
+            )
         function = self._compiled("mpmath")
         before = None
         for guard in _GUARDS:
@@ -128,7 +130,7 @@ def derived(expression: Any, *assumptions: str) -> Derivation:
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
 
-def once(derive: Callable[P, R]) -> Callable[P, R]:
+def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
     """Keep what a derivation gives: SymPy takes seconds, and it is the same each time."""
     kept: Any = lru_cache(maxsize=None, typed=True)(derive)
 

@@ -117,12 +117,15 @@ class Model:
         if bool(jumps) is (self.thresholds is None):
             rule = "given for the layer that is" if jumps else "None where no layer is"
             raise ValueError(
-                f"`thresholds` must be {rule} 'jumprelu'; got {validation.shown(self.thresholds)}."
+                f"`thresholds` must be {rule} 'jumprelu'; got {validation.short_repr(self.thresholds)}."
             )
-        thresholds = validation.each("thresholds", self.thresholds, jumps[0]) if jumps else None
+        thresholds = validation.numbers_or_repeat("thresholds", self.thresholds, jumps[0]) if jumps else None
         if thresholds is not None:
             validation.real("thresholds", thresholds, 0.0, _LARGEST)
-        b_in, b = validation.each("b_in", self.b_in, n_hidden), validation.each("b", self.b, W_out.shape[0])
+        b_in, b = (
+            validation.numbers_or_repeat("b_in", self.b_in, n_hidden),
+            validation.numbers_or_repeat("b", self.b, W_out.shape[0]),
+        )
         made = {"W_in": W_in, "b_in": checked("b_in", b_in), "W_out": W_out, "b": checked("b", b)}
         for name, value in {**made, "thresholds": thresholds}.items():
             object.__setattr__(self, name, value)

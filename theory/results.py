@@ -41,10 +41,10 @@ class _Table(dict[Any, Any]):
     clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> Any:
-        return _owned, (dict(self),)
+        return _copied, (dict(self),)
 
 
-def _owned(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """Return a value whose arrays nobody else can write to."""
     if isinstance(value, np.ndarray):
         if value.base is None and not value.flags.writeable:
@@ -53,9 +53,9 @@ def _owned(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple):
-        return tuple(_owned(one) for one in value)
+        return tuple(_copied(one) for one in value)
     if type(value) is dict:
-        return _Table({name: _owned(one) for name, one in value.items()})
+        return _Table({name: _copied(one) for name, one in value.items()})
     return value
 
 
@@ -79,7 +79,7 @@ def _key(value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _short(value: Any) -> str:
     """Return at most some 90 characters."""
     if isinstance(value, np.ndarray):
         if value.size <= 8 and value.dtype.kind != "O":
@@ -90,9 +90,9 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple | dict) and len(value) > 8:
         return f"<{len(value)} entries>"
     if type(value) is tuple:
-        text = f"({', '.join(map(_shown, value))}{',' if len(value) == 1 else ''})"
+        text = f"({', '.join(map(_short, value))}{',' if len(value) == 1 else ''})"
     elif isinstance(value, dict):
-        text = f"{{{', '.join(f'{name!r}: {_shown(one)}' for name, one in value.items())}}}"
+        text = f"{{{', '.join(f'{name!r}: {_short(one)}' for name, one in value.items())}}}"
     else:
         text = f"{value:.9g}" if isinstance(value, float) else " ".join(repr(value).split())
     return text if len(text) <= 90 else text[:86] + " ..."
@@ -102,7 +102,7 @@ def _brief(value: Any) -> str:
     """Return at most some 20 characters, for results of many fields."""
     if isinstance(value, np.ndarray):
         return f"<array {value.shape}>"
-    text = _shown(value)
+    text = _short(value)
     return text if len(text) <= 20 else f"<{type(value).__name__}>"
 
 
@@ -149,7 +149,7 @@ def result(cls: type[C]) -> type[C]:
 
 def _own(self: Any) -> None:
     for name, value in vars(self).items():
-        object.__setattr__(self, name, _owned(value))
+        object.__setattr__(self, name, _copied(value))
 
 
 def __setstate__(self: Any, state: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ def __hash__(self: Any) -> int:
 
 def __repr__(self: Any) -> str:
     names = [field.name for field in dataclasses.fields(self) if field.repr]
-    for shown in (_shown, _brief):
+    for shown in (_short, _brief):
         inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
         if len(inside) <= _LONGEST:
             return f"{type(self).__name__}({inside})"

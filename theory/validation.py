@@ -18,10 +18,37 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "BoolArray", "ComplexArray", "FloatArray", "IntArray", "Real", "choice", "choices", "doubles", "each",
-    "finite", "fits", "flag", "from_sparsity", "generator", "indices", "instance", "integer", "integers",
-    "keywords", "matrix", "number", "plain", "power_of_two", "probability", "real", "shown", "square",
-    "together", "vector", "whole", "why_not_dense",
+    "BoolArray",
+    "ComplexArray",
+    "FloatArray",
+    "IntArray",
+    "Real",
+    "broadcast",
+    "check_fits",
+    "check_keywords",
+    "choice",
+    "choices",
+    "doubles",
+    "finite",
+    "flag",
+    "from_sparsity",
+    "generator",
+    "indices",
+    "instance",
+    "integer",
+    "integers",
+    "matrix",
+    "number",
+    "numbers_or_repeat",
+    "power_of_two",
+    "probability",
+    "real",
+    "scalar_or_array",
+    "short_repr",
+    "square",
+    "vector",
+    "whole",
+    "why_not_dense",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -34,15 +61,15 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 
-def plain(value: FloatArray) -> Real:
+def scalar_or_array(value: FloatArray) -> Real:
     """Return a 0-d array as a number, any other as it is."""
     return float(value) if value.ndim == 0 else value
 
 
-def shown(value: Any, width: int = 80) -> str:
+def short_repr(value: Any, width: int = 80) -> str:
     """Return any value as text on one line, cut to `width` characters.
 
-    >>> shown([1, "a"]), shown(10**400), len(shown([0] * 1000))
+    >>> short_repr([1, "a"]), short_repr(10**400), len(short_repr([0] * 1000))
     ("[1, 'a']", 'an integer of about 1e400', 80)
     """
     if isinstance(value, np.generic):
@@ -65,10 +92,10 @@ _MOST_TAKEN, _MOST_MADE = 2**30, 2**28
 _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
-def _turned(value: Any) -> bool:
+def _as_array(value: Any) -> bool:
     """Whether NumPy would silently turn something into numbers that is none: flags, bytes, masked entries."""
     if isinstance(value, list | tuple):
-        return any(map(_turned, value))
+        return any(map(_as_array, value))
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "bmM" or bool(np.ma.is_masked(value))
     return isinstance(value, bool | bytearray | memoryview)
@@ -103,8 +130,8 @@ def _description(value: Any, error: Exception) -> str:
     if why := why_not_dense(value):
         return f"{why}."
     if "inhomogeneous" in str(error):
-        return f"{shown(value)}, whose rows differ in length."
-    text = f"{shown(value)}."
+        return f"{short_repr(value)}, whose rows differ in length."
+    text = f"{short_repr(value)}."
     if getattr(value, "requires_grad", False) is True:
         return f"{text} Detach it from its gradient first."
     return f"{text} Pass it as .double()." if str(getattr(value, "dtype", "")) == "torch.bfloat16" else text
@@ -122,9 +149,11 @@ def doubles(name: str, value: Any) -> FloatArray:
         try:
             return np.asarray(float(value))
         except OverflowError as error:
-            raise ValueError(f"`{name}` must be real numbers below 1.8e308; got {shown(value)}.") from error
+            raise ValueError(
+                f"`{name}` must be real numbers below 1.8e308; got {short_repr(value)}."
+            ) from error
     try:
-        if _turned(value):
+        if _as_array(value):
             raise TypeError("flags, bytes and entries without a value are no real numbers")
         if isinstance(value, range) and len(value) > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
@@ -233,7 +262,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     8
     """
     rule = f"be an integer of at least {low}" + (f" and at most {high}" if high is not None else "")
-    message = f"`{name}` must {rule}; got {shown(value)}."
+    message = f"`{name}` must {rule}; got {short_repr(value)}."
     try:
         # An array without axes is the number in it; `item` would turn spans of time into integers.
         one = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
@@ -257,7 +286,7 @@ def power_of_two(name: str, value: Any) -> int:
     """Return `value` as an int after checking that it is a power of two, 1 included."""
     found = integer(name, value, 1)
     if found & (found - 1):
-        raise ValueError(f"`{name}` must be a power of two; got {shown(found)}.")
+        raise ValueError(f"`{name}` must be a power of two; got {short_repr(found)}.")
     return found
 
 
@@ -294,7 +323,7 @@ def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArr
 
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
     """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector."""
-    array = each(name, value)
+    array = numbers_or_repeat(name, value)
     wrong = array[(array < 0) | (array >= size) | (array != np.floor(array))]
     if wrong.size:
         raise ValueError(f"`{name}` must be integers from 0 to {size - 1}; got {wrong[0]:g}.")
@@ -304,7 +333,7 @@ def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = Fals
     return array.astype(np.int64)
 
 
-def each(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
+def numbers_or_repeat(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
     """Return a vector of `size` finite numbers; a single number is repeated.
 
     Without a `size`, a single number becomes a vector of one.
@@ -332,7 +361,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return `value` after checking that it is one of the words in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
-        raise ValueError(f"`{name}` must be one of {words}; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be one of {words}; got {short_repr(value)}.")
     return value
 
 
@@ -342,7 +371,7 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
     words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
     if not words or not all(isinstance(word, str) and word in allowed for word in words):
         rule = ", ".join(repr(word) for word in allowed)
-        raise ValueError(f"`{name}` must be a list of words out of {rule}; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a list of words out of {rule}; got {short_repr(value)}.")
     return words
 
 
@@ -350,14 +379,14 @@ def instance(name: str, value: Any, kind: type[C]) -> C:
     """Return an object after checking that it is one of the given class."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise TypeError(f"`{name}` must be {article} {kind.__name__}; got {shown(value)}.")
+        raise TypeError(f"`{name}` must be {article} {kind.__name__}; got {short_repr(value)}.")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     """Return `value` as a bool after checking that it is True or False; 0, 1 and words are neither."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"`{name}` must be True or False; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be True or False; got {short_repr(value)}.")
     return bool(value)
 
 
@@ -371,7 +400,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
         return np.random.default_rng(integer(name, value, 0))
     except ValueError as error:
         rule = "be a numpy.random.Generator, an integer of at least 0 or None"
-        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
+        raise ValueError(f"`{name}` must {rule}; got {short_repr(value)}.") from error
 
 
 def _address_space() -> float:
@@ -390,7 +419,7 @@ def _address_space() -> float:
         return float(limit)
 
 
-def fits(name: str, value: Any, size: float) -> None:
+def check_fits(name: str, value: Any, size: float) -> None:
     """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
 
     Where the process may have less (`ulimit -v`), that counts: linear algebra ends it without an exception.
@@ -398,10 +427,10 @@ def fits(name: str, value: Any, size: float) -> None:
     if not size <= min(_MOST_MADE, _address_space() / 8):
         gigabytes = f"{size / 2**27:.2g}" if size < 2**1000 else "more than 1e290"
         rule = f"be smaller: arrays of {gigabytes} GiB would be needed"
-        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.")
+        raise ValueError(f"`{name}` must {rule}; got {short_repr(value)}.")
 
 
-def together(**arrays: FloatArray) -> list[FloatArray]:
+def broadcast(**arrays: FloatArray) -> list[FloatArray]:
     """Broadcast arrays that were checked, given by name."""
     try:
         return list(np.broadcast_arrays(*arrays.values()))
@@ -423,7 +452,7 @@ _ALSO = {
 }  # fmt: skip
 
 
-def keywords(function: Callable[P, R]) -> Callable[P, R]:
+def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function that gets a keyword it does not know name the one that was meant.
 
     Examples
@@ -500,7 +529,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
             rule, cause = "of shapes that broadcast together", error
         given = dict(zip(names, args, strict=False)) | kwargs
         which = ", ".join(f"`{name}`" for name in given)
-        values = ", ".join(f"{name} = {shown(value, 40)}" for name, value in given.items())
+        values = ", ".join(f"{name} = {short_repr(value, 40)}" for name, value in given.items())
         raise ValueError(f"{which} must be {rule}; got {values}.") from cause
 
     return checked

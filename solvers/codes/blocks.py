@@ -10,7 +10,7 @@ from ...theory import validation
 from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, overlaps
 from ...theory.validation import FloatArray
 from ..loss import row_loss
-from ..minimise.descent import End, Round, descend, race
+from ..minimise.descent import DescentResult, Round, descend, successive_elimination
 from ..results import result
 from ..rug.optimum import optimum
 
@@ -67,10 +67,12 @@ def _least(
 ) -> FloatArray:
     """Return where the best of the descents from some starts ends."""
 
-    def search(end: End) -> End:  # the gradient of one output's loss would cost fifty losses and more
+    def search(
+        end: DescentResult,
+    ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
-    return race([End.at(x) for x in starts], [Round(search)])[0][0].x
+    return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x
 
 
 def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:

@@ -166,7 +166,7 @@ def envelope_of(
     )
     if not rows or any([getattr(one, "p", None) for one in row] != distinct for row in rows):
         raise ValueError(
-            f"`found` must have the blocks of one code or more at each p; got {validation.shown(found)}."
+            f"`found` must have the blocks of one code or more at each p; got {validation.short_repr(found)}."
         )
     return _envelope(on, r, rows, models)
 
@@ -174,7 +174,7 @@ def envelope_of(
 def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     on = validation.real("p", p, LEAST_P, 1, brackets="[)")
     r = validation.real("ratio", ratio, 0, 1, brackets="(]")
-    on, r = validation.together(p=on, ratio=r)
+    on, r = validation.broadcast(p=on, ratio=r)
     return on, r
 
 

@@ -10,7 +10,7 @@ from ...theory import validation
 from ...theory.validation import FloatArray, IntArray, number
 from ..flow.explicit import checked_times
 from ..flow.inclusion import Force, Progress, advance
-from ..parallel import each
+from ..parallel import parallel_map
 from ..results import result
 from .forces import free_force, free_listed, tied_force, tied_listed
 
@@ -131,7 +131,7 @@ def _total(E: FloatArray, D: FloatArray, penalty: float, interference: bool, sha
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows at the start the status tells
-def _follow(
+def _integrate(
     X: FloatArray,
     n: int,
     t: FloatArray,
@@ -248,12 +248,12 @@ def flow(
         def total(E: FloatArray, D: FloatArray) -> float:
             return _total(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
 
-        found = _follow(end, n, times, tol, most, strengths, force, total, threshold, **lists)
+        found = _integrate(end, n, times, tol, most, strengths, force, total, threshold, **lists)
         return {"W": end, "W_out": end, **found}
 
     if W.ndim == 2:
         return Flow(t=times, **run(W))
-    found = each(lambda at: run(W[at]), W.shape[0], workers)
+    found = parallel_map(lambda at: run(W[at]), W.shape[0], workers)
     return Flow(t=times, **{name: np.array([one[name] for one in found]) for name in found[0]})
 
 
@@ -332,6 +332,6 @@ def flow_untied(
         l1 = lam * float(np.sum(np.abs(E))) + decoder_lam * float(np.sum(np.abs(D)))
         return _total(E, D, l1 + 0.5 * decay * float(np.sum(np.square(X))), True, 0.5)
 
-    found = _follow(X, n, times, tol, most, strengths, force, total)
+    found = _integrate(X, n, times, tol, most, strengths, force, total)
     # What the inputs do not reach stays as it was.
     return Flow(t=times, W=A + Q.T @ (X[:n] - Q @ A), W_out=X[n:], **found)

@@ -213,7 +213,7 @@ def best_readout(
     """
     law, name, M = _checked(law, target, mixing)
     U = validation.matrix("W_in", W_in, (None, law.n_features))
-    b = validation.each("b_in", b_in, U.shape[0])
+    b = validation.numbers_or_repeat("b_in", b_in, U.shape[0])
     return Aim(law, name, M, validation.flag("bias", bias), 1e-12).network(U, b)
 
 

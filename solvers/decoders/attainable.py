@@ -7,7 +7,7 @@ import numpy as np
 from ...theory import validation
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
 from ...theory.features import Features, SparseUniform, Values
-from ...theory.features.values import named
+from ...theory.features.values import law_named
 from ...theory.results import result
 from ...theory.validation import FloatArray
 from .evolution import first_noise, recovery_ratio, state_evolution
@@ -46,7 +46,7 @@ def _law(law: Any) -> tuple[float, Values, float, float, int | None]:
     """Return p, values, scale, mean importance and, if the law says it, the number of features."""
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
-        return float(validation.number("law", p, LEAST_P, 1.0)), named("law", "uniform"), 1.0, 1.0, None
+        return float(validation.number("law", p, LEAST_P, 1.0)), law_named("law", "uniform"), 1.0, 1.0, None
     if not law.independent or np.ptp(law.p) > 0.0 or np.ptp(law.scale) > 0.0:
         raise ValueError("`law` must have independent features with one p and one scale; got others.")
     p = float(validation.number("law", law.p[0], LEAST_P, 1.0))

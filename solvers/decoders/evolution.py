@@ -10,7 +10,7 @@ from ...theory import validation
 from ...theory.decoders import bayes_loss
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, pointwise
 from ...theory.features import Values
-from ...theory.features.values import named
+from ...theory.features.values import law_named
 from ...theory.results import result
 from ...theory.validation import FloatArray
 from ..results import Status
@@ -92,7 +92,7 @@ def state_evolution(
     """
     p = float(validation.number("p", p, LEAST_P, 1.0))
     ratio = validation.number("ratio", ratio, 0.0, 1.0, brackets="(]")
-    law = named("values", values)
+    law = law_named("values", values)
     projection = validation.choice("projection", projection, PROJECTIONS)
     steps, tol = validation.integer("steps", steps, 1), validation.number("tol", tol, 0.0, 1.0)
     sigma = first_noise(p, ratio, projection, law)
@@ -130,7 +130,7 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
     0.1122
     """
     on = validation.probability("p", p, low=LEAST_P)
-    law = named("values", values)
+    law = law_named("values", values)
 
     def line(p: float) -> float:
         def ratio(log_sigma: float) -> float:

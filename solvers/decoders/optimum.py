@@ -79,7 +79,7 @@ def optimum(
     if decoder == "topk":
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
     decoder = validation.choice("decoder", decoder, DECODERS)
-    on, s = validation.together(p=on, sigma=s)
+    on, s = validation.broadcast(p=on, sigma=s)
     found = np.vectorize(partial(_best, values, decoder), otypes=[np.float64] * 4)(on, s)
     return Decoder(*(part[()] for part in found))
 

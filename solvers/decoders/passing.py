@@ -22,8 +22,8 @@ from ...theory import validation
 from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
 from ...theory.features import Values
-from ...theory.features.values import named
-from ...theory.features.values.law import needed
+from ...theory.features.values import law_named
+from ...theory.features.values.law import require
 from ...theory.results import result
 from ...theory.validation import FloatArray
 from ..results import Status
@@ -93,8 +93,8 @@ def message_passing(
     True
     """
     p = float(validation.number("p", p, LEAST_P, 1.0))
-    values = named("values", values)
-    needed(values, "values", "posterior")
+    values = law_named("values", values)
+    require(values, "values", "posterior")
     steps, tol = validation.integer("steps", steps, 1), validation.number("tol", tol, 0.0, 1.0)
     if not isinstance(A, RugMatrix) and not hasattr(A, "matvec"):
         A = validation.matrix("A", A)
@@ -104,7 +104,7 @@ def message_passing(
         raise ValueError(f"`A` must have at most as many rows as columns; got shape {A.shape}.")
     mean = np.full(n, p * values.moment(1))
     if m < n:
-        return _passed(_gaussian(aslinearoperator(A), h, mean), mean, p, values, steps, tol)
+        return _iterate(_gaussian(aslinearoperator(A), h, mean), mean, p, values, steps, tol)
     if isinstance(A, RugMatrix):
         ratio = A.rows.size / n
     elif isinstance(A, np.ndarray):
@@ -114,8 +114,10 @@ def message_passing(
             raise ValueError(f"`A` must have squares whose sum is positive and finite; got {size:g}.")
         ratio = n / size  # of a projector over its ratio
     else:
-        raise ValueError(f"`A` must be an array or a RugMatrix if it is square; got {validation.shown(A)}.")
-    return _passed(_orthogonal(aslinearoperator(A), h, mean, ratio), mean, p, values, steps, tol)
+        raise ValueError(
+            f"`A` must be an array or a RugMatrix if it is square; got {validation.short_repr(A)}."
+        )
+    return _iterate(_orthogonal(aslinearoperator(A), h, mean, ratio), mean, p, values, steps, tol)
 
 
 # Yields the interference and the input of the decoder, and takes its output and loss.
@@ -141,7 +143,7 @@ def _orthogonal(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
         s = (x - share * y) / (1.0 - share)
 
 
-def _passed(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
+def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
     """Decode from the mean x of the features on, until the interference says to stop."""
     sigmas: list[float] = []
     path: list[float] = []

@@ -134,7 +134,7 @@ def _compiled_march() -> Any:
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
     """Return sorted times from 0 on, as an array of its own; one number is one time."""
-    times = np.array(validation.each("t", validation.real("t", t, 0)))
+    times = np.array(validation.numbers_or_repeat("t", validation.real("t", t, 0)))
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:
         raise ValueError(f"`t` must be sorted; got {times[falls[0] + 1]:g} after a larger one.")
@@ -156,7 +156,7 @@ def _check_call(velocity: Any) -> None:
             velocity.compile(_VELOCITY)
         except NumbaError as error:
             rule = "must compile for a number and three vectors, and return nothing"
-            raise ValueError(f"`velocity` {rule}; got {validation.shown(str(error))}.") from error
+            raise ValueError(f"`velocity` {rule}; got {validation.short_repr(str(error))}.") from error
 
 
 def integrate(
@@ -219,7 +219,7 @@ def integrate(
     start = validation.real("y0", y0)
     y = np.array(validation.vector("y0", start.ravel()))
     times = checked_times(t)
-    validation.fits("t", times.size, times.size * y.size)
+    validation.check_fits("t", times.size, times.size * y.size)
     constants = np.array(validation.real("parameters", parameters)).ravel()
     numbers = validation.whole("group", np.arange(y.size) if group is None else group, 0, y.size - 1)
     if numbers.size != y.size:

@@ -2,9 +2,9 @@ r"""Flows with an l1 force, as differential inclusions: :math:`\dot w \in f(w) -
 
 The sign of zero is the interval [-1, 1]: a weight that reaches zero rests there until its smooth force f
 exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign. Events
-within a step are then corrected weight by weight, right to second order: `_landed` stops a weight that
-crossed zero, or lets it go on with the other sign; `_woken` starts one at rest whose force came to exceed
-lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
+within a step are then corrected weight by weight, right to second order: `_hits_zero` stops a weight that
+crossed zero, or lets it go on with the other sign; `_leaves_zero` starts one at rest whose force came to
+exceed lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
 
 The weights w of a step are a vector: a whole matrix, or a list of those entries that move. `rows` holds the
 row of the matrix of each, `lam` the l1 strength of each row, f the forces at the four stages.
@@ -98,7 +98,7 @@ def _sign(w: float, force: float, lam: float) -> float:
 
 
 @inner
-def _landed(
+def _hits_zero(
     w: float, end: float, slope: float, f1: float, f3: float, s: float, lam: float, h: float
 ) -> float:
     """Correct the `end` of a step of a weight that started at `w` with the given slope and sign."""
@@ -119,7 +119,7 @@ def _landed(
 
 
 @inner
-def _woken(f1: float, f4: float, lam: float, h: float) -> float:
+def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
     """Return the end of a weight that rested at zero when the step began, the force f1 on it within lam."""
     excess = abs(f4) - lam
     if excess <= 0.0:
@@ -141,7 +141,7 @@ def _next_step(h: float, error: float, tol: float, curve: float, longest: float)
 
 
 @kernel
-def _moved(
+def _trial_step(
     w: FloatArray, f1: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
     """Write w + h times the velocity of the forces f, with the signs at the beginning of the step."""
@@ -152,7 +152,7 @@ def _moved(
 
 
 @kernel
-def _arrived(
+def _is_stationary(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
     """Write the weights at the end of the step, those corrected that crossed zero."""
@@ -163,11 +163,11 @@ def _arrived(
         out[e] = 0.0
         if s != 0.0:
             end = w[e] + h * (_B1 * f[0, e] + _B2 * f[1, e] + _B3 * f[2, e] - pull)
-            out[e] = _landed(w[e], end, f[0, e] - pull, f[0, e], f[2, e], s, strength, h)
+            out[e] = _hits_zero(w[e], end, f[0, e] - pull, f[0, e], f[2, e], s, strength, h)
 
 
 @kernel
-def _judged(
+def _step_error(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
     """Return the largest error estimate of any encoding; move weights that woke in `out`."""
@@ -180,7 +180,7 @@ def _judged(
             work[0, rows[e]] += (_E1 * f[0, e] + _E2 * f[1, e] + _E3 * f[2, e] + _E4 * f[3, e]) ** 2
             work[1, rows[e]] += out[e] * out[e]
         else:
-            out[e] = _woken(f[0, e], f[3, e], lam[rows[e]], h)
+            out[e] = _leaves_zero(f[0, e], f[3, e], lam[rows[e]], h)
     worst = 0.0
     for i in range(lam.size):
         error = h * math.sqrt(work[0, i]) / max(1.0, math.sqrt(work[1, i]))
@@ -190,7 +190,7 @@ def _judged(
 
 
 @kernel
-def _followed(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
+def _integrate_row(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
     """Return how many weights a list would have: those that are not zero, or might soon leave it."""
     count = 0
     for e in range(w.size):
@@ -216,17 +216,17 @@ def _march(
         if kept + rejected >= most:
             return t, h, curve, kept, rejected, _STEPS
         check_interrupt((kept + rejected) % 64 == 63)
-        if few >= 0 and kept % _COUNT_EVERY == 0 and _followed(w, f0, rows, lam) <= few:
+        if few >= 0 and kept % _COUNT_EVERY == 0 and _integrate_row(w, f0, rows, lam) <= few:
             break
         last = t + h >= until
         step = until - t if last else h
-        _moved(w, f0, f0, rows, lam, 0.5 * step, end)
+        _trial_step(w, f0, f0, rows, lam, 0.5 * step, end)
         force(end, first, rows, work, f1)
-        _moved(w, f0, f1, rows, lam, 0.75 * step, end)
+        _trial_step(w, f0, f1, rows, lam, 0.75 * step, end)
         force(end, first, rows, work, f2)
-        _arrived(w, f, rows, lam, step, end)
+        _is_stationary(w, f, rows, lam, step, end)
         force(end, first, rows, work, f3)
-        error = _judged(w, f, rows, lam, step, end, sums)
+        error = _step_error(w, f, rows, lam, step, end, sums)
         proposed, fresh = _next_step(step, error, tol, curve, longest)
         if not error <= tol:
             rejected += 1

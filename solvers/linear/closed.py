@@ -5,7 +5,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from ...theory.linear.spectrum import LARGEST, Covariance, checked_spectrum, sized_spectrum
-from ...theory.validation import FloatArray, fits, real, vector
+from ...theory.validation import FloatArray, check_fits, real, vector
 from ..flow.explicit import checked_times
 from .flow import LinearFlow, initial_weights, losses
 
@@ -52,7 +52,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     U = found.eigenvectors
     lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
     times = checked_times(t)
-    fits("t", times.size, times.size * W.size)
+    check_fits("t", times.size, times.size * W.size)
     states = _riccati(U.T @ W, lam, times)
     path, loss = U @ states, losses(states, states, found.eigenvalues)
     return LinearFlow(times, path, np.swapaxes(path, 1, 2), loss, float(times[-1]))

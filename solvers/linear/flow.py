@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from ...theory.compile.kernels import kernel
 from ...theory.linear.spectrum import Covariance, checked_weights, sized_spectrum
-from ...theory.validation import FloatArray, choice, fits
+from ...theory.validation import FloatArray, check_fits, choice
 from ..flow import integrate
 from ..results import Status, result
 
@@ -146,7 +146,7 @@ def gradient_flow(
 def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
     """Return weights after checking that all overlaps of their columns fit into memory."""
     array = checked_weights(name, W)
-    fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
+    check_fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
     return array
 
 

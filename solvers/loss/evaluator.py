@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...theory import validation
 from ...theory.features import Features, as_features
-from ...theory.features.values.law import needed
+from ...theory.features.values.law import require
 from ...theory.loss.classes import class_weights
 from ...theory.model import Model
 from ...theory.results import frozen, result
@@ -21,7 +21,7 @@ from ...theory.validation import FloatArray, IntArray, matrix, real
 from .methods import affine, contour, discrete, folding, fourier, uniform_fourier
 from .methods import enumeration as patterns
 from .methods import exactly_k as classes
-from .methods.outputs import Ask, Law, Outputs, Rows, merged
+from .methods.outputs import AccuracyRequest, Law, Outputs, Rows, merge_equal_inputs
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
 
@@ -33,13 +33,13 @@ LEAST = 1e-290
 WORK = 2.0**26
 # An error estimate above this share of the loss, or of a row's derivatives, and of the largest E x^2 means
 # that digits are lost.
-LOST = 0.01
+REJECT_RTOL = 0.01
 # Above this share of the loss or of E x^2 the error of a method gives way to that of the next one.
-LOOSE = 1e-4
+FALLBACK_RTOL = 1e-4
 # Losses below this share of the largest E x^2 are as good as 0.
 _LEAST_SIZE = 1e-9
 # Bias to both sides of a kink: it moves no output that is not 0.
-ASIDE = 1e-250
+KINK_OFFSET = 1e-250
 
 # Of those that cover an output, the method that takes the least time is tried first; the next one follows
 # where digits are lost. Each says what it takes, by `estimated_seconds`.
@@ -125,12 +125,12 @@ class Loss:
 
 
 @lru_cache(64)
-def _alike(p: float, n: int) -> Features:
+def _are_equal_features(p: float, n: int) -> Features:
     return as_features(p, n)
 
 
 def _law(law: Any, n: int) -> Features:
-    features = _alike(law, n) if type(law) is float else as_features(law, n)
+    features = _are_equal_features(law, n) if type(law) is float else as_features(law, n)
     least = features.p[features.p > 0.0].min(initial=1.0)
     if least < LEAST:
         raise ValueError(f"`law` must have probabilities of 0 or at least {LEAST:g}; got {least:g}.")
@@ -186,7 +186,7 @@ class Evaluator:
             M, b = model
         except (TypeError, ValueError):
             rule = "a Model or a tuple (M, b) of arrays"
-            raise ValueError(f"`model` must be {rule}; got {validation.shown(model)}.") from None
+            raise ValueError(f"`model` must be {rule}; got {validation.short_repr(model)}.") from None
         return self.of_arrays(M, b, gradient, rows)
 
     def of_arrays(
@@ -202,7 +202,7 @@ class Evaluator:
         n = M.shape[1]
         if M.shape[0] != n:
             raise ValueError(f"`M` must be square; got shape {M.shape}.")
-        bias, law = real("b", validation.each("b", b, n), -LARGEST, LARGEST), self.law(n)
+        bias, law = real("b", validation.numbers_or_repeat("b", b, n), -LARGEST, LARGEST), self.law(n)
         picked = np.arange(n)
         if rows is not None:
             picked = validation.indices("rows", rows, n)
@@ -248,7 +248,7 @@ class Evaluator:
 
     def _refuse_lost(self, name: str, sizes: FloatArray, errors: FloatArray, law: Law) -> None:
         """Refuse errors above a share of what they belong to and of the largest E x^2."""
-        least = max(LOST, 2.0 * self.tol)
+        least = max(REJECT_RTOL, 2.0 * self.tol)
         lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
         if np.any(lost):
             k, few = int(np.flatnonzero(lost)[0]), self.frequencies
@@ -283,10 +283,10 @@ class Evaluator:
         kink = (rows.b == 0.0) & (rows.M[np.arange(rows.b.size), rows.features] == 0.0)
         if kink.any():
             at = rows.picked(kink)
-            aside = np.full(at.b.size, ASIDE)
+            aside = np.full(at.b.size, KINK_OFFSET)
             if law.values.atoms and not law.values.bounded:  # others may be 0, and e^(s b) must fall
                 least = np.where(at.M != 0.0, np.abs(at.M), np.inf).min(axis=1)
-                aside = np.where(np.isfinite(least), 1e-12 * least, ASIDE)
+                aside = np.where(np.isfinite(least), 1e-12 * least, KINK_OFFSET)
             on, off = (self._solved(law, at._replace(b=side), True)[0] for side in (aside, -aside))
             found.by_M[kink], found.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
             found.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
@@ -294,7 +294,9 @@ class Evaluator:
 
     # --- The dispatcher ------------------------------------------------------------------------------------
 
-    def tried(self, law: Law, slopes: bool, rows: Rows | None = None, ask: Ask | None = None) -> list[str]:
+    def tried(
+        self, law: Law, slopes: bool, rows: Rows | None = None, ask: AccuracyRequest | None = None
+    ) -> list[str]:
         """Return the methods that may serve: those that take the least time first, if outputs are passed."""
         names = list(self._allowed(law, slopes))
         if rows is None or ask is None or len(names) < 2:
@@ -340,15 +342,15 @@ class Evaluator:
             rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
             raise ValueError(f"`method` must be {rule}; got {self.method!r}.")
         if not law.values.bounded:
-            needed(law.values, "law", "wedge", "bounds, or a transform that is bounded along a wedge")
-        needed(law.values, "law", "transform")
+            require(law.values, "law", "wedge", "bounds, or a transform that is bounded along a wedge")
+        require(law.values, "law", "transform")
         raise AssertionError  # else a method covers all
 
     def _solved(self, law: Law, rows: Rows, slopes: bool, *, first_only: bool = False) -> tuple[Outputs, str]:
         """Return the outputs, each by the first method that covers it, and leaves enough digits if asked."""
         count, n = rows.M.shape
         most = WORK if self.budget is None else self.budget / count
-        ask, found = Ask(slopes, self.tol, self.frequencies, most, self.workers), None
+        ask, found = AccuracyRequest(slopes, self.tol, self.frequencies, most, self.workers), None
         used: list[str] = []
         dear: dict[str, float] = {}
         names = self.tried(law, slopes, rows, ask)
@@ -362,7 +364,9 @@ class Evaluator:
                 size = np.maximum(np.abs(found.losses), _LEAST_SIZE * law.square.max())
                 if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
                     break
-                allowed = np.inf if first_only else max(self.tol, getattr(method, "LOOSE", LOOSE)) * size
+                allowed = (
+                    np.inf if first_only else max(self.tol, getattr(method, "LOOSE", FALLBACK_RTOL)) * size
+                )
                 which &= ~(found.errors <= allowed) | np.isinf(found.errors)
             if not which.any():
                 continue
@@ -380,14 +384,14 @@ class Evaluator:
                 none = np.zeros((2, count))
                 found = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *none)
             better = part.errors < found.errors[which]
-            merged(found, np.flatnonzero(which)[better], part, better)
+            merge_equal_inputs(found, np.flatnonzero(which)[better], part, better)
         if found is None or np.isinf(found.errors).any():
             self.refuse_uncovered(law, slopes, dear)
         return found, ", ".join(used)
 
     # --- Groups --------------------------------------------------------------------------------------------
 
-    def _conditions_pay(self, law: Law, rows: Rows, names: list[str], ask: Ask) -> bool:
+    def _conditions_pay(self, law: Law, rows: Rows, names: list[str], ask: AccuracyRequest) -> bool:
         """Return whether each joint state of the groups, by methods for independent features, takes less."""
         features = law.features
         if not features.groups or features.exactly is not None or "classes" in law.kept:
@@ -459,7 +463,7 @@ def _rows_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
     return [group for group in groups if group.size]
 
 
-_EXACT = Ask(True, 1e-12, None, WORK, 1)
+_EXACT = AccuracyRequest(True, 1e-12, None, WORK, 1)
 
 
 class Descent:
@@ -478,7 +482,7 @@ class Descent:
         )
         self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
         whole = Rows(np.zeros((n, n)), self._rows, np.ones(n))
-        names = self._loose.tried(self._law, True, whole, Ask(True, tol, frequencies, WORK, 1))
+        names = self._loose.tried(self._law, True, whole, AccuracyRequest(True, tol, frequencies, WORK, 1))
         names = [name for name in names if name != "moments"]
         self.method = next((name for name in names if METHODS[name].covers(whole, self._law).all()), "")
         if not self.method:

@@ -29,7 +29,7 @@ class Networks(Evaluator):
         if isinstance(model, Model) and (model.hidden != "identity" or not plain):
             return self._network(model, gradient, rows, target)
         if not plain:
-            raise ValueError(f"`target` must be 'identity' for arrays; got {validation.shown(target)}.")
+            raise ValueError(f"`target` must be 'identity' for arrays; got {validation.short_repr(target)}.")
         return super().__call__(model, gradient, rows)
 
     def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
@@ -40,7 +40,7 @@ class Networks(Evaluator):
             rule = "a linear output ('identity') unless hidden neurons are linear and targets the features"
             raise ValueError(f"`model` must have {rule}; got {model!r}.")
         if rows is not None:
-            raise ValueError(f"`rows` must be None for this model; got {validation.shown(rows)}.")
+            raise ValueError(f"`rows` must be None for this model; got {validation.short_repr(rows)}.")
         A, name, B = assemble.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
         importance = assemble.importance_of(law, model.n_outputs)

@@ -10,10 +10,19 @@ from scipy import linalg, optimize
 
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver
-from ..parallel import each, single_blas_thread
+from ..parallel import parallel_map, single_blas_thread
 from ..results import Status
 
-__all__ = ["End", "Round", "bend", "descend", "distinct", "newton", "race", "trust"]
+__all__ = [
+    "DescentResult",
+    "Round",
+    "descend",
+    "distinct",
+    "fd_hessian",
+    "newton",
+    "successive_elimination",
+    "trust_region",
+]
 
 _FLAT = 1e-8  # curvatures below this share of the largest one are flat: differences do not resolve them
 # Differences to both sides that disagree by this share of the largest curvature are those of a kink.
@@ -21,7 +30,7 @@ _KINK = 1e-2
 
 
 @dataclass
-class End:
+class DescentResult:
     """Where a descent ended."""
 
     x: FloatArray
@@ -37,7 +46,7 @@ class End:
     """That of further descents."""
 
     @classmethod
-    def at(cls, x: Any, *starts: int) -> "End":
+    def at(cls, x: Any, *starts: int) -> "DescentResult":
         """Return a start as an end of no steps."""
         return cls(np.asarray(x, dtype=np.float64), np.inf, np.inf, 0, Status.STALLED, starts=starts)
 
@@ -108,10 +117,10 @@ class _Evaluations:
             self.best, self.value = y.copy(), value
         return found
 
-    def end(self) -> End:
+    def end(self) -> DescentResult:
         """Return the best point so far as that of a descent that was stopped."""
         status = Status.STEPS if np.isfinite(self.value) else Status.DIVERGED
-        return End(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
+        return DescentResult(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
 
 
 @single_blas_thread()
@@ -128,7 +137,7 @@ def descend(
     ftol: float = 1e-16,
     still: float = 0.0,
     deadline: Deadline | None = None,
-) -> End:
+) -> DescentResult:
     """Descend by L-BFGS-B from `x`.
 
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
@@ -156,21 +165,23 @@ def descend(
     except DeadlineOver:
         return seen.end()
     if not np.isfinite(found.fun):
-        return End(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
+        return DescentResult(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
     ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
-    return End(variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status)
+    return DescentResult(
+        variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status
+    )
 
 
 @single_blas_thread()
-def trust(
+def trust_region(
     function: Callable[[FloatArray], tuple[float, FloatArray, FloatArray]],
     x: FloatArray,
     *,
     radius: float,
     steps: int,
     gtol: float,
-) -> End:
+) -> DescentResult:
     """Descend by trust regions; then, where the value no longer shows the gain, take Newton steps."""
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
@@ -189,27 +200,27 @@ def trust(
         x = x - np.linalg.solve(hess(x), jac(x))
     slope = float(np.linalg.norm(jac(x)))
     status = Status.CONVERGED if slope < gtol else Status.STALLED
-    return End(x, float(value(x)), slope, int(found.nit), status)
+    return DescentResult(x, float(value(x)), slope, int(found.nit), status)
 
 
 @dataclass(frozen=True)
 class Round:
     """One round of a race: how each start of it descends, and how many distinct ends go on."""
 
-    descend: Callable[[End], End]
+    descend: Callable[[DescentResult], DescentResult]
     kept: int = 1
     near: float = np.inf
     """Ends that are above the least by more than this do not go on, but for the second."""
 
 
 def distinct(
-    ends: Sequence[End],
-    alike: Callable[[End, End], bool] | None = None,
+    ends: Sequence[DescentResult],
+    alike: Callable[[DescentResult, DescentResult], bool] | None = None,
     kept: int = 2**30,
     near: float = np.inf,
-) -> list[End]:
+) -> list[DescentResult]:
     """Return the distinct ends, best first; each has the starts of all that are like it."""
-    found: list[End] = []
+    found: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
         for k, other in enumerate(found if alike else ()):
             if alike is not None and alike(other, end):
@@ -221,23 +232,23 @@ def distinct(
 
 
 @single_blas_thread()
-def race(
-    field: Sequence[End],
+def successive_elimination(
+    field: Sequence[DescentResult],
     rounds: Sequence[Round],
-    alike: Callable[[End, End], bool] | None = None,
+    alike: Callable[[DescentResult, DescentResult], bool] | None = None,
     *,
     workers: int | None = 1,
     whole: bool = False,
-) -> tuple[list[End], list[End]]:
+) -> tuple[list[DescentResult], list[DescentResult]]:
     """Return the ends of the last round, best first, and those left behind; the best distinct ones go on."""
     field, lost = list(field), []
     for one in rounds:
 
-        def further(k: int, one: Round = one, field: list[End] = field) -> End:
+        def further(k: int, one: Round = one, field: list[DescentResult] = field) -> DescentResult:
             end = one.descend(field[k])
             return replace(end, steps=field[k].steps + end.steps, starts=field[k].starts)
 
-        ends = each(further, len(field), workers)
+        ends = parallel_map(further, len(field), workers)
         if whole:
             return [end for end in ends if not np.isnan(end.value)], []
         ends = distinct(ends, alike)
@@ -246,7 +257,9 @@ def race(
     return field, lost
 
 
-def bend(gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray | None:
+def fd_hessian(
+    gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray
+) -> FloatArray | None:
     """Return the Hessian by differences of the gradient, or None at a kink."""
     middle = gradient(x)
     left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))

@@ -20,14 +20,14 @@ from ...theory.unequal import loss_bound
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..parallel import single_blas_thread
-from ..progress import shown, status, time_left
+from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
-from .descent import End, Round, distinct, race
+from .descent import DescentResult, Round, distinct, successive_elimination
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
-from .starts import Model, grouped, moved, ordered, random
+from .starts import Model, group_starts, ordered_starts, perturbed_models, random_starts
 
 __all__ = ["descend", "lower_bound", "minimise"]
 
@@ -67,7 +67,9 @@ _SAME, _ALIKE = 1e-6, 1e-3
 _SAME_RACED, _ALIKE_RACED = 1e-4, 1e-2
 
 
-def _descent(aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None) -> End:
+def _descent(
+    aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None
+) -> DescentResult:
     """Descend, with an l1 penalty as a kink, and say whether the gradient is within `tol`."""
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
@@ -119,7 +121,7 @@ def _from(
     tol: float,
     metric: FloatArray | None = None,
     reset_dead: bool = True,
-) -> End:
+) -> DescentResult:
     """Descend, and once more with dead outputs revived if that ends lower."""
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
@@ -134,10 +136,12 @@ def _from(
     return replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
 
 
-def _polish(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool = True) -> End:
+def _polish(
+    aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool = True
+) -> DescentResult:
     """Finish by Newton's method where the objective is smooth, and leave saddles."""
     if not aim.exact:
-        return _refined(aim, end, tol)
+        return _refine(aim, end, tol)
     work = 2.0 * aim.size * aim.work  # of a Hessian by differences
     expensive = work > _WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
     if expensive or aim.l1 or not np.isfinite(end.value):
@@ -148,7 +152,9 @@ def _polish(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool =
         return end
 
 
-def _newton_and_kicks(aim: Objective, end: End, steps: int, tol: float, reset_dead: bool) -> End:
+def _newton_and_kicks(
+    aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool
+) -> DescentResult:
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
         if end.curvature is None or end.curvature > -1e-6 or vector is None:
@@ -162,7 +168,7 @@ def _newton_and_kicks(aim: Objective, end: End, steps: int, tol: float, reset_de
     return _newton(aim, end, tol)[0]
 
 
-def _refined(aim: Objective, end: End, tol: float) -> End:
+def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
     """Descend by more frequencies where their error hides whether the gradient is within `tol`."""
     for steps in _FINER:
         if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
@@ -185,10 +191,10 @@ def _difference_hessian(
     step = np.full(aim.size, _HESSIAN_STEP)
     if aim.biases:
         step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
-    return descent.bend(gradient, x, step)
+    return descent.fd_hessian(gradient, x, step)
 
 
-def _newton(aim: Objective, end: End, tol: float) -> tuple[End, FloatArray | None]:
+def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResult, FloatArray | None]:
     """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
 
     def gradient(x: FloatArray) -> FloatArray:
@@ -247,14 +253,16 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
     return kinds, same
 
 
-def _alike(aim: Objective, same: float, close: float) -> Callable[[End, End], bool]:
+def _are_equal_features(
+    aim: Objective, same: float, close: float
+) -> Callable[[DescentResult, DescentResult], bool]:
     """Return whether two ends are one minimum up to symmetries."""
 
     @cache
     def marks(x: bytes) -> FloatArray:
         return _invariants(aim, np.frombuffer(x))
 
-    def alike(one: End, other: End) -> bool:
+    def alike(one: DescentResult, other: DescentResult) -> bool:
         if abs(one.value - other.value) > same:
             return False
         first, second = marks(one.x.tobytes()), marks(other.x.tobytes())
@@ -301,13 +309,13 @@ def _grouped_count(count: int) -> int:
     return max(count // 2, 3) if count else 0
 
 
-def _hits(ends: list[End], given: int) -> int:
+def _hits(ends: list[DescentResult], given: int) -> int:
     """Return how many starts, but for given ones, ended at the least of the ends, the first of them."""
     reached = {k: end.value for end in ends for k in end.starts}
     return sum(k >= given and value <= ends[0].value + _SAME for k, value in reached.items())
 
 
-def _merged(ends: list[End], more: list[End]) -> list[End]:
+def _merge_minima(ends: list[DescentResult], more: list[DescentResult]) -> list[DescentResult]:
     """Return the ends of two rounds, the best first."""
     if not more:
         return ends
@@ -316,14 +324,18 @@ def _merged(ends: list[End], more: list[End]) -> list[End]:
     return [best, *(replace(end, value=max(end.value, best.value)) for end in others)]
 
 
-def _minimum(aim: Objective, best: End, ends: list[End], planned: int, given: int = 0) -> Minimum:
+def _minimum(
+    aim: Objective, best: DescentResult, ends: list[DescentResult], planned: int, given: int = 0
+) -> Minimum:
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.end(np.ascontiguousarray(W_out @ W_in), b)
     known_error = np.isfinite(best.value) and (aim.exact or not aim.deadline.is_over())
     reached = {k: end.value for end in ends for k in end.starts}
     every = aim.classes is None and not aim.limit  # else no bound is known
     bound = min(lower_bound(aim.n, aim.m, aim.features) if every else 0.0, loss)
-    minima = distinct([end for end in ends if np.isfinite(end.value)], _alike(aim, _SAME, _ALIKE))
+    minima = distinct(
+        [end for end in ends if np.isfinite(end.value)], _are_equal_features(aim, _SAME, _ALIKE)
+    )
     return Minimum(
         W_out=W_out,
         W_in=W_in,
@@ -355,7 +367,7 @@ class _Search:
         self.start = work_seconds()
         self.lock, self.done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
 
-    def told(self, end: End) -> None:
+    def told(self, end: DescentResult) -> None:
         """Tell of one more descent."""
         with self.lock:
             self.done, self.least = self.done + 1, min(self.least, end.value)
@@ -370,14 +382,14 @@ class _Search:
     def descended(
         self,
         aim: Objective,
-        begin: list[End],
+        begin: list[DescentResult],
         limits: tuple[int, float],
         judge: Objective | None = None,
         needed: bool = True,
-    ) -> list[End]:
+    ) -> list[DescentResult]:
         """Descend from each, the first at least if that is `needed`, until the deadline of `aim`."""
 
-        def one(start: End) -> End:
+        def one(start: DescentResult) -> DescentResult:
             if not (needed and start is begin[0]) and aim.deadline.is_over():
                 return replace(start, value=np.nan)
             end = _from(aim, start.x, *limits)
@@ -387,14 +399,16 @@ class _Search:
             self.told(end)
             return end
 
-        return race(begin, [Round(one)], workers=self.workers, whole=True)[0]
+        return successive_elimination(begin, [Round(one)], workers=self.workers, whole=True)[0]
 
     def may_go_on(self) -> bool:
         """Return whether there is time for another round."""
         taken = work_seconds() - self.start
         return self.aim.deadline.seconds_left() > _ENOUGH * taken
 
-    def ends(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool = True) -> list[End]:
+    def ends(
+        self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool = True
+    ) -> list[DescentResult]:
         """Return all ends, first the best, which is finished; none if none is `needed` or made."""
         self.aim.restore()
         if self.aim.raced:
@@ -410,9 +424,11 @@ class _Search:
         # What others are below it is rounding: it has the smaller gradient.
         return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
 
-    def raced(self, begin: list[End], moves: int, rng: np.random.Generator, needed: bool) -> list[End]:
+    def raced(
+        self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool
+    ) -> list[DescentResult]:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
-        aim, alike = self.aim, _alike(self.aim, _SAME_RACED, _ALIKE_RACED)
+        aim, alike = self.aim, _are_equal_features(self.aim, _SAME_RACED, _ALIKE_RACED)
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
         means: Any = samples if samples.enough else copy(aim.loss)  # is called as the loss is
         cheap.loss, judge.loss = means, copy(aim.loss)
@@ -427,21 +443,21 @@ class _Search:
             cheap.deadline = aim.deadline.part(_METRICS)
             pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[:_KEPT]]
 
-        def further(end: End, descend: Any, steps: int, tol: float) -> End:
+        def further(end: DescentResult, descend: Any, steps: int, tol: float) -> DescentResult:
             if aim.deadline.is_over():  # its value is that of the judge
                 return replace(end, steps=0, status=Status.STEPS)
-            found: End = descend(aim, end.x, steps, tol, end.metric)
+            found: DescentResult = descend(aim, end.x, steps, tol, end.metric)
             return replace(found, metric=end.metric)
 
         if pool[0].metric is not None:
             short = Round(lambda end: further(end, _descent, _SHORT, self.tol), _KEPT, _NEAR)
-            field, out = race(pool, [short], alike, workers=self.workers)
+            field, out = successive_elimination(pool, [short], alike, workers=self.workers)
         else:
             with aim.coarse():
                 short = Round(lambda end: further(end, _from, self.steps, _COARSE), _KEPT, _NEAR)
-                field, out = race(pool, [short], alike, workers=self.workers)
+                field, out = successive_elimination(pool, [short], alike, workers=self.workers)
         last = Round(lambda end: further(end, _from, self.steps, self.tol))
-        ends, _ = race(field, [last], workers=self.workers, whole=True)
+        ends, _ = successive_elimination(field, [last], workers=self.workers, whole=True)
         least = min(end.value for end in ends)
         behind = [end for end in lost + out if end.starts]  # most losses of these come from few frequencies
         return ends + [
@@ -452,14 +468,14 @@ class _Search:
         self,
         cheap: Objective,
         judge: Objective,
-        begin: list[End],
+        begin: list[DescentResult],
         moves: int,
         rng: np.random.Generator,
         needed: bool,
-    ) -> list[End]:
+    ) -> list[DescentResult]:
         """Return distinct ends of a cheap objective, judged by the loss, of starts and moves of the best."""
         aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
-        alike = _alike(aim, _SAME_RACED, _ALIKE_RACED)
+        alike = _are_equal_features(aim, _SAME_RACED, _ALIKE_RACED)
         stages = aim.deadline.part(_STARTS), aim.deadline.part(_MOVES)
         cheap.deadline = stages[0]
         pool = distinct(self.descended(cheap, begin, limits, judge, needed), alike)
@@ -472,10 +488,10 @@ class _Search:
                 break
             tries = []
             for k in range(min(_BATCH, moves - done)):
-                x = aim.join(*moved(aim.split(pool[k % min(_BASES, len(pool))].x), same, rng))
+                x = aim.join(*perturbed_models(aim.split(pool[k % min(_BASES, len(pool))].x), same, rng))
                 if aim.largest is not None:
                     x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
-                tries.append(End.at(x))
+                tries.append(DescentResult.at(x))
             pool = distinct([*pool, *self.descended(cheap, tries, limits, judge, False)], alike)
         return pool
 
@@ -577,10 +593,10 @@ def minimise(
     generator = validation.generator("rng", rng)
     if importance is not None:
         rule = "be part of the law, Features(n_features, p, importance=...)"
-        raise ValueError(f"`importance` must {rule}; got {validation.shown(importance)}.")
+        raise ValueError(f"`importance` must {rule}; got {validation.short_repr(importance)}.")
     aim = Objective(n, m, law, validation.flag("tied", tied), bias, penalty, classes, largest)
     if first is not None and not isinstance(first, list | tuple):
-        raise ValueError(f"`first` must be a list of models; got {validation.shown(first)}.")
+        raise ValueError(f"`first` must be a list of models; got {validation.short_repr(first)}.")
     models = [
         model if isinstance(model, tuple) and len(model) == 3 else (model, np.transpose(model), np.zeros(n))
         for model in first or ()
@@ -588,31 +604,33 @@ def minimise(
     given = [_checked(3 * ["first"], model, n, m) for model in models]
     mean = np.zeros(n) if aim.limit else aim.mean
     worth = aim.features.importance * aim.second
-    arranged = ordered(n, m, worth, mean, aim.raced, generator)
-    drawn = random(n, m, count, mean, generator)
+    arranged = ordered_starts(n, m, worth, mean, aim.raced, generator)
+    drawn = random_starts(n, m, count, mean, generator)
     if aim.raced:  # a budget may end before the last: both kinds come early
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
-    drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
-    begin = [End.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
+    drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
+    begin = [DescentResult.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
     wanted = validation.integer("hits", hits, 0, 10**6)
     aim.deadline = deadline_of(seconds)
     if progress is not None and progress is not False and not callable(progress):
-        raise ValueError(f"`progress` must be a function; got {validation.shown(progress)}.")
+        raise ValueError(f"`progress` must be a function; got {validation.short_repr(progress)}.")
     threads = None if workers is None else validation.integer("workers", workers, 1)
     if callable(penalty):  # it may not be ready for several threads
         threads = 1
-    with shown("minimise") if progress is None else nullcontext():
+    with report_progress("minimise") if progress is None else nullcontext():
         search = _Search(aim, (most, tol), threads, progress)
         ends = search.ends(begin, _MORE * count, generator)
         for _ in range(_ROUNDS if count else 0):
             if _hits(ends, len(given)) >= wanted or not search.may_go_on():
                 break
-            drawn = random(n, m, count, mean, generator)
-            drawn += grouped(n, m, aim.features, _grouped_count(count), mean, generator)
+            drawn = random_starts(n, m, count, mean, generator)
+            drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
             made = 1 + max(k for end in ends for k in end.starts)
-            more = [End.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)]
-            ends = _merged(ends, search.ends(more, _MORE * count, generator, needed=False))
+            more = [
+                DescentResult.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)
+            ]
+            ends = _merge_minima(ends, search.ends(more, _MORE * count, generator, needed=False))
     return _minimum(aim, ends[0], ends, len(begin), len(given))
 
 

@@ -50,7 +50,9 @@ class Objective:
     def __post_init__(self) -> None:
         n = self.n
         if not isinstance(self.bias, bool | str) or self.bias not in BIASES:
-            raise ValueError(f"`bias` must be True, False or 'common'; got {validation.shown(self.bias)}.")
+            raise ValueError(
+                f"`bias` must be True, False or 'common'; got {validation.short_repr(self.bias)}."
+            )
         self.limit = isinstance(self.law, int | float) and not isinstance(self.law, bool) and self.law == 0
         features = as_features(1.0 if self.limit else self.law, n)
         self.features = features
@@ -142,7 +144,7 @@ class Objective:
             more = self.penalty(W_out, W_in, b)
             if not isinstance(more, tuple) or [np.shape(one) for one in more] != [(), (n, m), (m, n), (n,)]:
                 rule = "return a number and its derivatives by W_out, W_in and b"
-                raise ValueError(f"`penalty` must {rule}; got {validation.shown(more)}.")
+                raise ValueError(f"`penalty` must {rule}; got {validation.short_repr(more)}.")
             value += float(more[0]) / self.unit
             by_out, by_in, by_b = (
                 a + np.asarray(c) / self.unit for a, c in zip((by_out, by_in, by_b), more[1:], strict=True)

@@ -5,7 +5,7 @@ import numpy as np
 from ...theory.features import Features
 from ...theory.validation import FloatArray, IntArray
 
-__all__ = ["exclusive_groups", "grouped", "moved", "ordered", "random"]
+__all__ = ["exclusive_groups", "group_starts", "ordered_starts", "perturbed_models", "random_starts"]
 
 _STIR = 0.01  # ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on
 # Random starts: length and bias of every second one (the others have the mean of each feature as bias), and
@@ -16,7 +16,7 @@ _LONG, _SHORT, _BIAS, _APART = 1.0, 0.6, -0.05, 0.3
 Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def random(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
+def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
     """Return random normal encodings, by turns long and short ones."""
     found = []
     for k in range(count):
@@ -93,7 +93,7 @@ def _turn(m: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(np.linalg.qr(rng.normal(size=(m, m)))[0])
 
 
-def grouped(
+def group_starts(
     n: int, m: int, law: Features, count: int, mean: FloatArray, rng: np.random.Generator
 ) -> list[Model]:
     """Return models of laws with exclusive groups, each group a simplex; none for other laws.
@@ -131,7 +131,7 @@ def _shared(n: int, m: int) -> list[FloatArray]:
     return shapes
 
 
-def moved(model: Model, same: bool, rng: np.random.Generator) -> Model:
+def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
     """Return a model in which two features, not the `same`, have exchanged weights, or one has new ones."""
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
@@ -145,7 +145,7 @@ def moved(model: Model, same: bool, rng: np.random.Generator) -> Model:
     return W_out, W_in, b
 
 
-def ordered(
+def ordered_starts(
     n: int, m: int, worth: FloatArray, mean: FloatArray, many: bool, rng: np.random.Generator
 ) -> list[Model]:
     """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped."""

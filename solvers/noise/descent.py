@@ -10,7 +10,7 @@ from ...theory import validation
 from ...theory.noise.moments import given_kurtosis, noise_law
 from ...theory.noise.potential import loss_and_gradient
 from ...theory.validation import FloatArray
-from ..parallel import each
+from ..parallel import parallel_map
 from ..results import Status, result
 from .steps import KINDS, LONGEST, longest, run_steps
 
@@ -103,7 +103,7 @@ def _descent(
             length[run, stop] = np.sqrt(np.sum(W[run] ** 2, axis=1))
             path[run, stop : stop + 1] = W[run]
 
-    each(descend_one, runs, workers)
+    parallel_map(descend_one, runs, workers)
     one: Any = slice(None) if many else 0
     path, fourth, length, total = (table[:, : wanted.size][one] for table in (path, fourth, length, total))
     t, reached = 4.0 * rate[..., None] * wanted, (4.0 * rate * made)[one]
@@ -180,11 +180,11 @@ def descend(
     W = _start(W0)
     runs, n, _ = W.shape
     kind = KINDS[validation.choice("noise", noise, tuple(KINDS))]
-    kurtosis = validation.each("excess_kurtosis", given_kurtosis(noise, excess_kurtosis), runs)
-    std = validation.each("noise_std", validation.real("noise_std", noise_std, 0.0), runs)
+    kurtosis = validation.numbers_or_repeat("excess_kurtosis", given_kurtosis(noise, excess_kurtosis), runs)
+    std = validation.numbers_or_repeat("noise_std", validation.real("noise_std", noise_std, 0.0), runs)
     rates = validation.real("learning_rate", learning_rate, 0.0, brackets="()")
-    rate = validation.each("learning_rate", rates, runs)
-    l1 = validation.each("lam", validation.real("lam", lam, 0.0), runs)
+    rate = validation.numbers_or_repeat("learning_rate", rates, runs)
+    l1 = validation.numbers_or_repeat("lam", validation.real("lam", lam, 0.0), runs)
     rows = 1 if validation.flag("shared", shared) else n
     draws = validation.integer("draws", draws, 1, 10**6)
     generators = validation.generator("rng", rng).spawn(runs)

@@ -7,7 +7,7 @@ import numpy as np
 from ...theory.compile.kernels import check_interrupt, inner, kernel
 from ...theory.validation import FloatArray
 
-__all__ = ["KINDS", "LONGEST", "fill", "longest", "run_steps"]
+__all__ = ["KINDS", "LONGEST", "fill_noise", "longest", "run_steps"]
 
 
 BIPOLAR, UNIFORM, NORMAL, LAPLACE, THREE_POINT = range(5)
@@ -29,7 +29,7 @@ def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
 
 
 @kernel
-def fill(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
+def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
     """Fill a matrix with independent noise of the given kind and standard deviation."""
     flat = out.reshape(-1)
     if kind == BIPOLAR:
@@ -128,7 +128,7 @@ def run_steps(
                 G[i, k] = lam * np.sign(W[i, k])
         for _ in range(draws):
             if std > 0.0:
-                fill(rng, kind, kurtosis, std, xi)
+                fill_noise(rng, kind, kurtosis, std, xi)
             _add_gradient(W, T, xi, 1.0 / draws, h, a, G)
         for i in range(n):
             for k in range(m):

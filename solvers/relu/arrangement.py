@@ -83,7 +83,7 @@ def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, I
 
 def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
     W = validation.matrix("W", W)
-    validation.fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
+    validation.check_fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
     return W, validation.number("tol", tol, 0, 0.5, brackets="(]")
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from ...theory import validation
 from ...theory.validation import FloatArray
 from ..loss import value_and_gradient
-from ..minimise.descent import End, Round, descend, race
+from ..minimise.descent import DescentResult, Round, descend, successive_elimination
 from ..results import Status, result
 
 __all__ = ["Polygon", "best_polygon"]
@@ -70,8 +70,8 @@ def best_polygon(k: int, p: float) -> Polygon:
         value, by_M, by_b = value_and_gradient(a * M, float(x[1]), on, tol=1e-11, rows=[0])
         return value / on, np.array([a * (by_M[0] @ cosines), by_b[0]]) / on
 
-    starts = [End.at((0.0, b)) for b in _BIASES]
-    best = race(starts, [Round(lambda end: descend(loss, end.x, gtol=1e-9))])[0][0]
+    starts = [DescentResult.at((0.0, b)) for b in _BIASES]
+    best = successive_elimination(starts, [Round(lambda end: descend(loss, end.x, gtol=1e-9))])[0][0]
     least, slope = best.value * on, best.slope
     return Polygon(
         k=size,

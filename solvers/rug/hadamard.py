@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
 from ...theory import validation
-from ...theory.compile.kernels import check_interrupt, inner, kernel, plain
+from ...theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ...theory.results import frozen
 from ...theory.validation import FloatArray
 
@@ -53,8 +53,8 @@ def _transform_rows(x: FloatArray) -> None:
     for row in range(x.shape[0]):
         for start in range(0, n, block):
             check_interrupt(start % (256 * block) == 0)
-            _levels(x[row], start, start + block, plain(1))
-        _levels(x[row], plain(0), n, block)
+            _levels(x[row], start, start + block, non_literal(1))
+        _levels(x[row], non_literal(0), n, block)
 
 
 @validation.finite
@@ -98,7 +98,7 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
 
 def _size(n_features: int) -> int:
     n = validation.power_of_two("n_features", validation.integer("n_features", n_features, 2))
-    validation.fits("n_features", n, n / 8)  # a byte for each feature, as the least that is kept
+    validation.check_fits("n_features", n, n / 8)  # a byte for each feature, as the least that is kept
     return n
 
 
@@ -252,7 +252,7 @@ def random_projector(
     """
     n = validation.integer("n_features", n_features, 2)
     m = validation.integer("n_hidden", n_hidden, 1, n)
-    validation.fits("n_features", n_features, n**2)
+    validation.check_fits("n_features", n_features, n**2)
     rng, unit = validation.generator("rng", rng), validation.flag("unit_diagonal", unit_diagonal)
     if m == n:
         return np.eye(n)

@@ -66,7 +66,7 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     (1.2548, -0.4409, 0.005789)
     """
     on = validation.probability("p", p, low=_LEAST_P)
-    on, fraction = validation.together(p=on, ratio=validation.real("ratio", ratio, 0, 1, brackets="(]"))
+    on, fraction = validation.broadcast(p=on, ratio=validation.real("ratio", ratio, 0, 1, brackets="(]"))
     shape, on, fraction = on.shape, on.ravel(), fraction.ravel()
     sigma = theory.sigma(on, fraction)
     # The affine optimum: a = ratio, output mean p/2. It stays where the ReLU never clips, and at ratio 1.

@@ -2,11 +2,11 @@
 
 from .ceiling import DECODERS, Ceiling, ceiling
 from .circle import PairFloor, best_pair
-from .measure import Autoencoder, folded, measure
+from .measure import Autoencoder, fold_norms, measure
 from .objective import Objective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
     "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective", "ObjectiveValue",
-    "PairFloor", "best_autoencoder", "best_pair", "ceiling", "folded", "measure", "phase",
+    "PairFloor", "best_autoencoder", "best_pair", "ceiling", "fold_norms", "measure", "phase",
 ]  # fmt: skip

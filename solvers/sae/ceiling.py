@@ -185,21 +185,21 @@ def ceiling(
     asked = validation.vector("l0", usual if l0 is None else np.atleast_1d(l0))
     validation.real("l0", asked, 0.0, float(n), brackets="()")
     dense = n <= DENSE
-    validation.fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
+    validation.check_fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
     if isinstance(features, _Draws):
         known, fresh, exact = features.known, features.fresh, False
     else:
-        known, fresh = (_drawn(features, samples, draw) for _ in range(2))
+        known, fresh = (_sample_data(features, samples, draw) for _ in range(2))
         values = features.values
         exact = n <= (EXACT_ATOMS if values.discrete else EXACT)
     spread = float(np.trace(_covariance(features, phi)))
     count = asked.size
-    linear = _gained(_regression(features, phi), phi)
-    readings = [_gained(phi.T, phi), linear]
+    linear = _variance_gain(_regression(features, phi), phi)
+    readings = [_variance_gain(phi.T, phi), linear]
     if dense:
         first = known if isinstance(features, _Draws) else features.sample(samples, draw)
-        readings.append(_gained(_logistic(features, phi, first), phi))
-        readings.append(_gained(_smoothed(features, phi, linear, draw.spawn(1)[0]), phi))
+        readings.append(_variance_gain(_logistic(features, phi, first), phi))
+        readings.append(_variance_gain(_smooth_curve(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
     found, models = np.zeros((len(decoders), count, 6)), []
     for k, W in enumerate(readings):
@@ -210,7 +210,7 @@ def ceiling(
         rows = (
             [_exact(one, features, phi) for one in whole]
             if exact
-            else [_sampled(one, phi, fresh) for one in saes]
+            else [_estimate_by_samples(one, phi, fresh) for one in saes]
         )
         found[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
         models += [tuple(whole[j : j + count]) for j in range(0, len(whole), count)]
@@ -239,7 +239,7 @@ def _check_activations(phi: FloatArray, features: Any) -> None:
             raise ValueError(f"`mixing` must {rule}; got {reached:g} as the largest.")
 
 
-def _drawn(features: Features, samples: int, rng: np.random.Generator) -> Any:
+def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> Any:
     """Return samples of the features, (samples, n): an array, or a sparse one of many features."""
     if features.n_features <= DENSE:
         return features.sample(samples, rng)
@@ -334,7 +334,7 @@ def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> li
     return [common, *_own(np.concatenate(tables, axis=1), asked)]
 
 
-def _gained(W: FloatArray, phi: FloatArray) -> FloatArray:
+def _variance_gain(W: FloatArray, phi: FloatArray) -> FloatArray:
     """Return rows scaled so that each reads its own feature with weight 1; rows that do not read it are 0."""
     own = np.sum(W * phi.T, axis=1)
     size = np.linalg.norm(W, axis=1) * np.linalg.norm(phi, axis=0)
@@ -383,7 +383,7 @@ def _unit(largest: float) -> float:
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
 
-def _smoothed(
+def _smooth_curve(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return rows that Adam reaches from `W`, for mean F1 with logistic functions in place of steps.
@@ -587,7 +587,7 @@ def _latents(
         z, anew = _read(W[some], phi, known, fresh)
         x = _columns(known, some)
         for one, t in zip(parts, cuts, strict=True):
-            one.append(_regressed(z, anew, x, t[some]))
+            one.append(_fit_regression(z, anew, x, t[some]))
     found = []
     for some_of in parts:
         gain, bias = (np.concatenate([getattr(one, name) for one in some_of]) for name in ("gain", "bias"))
@@ -598,7 +598,7 @@ def _latents(
     return found
 
 
-def _regressed(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
+def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
     """Return latents, whose activations are regressions of the features on what they read."""
     size = np.maximum(np.abs(z).max(axis=0), np.abs(anew).max(axis=0)) + np.abs(t)
     rows, of = np.nonzero(is_above(z, t, size, x.shape[1]))
@@ -646,7 +646,7 @@ def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
     return float(found.l0.sum()), float(found.f1.diagonal().mean()), found.mse, error, error, found.mse_error
 
 
-def _sampled(sae: _Decoded, phi: FloatArray, x: Any) -> Row:
+def _estimate_by_samples(sae: _Decoded, phi: FloatArray, x: Any) -> Row:
     """Return the same from the fresh samples of the features."""
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b

@@ -15,11 +15,11 @@ from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
 from ..loss.network.assemble import units_of
 from ..loss.network.firing import firing
-from ..loss.network.neuron_means import Setting, unit_means
+from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
 from ..loss.networks import evaluator
 
-__all__ = ["Autoencoder", "folded", "measure"]
+__all__ = ["Autoencoder", "fold_norms", "measure"]
 
 # Error to aim at for probabilities.
 FIRING = 1e-6
@@ -142,7 +142,7 @@ def measure(
     >>> round(found.mse, 9), found.l0, found.f1.diagonal()
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
-    phi, features = checked(sae, law, mixing, target is None)
+    phi, features = check_dictionary(sae, law, mixing, target is None)
     features, psi = nonzero_features(features), phi
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
@@ -157,7 +157,7 @@ def measure(
     losses = [evaluate(_first(whole, size), target=psi) for size in (sae.n_hidden, *sizes)]
     mse, *prefix_mse = (len(psi) * loss.loss for loss in losses)
     mse_error, *prefix_errors = (len(psi) * loss.error_estimate for loss in losses)
-    units = units_of(whole, Setting.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
+    units = units_of(whole, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
     on = [firing(unit, pairs=True) for unit in units]
     l1 = np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units])
     l0 = np.clip([one.active for one in on], 0.0, 1.0)
@@ -194,13 +194,13 @@ def _first(model: Model, size: int) -> Model:
     return replace(model, W_in=W_in, b_in=b_in, W_out=W_out, thresholds=thresholds)
 
 
-def checked(
+def check_dictionary(
     sae: Any, law: Any, mixing: npt.ArrayLike | None, rebuilds: bool = True
 ) -> tuple[FloatArray, Features]:
     """Return dictionary and law of an autoencoder, after checking that all fit."""
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
-        raise ValueError(f"`sae` must be {rule}; got {validation.shown(sae)}.")
+        raise ValueError(f"`sae` must be {rule}; got {validation.short_repr(sae)}.")
     d = sae.n_features
     if rebuilds and sae.n_outputs != d:
         raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
@@ -238,7 +238,7 @@ def of_features(sae: Model, phi: FloatArray) -> Model:
                  output="identity", thresholds=sae.thresholds)  # fmt: skip
 
 
-def folded(sae: Model) -> Model:
+def fold_norms(sae: Model) -> Model:
     r"""Return an autoencoder that does the same with decoder columns of norm 1.
 
     The norm of column i goes into row i of the encoder, its bias and its threshold: :math:`h_i` becomes
@@ -253,13 +253,13 @@ def folded(sae: Model) -> Model:
     --------
     >>> one = Model([[1.0, 0.0]], b_in=-0.1, hidden="jumprelu", W_out=[[2.0], [0.0]], output="identity",
     ...             thresholds=0.3)
-    >>> found = folded(one)
+    >>> found = fold_norms(one)
     >>> found.W_in, found.b_in, found.thresholds, found.W_out.ravel()
     (array([[2., 0.]]), array([-0.2]), array([0.6]), array([1., 0.]))
     """
     if not isinstance(sae, Model) or sae.hidden == "identity":
         raise ValueError(
-            f"`sae` must be a Model with hidden='relu' or 'jumprelu'; got {validation.shown(sae)}."
+            f"`sae` must be a Model with hidden='relu' or 'jumprelu'; got {validation.short_repr(sae)}."
         )
     norms = np.linalg.norm(sae.W_out, axis=0)
     size = np.where(norms > 0.0, norms, 1.0)

@@ -12,8 +12,8 @@ from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
 from ..loss.methods.outputs import Law
 from ..loss.network.assemble import network_loss, units_of
-from ..loss.network.neuron_means import Setting, Unit, unit_means
-from .measure import checked, of_features, without_importance
+from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, unit_means
+from .measure import check_dictionary, of_features, without_importance
 
 __all__ = ["Objective", "ObjectiveValue"]
 
@@ -82,7 +82,7 @@ class Objective:
 
     def __call__(self, sae: Model) -> ObjectiveValue:
         """Return the objective of an autoencoder, with its gradient."""
-        checked(sae, self.law, self.phi)
+        check_dictionary(sae, self.law, self.phi)
         whole, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape
         losses, _, _, slopes, _, _ = network_loss(
@@ -93,7 +93,7 @@ class Objective:
         norms = np.linalg.norm(whole.W_out, axis=0)
         directions = whole.W_out / np.where(norms > 0.0, norms, 1.0)
         l1 = l0 = 0.0
-        for i, unit in enumerate(units_of(whole, Setting.of(self._law, "identity", tol, 1.0))):
+        for i, unit in enumerate(units_of(whole, NeuronContext.of(self._law, "identity", tol, 1.0))):
             one = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
             l1 += float(norms[i]) * one.mean
             by_w, by_b, flux = one.by_w, one.by_b, one.flux
@@ -116,7 +116,7 @@ class Objective:
         return ObjectiveValue(value, mse, l1, l0, {name: frozen(one) for name, one in by.items()})
 
 
-def rate_slopes(unit: Unit) -> tuple[float, FloatArray, float]:
+def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
     """Return P(z > t) of a latent, its derivatives by the weights (n,), and the one by the bias.
 
     The derivative of E z 1(z > t) by the weights is E v 1(z > t) plus a flux, which is t v times the density
@@ -125,6 +125,6 @@ def rate_slopes(unit: Unit) -> tuple[float, FloatArray, float]:
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     one = float(np.abs(unit.w).max(initial=0.0)) or 1.0
     at_one, at_zero = (
-        unit_means(Unit(unit.setting, unit.w, shift + at, at), 1.0, nothing) for at in (one, 0.0)
+        unit_means(HiddenNeuron(unit.setting, unit.w, shift + at, at), 1.0, nothing) for at in (one, 0.0)
     )
     return at_one.active, (at_one.by_w - at_zero.by_w) / one, at_one.flux / one

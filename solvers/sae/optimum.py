@@ -12,7 +12,7 @@ from ...theory.model import Model
 from ...theory.results import result
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
-from ..progress import shown, status, time_left
+from ..progress import report_progress, status, time_left
 from .measure import Autoencoder
 from .objective import Objective
 
@@ -84,7 +84,7 @@ def best_autoencoder(
     0.095
     """
     if not isinstance(objective, Objective):
-        raise ValueError(f"`objective` must be an Objective; got {validation.shown(objective)}.")
+        raise ValueError(f"`objective` must be an Objective; got {validation.short_repr(objective)}.")
     k = validation.integer("n_latents", n_latents, 1)
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = validation.integer("starts", starts, 1)
@@ -111,9 +111,9 @@ def best_autoencoder(
 
     deadline, begin = deadline_of(seconds), work_seconds()
     if progress is not None and progress is not False and not callable(progress):
-        raise ValueError(f"`progress` must be a function; got {validation.shown(progress)}.")
+        raise ValueError(f"`progress` must be a function; got {validation.short_repr(progress)}.")
     values, best, best_value = [], np.empty(0), np.inf
-    with shown("best_autoencoder") if progress is None else nullcontext():
+    with report_progress("best_autoencoder") if progress is None else nullcontext():
         for start in range(starts):
             if start and deadline.is_over():
                 break
@@ -202,7 +202,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     'merges'
     """
     if not isinstance(found, Autoencoder):
-        raise ValueError(f"`found` must be an Autoencoder, from measure; got {validation.shown(found)}.")
+        raise ValueError(f"`found` must be an Autoencoder, from measure; got {validation.short_repr(found)}.")
     n = found.p.size
     two = [validation.integer("parent", parent, 0, n - 1), validation.integer("child", child, 0, n - 1)]
     live = ~found.dead
@@ -211,14 +211,14 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     kept = (recall >= DETECTED) & (parts > MIXED)
     if not kept.any(axis=0).all():
         return "drops"
-    if any(_absorbed(found, live, one, other) for one, other in (two, two[::-1])):
+    if any(_absorption_start(found, live, one, other) for one, other in (two, two[::-1])):
         return "absorbs"
     if np.any(parts.min(axis=1) >= EVEN):
         return "merges"
     return "hedges" if np.any(parts.min(axis=1) > MIXED) else "recovers"
 
 
-def _absorbed(found: Autoencoder, live: Any, one: int, other: int) -> bool:
+def _absorption_start(found: Autoencoder, live: Any, one: int, other: int) -> bool:
     """Return whether the latent that stands for one feature alone is off where another is on, too."""
     without = found.fires_without(one, other)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb

@@ -15,7 +15,7 @@ from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.special import betaincinv, erfcinv
 
 from ...theory import validation
-from ...theory.compile.kernels import check_interrupt, inner, kernel, plain, shared
+from ...theory.compile.kernels import check_interrupt, inlined, inner, kernel, non_literal
 from ...theory.sparsification.moments import LARGEST, moments, truncated_moments
 from ...theory.sparsification.spread import sums_above
 from ...theory.validation import FloatArray, number
@@ -238,7 +238,7 @@ def _add(
     return k
 
 
-@shared
+@inlined
 def _path(
     z: FloatArray,
     one: FloatArray,
@@ -301,7 +301,7 @@ def _follow(
     one, two = np.empty(top), np.empty(top)
     for i in range(n_points):
         check_interrupt(True)
-        k, now, y, old = plain(0), begin, start, (0.0, 0.0, 0.0, 0.0)
+        k, now, y, old = non_literal(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
         sums_above(largest[i], one, two)
         for width, n, s1, s2 in _path(largest[i], one, two, rest, edges[i], nodes, at_nodes):

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ...theory.compile.kernels import check_interrupt, inner, kernel, plain
+from ...theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ...theory.validation import FloatArray, IntArray
 
 __all__ = [
@@ -250,7 +250,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
-    k, i, gap, c, g, time = plain(0), plain(0), v[0], 0.0, 1.0, 0.0
+    k, i, gap, c, g, time = non_literal(0), non_literal(0), v[0], 0.0, 1.0, 0.0
     wish = 0.05 * lam / max(1.0, sums(v, blocks, i, gap)[1])  # the length relaxes within lam / (2 |W|^2)
     while i < top:
         end, width, j = _choose_step(v, blocks, top, i, gap, c, g, lam, wish)

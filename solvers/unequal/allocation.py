@@ -17,7 +17,7 @@ from ...theory.validation import FloatArray, IntArray
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
 
-__all__ = ["KINDS", "Allocation", "allocate", "finished"]
+__all__ = ["KINDS", "Allocation", "allocate", "round_allocation"]
 
 KINDS = ("dropped", "rug", "pairs", "skew pairs", "kept")
 
@@ -59,7 +59,7 @@ class Allocation:
     """Whether the gap is as small as was asked for."""
 
 
-class Menu:
+class LagrangianChoices:
     """What is best for the features of each class, of one p and weight, at a multiplier."""
 
     def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
@@ -166,7 +166,7 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
     return float(np.exp(root - apart)), float(np.exp(root + apart))
 
 
-def _counted(
+def _with_counts(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
     """Return kind and capacity of each feature: as many as fit have those of the lower multiplier."""
@@ -181,7 +181,7 @@ def _counted(
     return kind, capacity
 
 
-def _paired(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
+def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
     """Return the partners of features in pairs, of neighbouring p; an odd one joins the rug."""
     partner = np.full(kind.size, -1)
     for one in (PAIR, SKEW):
@@ -200,7 +200,7 @@ def _paired(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatAr
     return partner
 
 
-def _spent(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
+def _neurons_used(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
     """Give what is left of n_hidden to the features of the rug in proportion, or to one dropped feature."""
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
@@ -269,7 +269,7 @@ def allocate(
     names = validation.choices("codes", codes, KINDS[1:4])
     if not features.values.uniform and names != ("rug",):
         raise ValueError(
-            f"`codes` must be ['rug'] for values that are not uniform; got {validation.shown(codes)}."
+            f"`codes` must be ['rug'] for values that are not uniform; got {validation.short_repr(codes)}."
         )
     p = validation.probability("p", features.p, low=1e-100)
     weight = features.importance * features.scale**2
@@ -278,18 +278,18 @@ def allocate(
         kept = np.zeros(n, np.int64)
         kept[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
         dual = float(weight @ ends(features.values, p)[1])
-        return finished(features, kept, kept / KEPT, np.full(n, -1), (0.0, dual), tol)
-    menu = Menu(features.values, classes[0], classes[1], tuple(sorted(names)))
+        return round_allocation(features, kept, kept / KEPT, np.full(n, -1), (0.0, dual), tol)
+    menu = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
     multipliers = find_multipliers(menu, counts, m)
     found = [menu.at(multiplier) for multiplier in multipliers]
-    kind, capacity = _counted((found[0][0], found[1][0]), (found[0][1], found[1][1]), back, m)
-    partner = _paired(kind, capacity, p, weight)
-    _spent(kind, capacity, m)
+    kind, capacity = _with_counts((found[0][0], found[1][0]), (found[0][1], found[1][1]), back, m)
+    partner = _pair_classes(kind, capacity, p, weight)
+    _neurons_used(kind, capacity, m)
     dual = float(counts @ menu.least(multipliers[1])) - multipliers[1] * m
-    return finished(features, kind, capacity, partner, (multipliers[1], dual), tol)
+    return round_allocation(features, kind, capacity, partner, (multipliers[1], dual), tol)
 
 
-def finished(
+def round_allocation(
     law: Features,
     kind: IntArray,
     capacity: FloatArray,

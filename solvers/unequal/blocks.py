@@ -18,7 +18,7 @@ from ...theory.features import Features
 from ...theory.results import frozen
 from ...theory.unequal.blocks import block_law, block_losses, losses, symmetric_root, table
 from ...theory.validation import FloatArray
-from ..minimise.descent import End, Round, descend, race
+from ..minimise.descent import DescentResult, Round, descend, successive_elimination
 from ..results import Status, result
 from .realise import tight_frame
 
@@ -199,7 +199,7 @@ class _Problem:
             found.append(self.start(alpha, g, angles, shift))
         return found
 
-    def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> End:
+    def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> DescentResult:
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
             level, by = self.value(y, price)
             return level / self.unit, by / self.unit
@@ -244,12 +244,14 @@ class _Search:
         """Return the distinct ends of descents, best first."""
         problem = self.problem
 
-        def alike(one: End, other: End) -> bool:
+        def alike(one: DescentResult, other: DescentResult) -> bool:
             apart = problem.point(one.x)[0] - problem.point(other.x)[0]
             return abs(one.value - other.value) < _SAME and abs(apart) < 1e3 * _SAME
 
         round_ = Round(lambda end: problem.descend(end.x, price, steps), len(begin), _NEAR)
-        return [end.x for end in race([End.at(x) for x in begin], [round_], alike)[0]]
+        return [
+            end.x for end in successive_elimination([DescentResult.at(x) for x in begin], [round_], alike)[0]
+        ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
         """Return the states on both sides of a ratio on the lower hull of all found, and its slope."""
@@ -408,7 +410,9 @@ def realise_blocks(
     count, generator = validation.integer("n_blocks", n_blocks, 1), validation.generator("rng", rng)
     k = law.n_features
     if not all(_is_of(part, law) for part in best.parts):
-        raise ValueError(f"`law` must be the one that `best` was found for; got {validation.shown(law)}.")
+        raise ValueError(
+            f"`law` must be the one that `best` was found for; got {validation.short_repr(law)}."
+        )
     symmetric = symmetric_root(law.covariance())
     inverse = np.linalg.pinv(symmetric)
     ends = np.round(np.cumsum([0.0] + [part.share for part in best.parts]) * count).astype(int)

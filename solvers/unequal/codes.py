@@ -8,13 +8,13 @@ from scipy.interpolate import PchipInterpolator
 from ...theory import validation
 from ...theory.codes import CODES, antipodal_loss
 from ...theory.features import Features
-from ...theory.features.values import named
+from ...theory.features.values import law_named
 from ...theory.unequal.capacity import independent_uniform
 from ...theory.validation import FloatArray, IntArray
 from ..codes import MODELS, blocks
 from ..codes.envelope import points
 from ..results import result
-from .allocation import Menu, find_multipliers
+from .allocation import LagrangianChoices, find_multipliers
 from .curve import best_rug
 
 __all__ = ["CodeAllocation", "allocate_codes"]
@@ -48,8 +48,8 @@ class _Codes:
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
         self.p, self.weight = p, weight
-        self.values = named("values", "uniform")
-        self.menu = Menu(self.values, p, weight, ())
+        self.values = law_named("values", "uniform")
+        self.menu = LagrangianChoices(self.values, p, weight, ())
         nodes = np.unique(p)
         if nodes.size > _NODES:
             nodes = np.geomspace(nodes[0], nodes[-1], _NODES)

@@ -7,7 +7,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.unequal.capacity import independent
 from ...theory.validation import FloatArray
-from .allocation import Allocation, finished
+from .allocation import Allocation, round_allocation
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW
 
 __all__ = ["realise", "tight_frame"]
@@ -83,14 +83,14 @@ def realise(
     if not isinstance(split, Allocation):
         share = validation.real(name, validation.vector(name, split, n), 0, 1).copy()
         kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, KEPT, RUG))
-        split = finished(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
+        split = round_allocation(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
     elif split.capacity.size != n:
         raise ValueError(f"`split` must be for {n} features; got one for {split.capacity.size}.")
     total = float(split.capacity.sum())
     m = round(total)
     if abs(total - m) > 1e-6 or m < 1:
         raise ValueError(f"`split` must have capacities that sum to a whole number above 0; got {total:g}.")
-    validation.fits("split", f"{n} features", 4.0 * n * m)
+    validation.check_fits("split", f"{n} features", 4.0 * n * m)
     W_out, W_in, at = np.zeros((n, m)), np.zeros((m, n)), 0
     for one in np.flatnonzero(split.kind == KEPT):
         W_out[one, at] = W_in[at, one] = 1.0

@@ -16,7 +16,7 @@ from superposition.solvers.loss import exact_loss as solve
 from superposition.solvers.loss.methods.enumeration import by_patterns, chances
 from superposition.solvers.rug import rug_matrix
 from superposition.theory.features import Features
-from superposition.theory.features.values import named
+from superposition.theory.features.values import law_named
 from superposition.validate.training import exact_loss
 
 P, BATCH = 0.01, 1024
@@ -118,7 +118,7 @@ def test_few(race):
     M, law, rows = W @ W.T, Features(8, P), np.arange(8)
     one = evaluator(law, method="folds")
     folded = lambda: one((M, b), gradient=True)  # noqa: E731
-    patterns = lambda: by_patterns(M, rows, b, chances(law), named("values", "uniform").parts)  # noqa: E731
+    patterns = lambda: by_patterns(M, rows, b, chances(law), law_named("values", "uniform").parts)  # noqa: E731
     np.testing.assert_allclose(8 * folded().by_M, patterns()[2], rtol=0, atol=1e-13)
     race("gradient of few features, folded", "n = 8", folded, {"our way over all patterns": patterns})
 

@@ -224,7 +224,7 @@ def test_a_dictionary_of_signs_of_many_features(n):
     assert abs(found.mean[0] - mean * unit) <= found.unit_errors[0] < 1e-9
     assert abs(found.active[0] - active) <= found.unit_errors[0]
     one = firing(
-        units_of(model, neuron_means.Setting.of(Law(features), "identity", 1e-6, 1.0))[0], pairs=True
+        units_of(model, neuron_means.NeuronContext.of(Law(features), "identity", 1e-6, 1.0))[0], pairs=True
     )
     for i, k in ((0, 1), (2, n - 1)):
         given, pair = (means(joint(weights, b, p, fixed)[0])[3] for fixed in ((i,), (i, k)))

@@ -17,8 +17,8 @@ from superposition.solvers.computation import (
 from superposition.solvers.computation.power import _value, points
 from superposition.solvers.computation.search import Aim, _descend, _starts, _unit
 from superposition.theory.computation import (
-    alike_loss,
     derive,
+    equal_features_loss,
     fan_network,
     loss_floor,
     rare_losses,
@@ -106,7 +106,7 @@ def test_features_that_are_on_together_have_a_floor_and_a_best_readout():
 def test_dependent_neurons_have_a_readout():
     law = Features(2, 0.3, "symmetric")
     model = best_readout([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]], 0.0, law)
-    assert network_loss(model, law).loss == pytest.approx(alike_loss("naive", 0.3, 2, 1), rel=1e-10)
+    assert network_loss(model, law).loss == pytest.approx(equal_features_loss("naive", 0.3, 2, 1), rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [-2.0, -1.0, -0.9999999])
@@ -114,7 +114,7 @@ def test_dead_neurons_are_not_read(b):
     law = Features(2, 0.3, "symmetric")
     model = best_readout([[1.0, 0.0], [0.0, 1.0]], [0.0, b], law)
     np.testing.assert_array_equal(model.W_out[:, 1], 0.0)
-    assert network_loss(model, law).loss == pytest.approx(alike_loss("naive", 0.3, 2, 1), rel=1e-10)
+    assert network_loss(model, law).loss == pytest.approx(equal_features_loss("naive", 0.3, 2, 1), rel=1e-10)
 
 
 @pytest.mark.parametrize("power", [2, 4, 8])
@@ -185,7 +185,7 @@ def test_the_attack_sees_a_floor_that_is_too_high():
 @pytest.mark.parametrize("p", [0.01, 0.5])
 def test_nothing_beats_the_naive_network_for_relu(F, n, p):
     found = best_network(Features(F, p, "symmetric"), n, starts=2, steps=60, rng=0)
-    want = alike_loss("naive", p, F, n)
+    want = equal_features_loss("naive", p, F, n)
     assert found.floor == pytest.approx(want, rel=1e-12)
     assert found.naive == pytest.approx(want, rel=1e-9)
     assert found.loss == pytest.approx(want, rel=1e-7)
@@ -195,10 +195,10 @@ def test_nothing_beats_the_naive_network_for_relu(F, n, p):
 @pytest.mark.parametrize("p", [0.2, 1.0])
 def test_without_bias_something_does(p):
     found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
-    assert found.naive == pytest.approx(alike_loss("readout", p, 2, 1), rel=1e-9)
+    assert found.naive == pytest.approx(equal_features_loss("readout", p, 2, 1), rel=1e-9)
     assert found.floor < found.loss < found.naive
     # By no more than the mean is worth.
-    assert found.loss > alike_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
+    assert found.loss > equal_features_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
 
 
 def test_without_bias_sharing_saves_a_share_of_order_p():
@@ -230,7 +230,7 @@ def test_a_fan_beats_the_naive_network_for_sizes():
     """|x| at p = 1e-3, by three and four neurons: near the limit of rare features."""
     for n, p in ((3, 1e-3), (4, 1e-3), (4, 0.03)):
         law = Features(4, p, "symmetric")
-        naive = min(alike_loss(name, p, 4, n, target="abs") for name in ("naive", "pairs"))
+        naive = min(equal_features_loss(name, p, 4, n, target="abs") for name in ("naive", "pairs"))
         U, _ = fan_network(4, n, eps=0.1)
         model = best_readout(U, 0.0, law, "abs")
         found = network_loss(model, law, "abs")

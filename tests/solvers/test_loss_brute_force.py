@@ -19,7 +19,7 @@ from mpmath import mp, mpc, mpf
 from superposition.solvers.loss import row_loss
 from superposition.solvers.loss.evaluator import METHODS, Evaluator
 from superposition.theory.features import Features
-from superposition.theory.features.values import named
+from superposition.theory.features.values import law_named
 
 DIGITS = 32
 WORK = 2.0**20  # terms of each sum: errors are to say what is missing
@@ -96,7 +96,7 @@ def by_corners(values, row, scale, i, b, found):
             y = b + sum((x for x, there in zip(g, on, strict=True) if there), Fraction(0))
             total += chance * (on[i] * scale[i] - max(y, 0)) ** 2
             continue
-        low = Fraction(named("values", values).support[0])
+        low = Fraction(law_named("values", values).support[0])
         width = 1 - low
         shift = b + sum((low * x for x, there in zip(g, on, strict=True) if there), Fraction(0))
         others = [width * x for j, (x, there) in enumerate(zip(g, on, strict=True)) if there and j != i]

@@ -11,7 +11,7 @@ from superposition.solvers.loss.methods.transform_sums import independent
 from superposition.solvers.minimise import descend
 from superposition.theory.decoders import bayes_loss
 from superposition.theory.features import VALUES, Features, Values
-from superposition.theory.features.values import named
+from superposition.theory.features.values import law_named
 from superposition.theory.relu import class_loss
 
 
@@ -102,7 +102,7 @@ def test_a_gradient_that_cancels_is_within_its_error(values, p):
     found = value_and_gradient([[a]], [0.0], law)
     with mp.workdps(40):
         half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
-        second = mpf(named("values", values).moment(2)) * mpf(p)
+        second = mpf(law_named("values", values).moment(2)) * mpf(p)
         true = 2 * (mpf(a) - 1) * half * second
     assert abs(found.by_M[0, 0] - true) <= found.gradient_error[0] <= 1e-12 * p
 
@@ -192,13 +192,13 @@ def test_a_law_that_lacks_a_part_is_refused_by_name(n):
 def test_kernels_refuse_laws_they_do_not_have():
     m, others = np.array([0.3, 0.4]), independent(np.array([0.1, 0.2]))
     uniform, normal, rectified = (
-        named("values", name).parts for name in ("uniform", "normal", "rectified-normal")
+        law_named("values", name).parts for name in ("uniform", "normal", "rectified-normal")
     )
     for law in (normal, rectified, part("a", **LINE).parts, part("a", **PIECES).parts):
         with pytest.raises(ValueError, match="`law` must be of values with bounds"):
-            fourier.case(law, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20)
+            fourier.integrate_output(law, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20)
         with pytest.raises(ValueError, match="`law` must be of values that are 1, or uniform"):
             by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), law)
     for law in (uniform, part("a", **LINE).parts):
         with pytest.raises(ValueError, match="`law` must be of values without bounds"):
-            contour.case(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)
+            contour.integrate_output(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)

@@ -9,7 +9,7 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.methods import enumeration, folding
 from superposition.solvers.loss.methods.enumeration import by_patterns, chances
-from superposition.solvers.loss.methods.outputs import Ask, Law, Rows
+from superposition.solvers.loss.methods.outputs import AccuracyRequest, Law, Rows
 from superposition.theory.features import Features, exclusive
 
 
@@ -109,7 +109,7 @@ def test_features_that_are_never_on_are_folded(values):
     on = np.array([0.0, 1.0, 0.0, 0.1, 0.2, 0.3])
     law = Law(Features(6, 0.1, values)).given_on(on, np.arange(6))
     rows = Rows(rng.normal(size=(6, 6)), np.arange(6), rng.normal(size=6))
-    ask = Ask(True, 1e-12, None, 1e9, 1)
+    ask = AccuracyRequest(True, 1e-12, None, 1e9, 1)
     found, true = folding.solve(rows, law, ask), enumeration.solve(rows, law, ask)
     for name in ("losses", "by_M", "by_b"):
         np.testing.assert_allclose(getattr(found, name), getattr(true, name), rtol=0, atol=1e-13)
@@ -117,7 +117,7 @@ def test_features_that_are_never_on_are_folded(values):
 
 def test_forbidden_patterns_take_no_time():
     """A group of one feature is none; of ten that exclude each other there are eleven patterns."""
-    rows, ask = Rows(np.eye(10), np.arange(10), np.zeros(10)), Ask(False, 1e-12, None, 1e9, 1)
+    rows, ask = Rows(np.eye(10), np.arange(10), np.zeros(10)), AccuracyRequest(False, 1e-12, None, 1e9, 1)
 
     def seconds(groups):
         return enumeration.estimated_seconds(rows, Law(Features(10, 0.05, groups=groups)), ask)

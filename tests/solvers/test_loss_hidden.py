@@ -523,8 +523,10 @@ def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, m
     rng = np.random.default_rng(1)
     w = rng.normal(size=3)
     law = Law(Features(3, 0.3, values))
-    setting = neuron_means.Setting.of(law, "identity", 1e-6, 1e7)
-    one, two = (neuron_means.Unit(setting, scale * w, b, 0.0) for scale, b in ((1.0, 0.1), (1.1, -0.2)))
+    setting = neuron_means.NeuronContext.of(law, "identity", 1e-6, 1e7)
+    one, two = (
+        neuron_means.HiddenNeuron(setting, scale * w, b, 0.0) for scale, b in ((1.0, 0.1), (1.1, -0.2))
+    )
     exact = [neuron_means.pair_means(one, other, False) for other in (one, two)]
     for few in ("FEW", "FEW_TARGETS"):
         monkeypatch.setattr(neuron_means, few, {True: 0, False: 0})
@@ -547,9 +549,9 @@ def test_a_neuron_of_one_feature_has_a_stated_error_beside_one_of_many():
 def test_integrals_behind_small_weights_have_as_many_nodes_as_they_need(values):
     """Behind a small weight the mean over one value changes as fast with the next as the weights differ."""
     w, p = np.array([[0.0520889, 0.94496851], [-0.87846804, -0.0287607]]), np.array([0.4, 0.3])
-    setting = neuron_means.Setting.of(Law(Features(2, p, values)), "identity", 1e-12, 1e7)
+    setting = neuron_means.NeuronContext.of(Law(Features(2, p, values)), "identity", 1e-12, 1e7)
     for b in ([0.0, 0.0], [0.02, -0.7], [-0.3, 0.4]):
-        units = [neuron_means.Unit(setting, *one, 0.0) for one in zip(w, b, strict=True)]
+        units = [neuron_means.HiddenNeuron(setting, *one, 0.0) for one in zip(w, b, strict=True)]
         found = neuron_means.pair_means(*units, True)
         value, by_b, _, by_w = _nested((w[0], b[0], 0.0), (w[1], b[1], 0.0), p, values)
         assert abs(found.value - value) <= found.off

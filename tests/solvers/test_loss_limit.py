@@ -16,7 +16,7 @@ LAW = Features(3, [0.1, 0.3, 0.2], "symmetric")
 def test_within_the_limit_results_are_the_same():
     f = evaluator(LAW)
     plain = f(MODEL, gradient=True, target="relu")
-    with time_limit.within(1e6):
+    with time_limit.limit_seconds(1e6):
         timed = f(MODEL, gradient=True, target="relu")
     assert timed.loss == plain.loss
     for name, by in plain.gradient.items():
@@ -25,7 +25,10 @@ def test_within_the_limit_results_are_the_same():
 
 def test_what_takes_longer_ends_and_the_limit_with_its_block():
     f = evaluator(LAW)
-    with pytest.raises(time_limit.OutOfTime, match="seconds are needed") as out, time_limit.within(1e-9):
+    with (
+        pytest.raises(time_limit.OutOfTime, match="seconds are needed") as out,
+        time_limit.limit_seconds(1e-9),
+    ):
         f(MODEL, target="relu")
     assert out.value.seconds > 1e-9
     assert f(MODEL, target="relu").loss > 0.0
@@ -45,8 +48,8 @@ def _clock(monkeypatch, seconds):
 
 def test_the_estimate_is_that_of_all_parts(monkeypatch):
     work = _clock(monkeypatch, lambda at: 2.0)
-    with time_limit.within(10.0):
-        watch = time_limit.Watch(100)
+    with time_limit.limit_seconds(10.0):
+        watch = time_limit.Stopwatch(100)
         with pytest.raises(time_limit.OutOfTime) as out:
             watch.each(0, work)
     assert out.value.seconds == pytest.approx(2.0 * 99)  # the first part may have been compiled
@@ -55,8 +58,8 @@ def test_the_estimate_is_that_of_all_parts(monkeypatch):
 def test_parts_are_done_in_any_order_and_returned_in_theirs(monkeypatch):
     done = []
     work = _clock(monkeypatch, lambda at: done.append(at) or 1.0)
-    with time_limit.within(30.0):
-        watch = time_limit.Watch(20, 5)
+    with time_limit.limit_seconds(30.0):
+        watch = time_limit.Stopwatch(20, 5)
         assert watch.each(0, work) == list(range(20))
         assert done != list(range(20))
         assert watch.each(1, work) == list(range(5))
@@ -65,8 +68,8 @@ def test_parts_are_done_in_any_order_and_returned_in_theirs(monkeypatch):
 
 def test_kinds_that_are_done_count(monkeypatch):
     work = _clock(monkeypatch, lambda at: 1.0)
-    with time_limit.within(20.5):
-        watch = time_limit.Watch(20, 5)
+    with time_limit.limit_seconds(20.5):
+        watch = time_limit.Stopwatch(20, 5)
         watch.each(0, work)
         with pytest.raises(time_limit.OutOfTime):
             watch.each(1, work)  # 19 and 4 are more than 20.5

@@ -331,10 +331,12 @@ def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():
     def wells(x):
         return float((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
 
-    starts = [descent.End.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
+    starts = [descent.DescentResult.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
     first = descent.Round(lambda end: descent.descend(wells, end.x, steps=3), kept=4)
     last = descent.Round(lambda end: descent.descend(wells, end.x), kept=1)
-    (best,), lost = descent.race(starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1)
+    (best,), lost = descent.successive_elimination(
+        starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1
+    )
     assert best.x[0] == pytest.approx(-1.01, abs=0.01)
     assert sorted(best.starts) == [1, 3]
     assert sorted(lost[0].starts) == [0, 2, 4]
@@ -373,7 +375,7 @@ def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
     def bowl(x):
         return float(x @ x / 2 + np.sum(x**4)), x + 4 * x**3, np.diag(1 + 12 * x**2)
 
-    end = descent.trust(bowl, np.array([2.0, -1.0]), radius=1.0, steps=100, gtol=1e-10)
+    end = descent.trust_region(bowl, np.array([2.0, -1.0]), radius=1.0, steps=100, gtol=1e-10)
     assert end.status is Status.CONVERGED
     assert np.abs(end.x).max() < 1e-12
     x, least, direction = descent.newton(

@@ -69,7 +69,7 @@ def loop(W, rate, steps, noise_at):
 def test_noise_is_that_of_numpy(noise):
     ours, theirs = (np.random.default_rng(11) for _ in range(2))
     out = np.empty((1, 300_000))  # some 80 of the normal numbers are in the tail, 3000 in a wedge
-    kernels.fill(ours, KINDS[noise], KURTOSIS.get(noise, 0.0), 0.3, out)
+    kernels.fill_noise(ours, KINDS[noise], KURTOSIS.get(noise, 0.0), 0.3, out)
     expected = 0.3 * unit_noise(noise, theirs, out.shape)
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
     assert ours.random() == theirs.random()

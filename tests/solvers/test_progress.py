@@ -42,8 +42,8 @@ def _wait(terminal, words):
 
 def test_only_the_outermost_draws(monkeypatch):
     terminal = _terminal(monkeypatch)
-    with progress.shown("best") as tell:
-        with progress.shown("minimise") as inner:
+    with progress.report_progress("best") as tell:
+        with progress.report_progress("minimise") as inner:
             inner("1 of 9 descents")
             _wait(terminal, "best: 0 s, 1 of 9 descents")
         tell("done \x1b[2J")
@@ -51,7 +51,7 @@ def test_only_the_outermost_draws(monkeypatch):
     assert "minimise" not in terminal.written
     assert terminal.written.endswith("\r\x1b[K")
     length = len(terminal.written)
-    with progress.shown("again"):
+    with progress.report_progress("again"):
         _wait(terminal, "again: 0 s")
     assert len(terminal.written) > length
 
@@ -59,7 +59,7 @@ def test_only_the_outermost_draws(monkeypatch):
 def test_a_caller_who_wants_to_be_told_sees_no_line(monkeypatch):
     terminal = _terminal(monkeypatch)
     told = []
-    with progress.shown("best", told.append) as tell:
+    with progress.report_progress("best", told.append) as tell:
         tell("1 of 9")
         progress.threading.Event().wait(0.1)
     assert (told, terminal.written) == (["1 of 9"], "")
@@ -69,7 +69,7 @@ def test_the_line_goes_when_something_fails(monkeypatch):
     terminal = _terminal(monkeypatch)
 
     def fails():
-        with progress.shown("best"):
+        with progress.report_progress("best"):
             _wait(terminal, "best: 0 s")
             raise ValueError("no")
 
@@ -81,16 +81,16 @@ def test_the_line_goes_when_something_fails(monkeypatch):
 
 def test_what_is_printed_takes_the_line_away(monkeypatch):
     terminal = _terminal(monkeypatch)
-    with progress.shown("best"):
+    with progress.report_progress("best"):
         _wait(terminal, "best: 0 s")
-        with progress.unlined():
+        with progress.without_line():
             assert terminal.written.endswith("\r\x1b[K")
 
 
 def test_where_there_is_no_terminal_there_is_no_line(capsys, monkeypatch):
-    with progress.shown("best") as tell:
+    with progress.report_progress("best") as tell:
         tell("1 of 9")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys, "stderr", None)
-    with progress.shown("best") as tell:
+    with progress.report_progress("best") as tell:
         tell("1 of 9")

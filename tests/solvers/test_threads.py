@@ -38,7 +38,7 @@ class Watch:
 def test_many_evaluations_use_the_same_threads(three):
     watch = Watch()
     for _ in range(20):
-        assert parallel.each(watch, 9) == list(range(9))
+        assert parallel.parallel_map(watch, 9) == list(range(9))
     assert len(watch.seen) <= 3
     assert watch.most <= 3
     assert threading.get_ident() in watch.seen
@@ -54,15 +54,15 @@ def test_nested_work_stays_in_its_thread(three):
             homes.append(threading.get_ident() == mine)
             return watch(other)
 
-        return sum(parallel.each(inner, 4, 3))
+        return sum(parallel.parallel_map(inner, 4, 3))
 
     before = threading.active_count()
-    assert parallel.each(outer, 6) == [6] * 6
+    assert parallel.parallel_map(outer, 6) == [6] * 6
     assert all(homes)
     assert len(homes) == 24
     assert watch.most <= 3
     assert threading.active_count() <= before + 2
-    parallel.each(watch, 6)  # and after nested work it is shared again
+    parallel.parallel_map(watch, 6)  # and after nested work it is shared again
     assert watch.most > 1
 
 
@@ -70,7 +70,7 @@ def test_no_more_workers_than_cores_whatever_is_wanted(monkeypatch):
     monkeypatch.setattr(parallel.numba.config, "NUMBA_NUM_THREADS", 64)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     watch = Watch()
-    parallel.each(watch, 40, 40)
+    parallel.parallel_map(watch, 40, 40)
     assert len(watch.seen) <= cores
 
 
@@ -83,18 +83,18 @@ def test_the_first_error_is_raised_and_work_ends(three):
         done.append(at)
 
     with pytest.raises(KeyError, match="5"):
-        parallel.each(work, 10_000)
+        parallel.parallel_map(work, 10_000)
     assert sorted(done) == [0, 1, 2, 3, 4]
-    assert parallel.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
+    assert parallel.parallel_map(lambda at: at, 5) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads, on purpose
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_has_threads_of_its_own(three):
-    parallel.each(lambda at: at, 6)
+    parallel.parallel_map(lambda at: at, 6)
     child = os.fork()
     if not child:  # a lost pool would wait for ever
-        os._exit(0 if parallel.each(lambda at: at, 6) == list(range(6)) else 1)
+        os._exit(0 if parallel.parallel_map(lambda at: at, 6) == list(range(6)) else 1)
     for _ in range(6000):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -125,15 +125,15 @@ def test_other_threads_leave_their_work_after_an_error_or_an_interrupt(three, er
             raise
 
     with pytest.raises(type(error)):
-        parallel.each(work, 50)
+        parallel.parallel_map(work, 50)
     assert ended.wait(60)
-    assert parallel.each(lambda at: at, 5) == [0, 1, 2, 3, 4]
+    assert parallel.parallel_map(lambda at: at, 5) == [0, 1, 2, 3, 4]
 
 
 def test_results_are_in_order(three):
     sys.setswitchinterval(1e-5)
     try:
-        assert parallel.each(lambda at: at * at, 5000) == [at * at for at in range(5000)]
+        assert parallel.parallel_map(lambda at: at * at, 5000) == [at * at for at in range(5000)]
     finally:
         sys.setswitchinterval(5e-3)
 

@@ -12,7 +12,7 @@ from superposition.theory import validation
 
 
 def repr_of(value):
-    return validation.shown(value, 40).partition(" at 0x")[0]
+    return validation.short_repr(value, 40).partition(" at 0x")[0]
 
 
 def test_good_values_pass_unchanged():
@@ -26,9 +26,9 @@ def test_good_values_pass_unchanged():
     assert validation.flag("tied", np.bool_(False)) is False
     assert validation.probability("p", [1, 0.25]).tolist() == [1.0, 0.25]
     assert validation.probability("p", 0.1, low=0.1) == 0.1
-    assert validation.each("b", [1, 2]).tolist() == [1.0, 2.0]
-    assert validation.each("t", 3).tolist() == [3.0]
-    validation.fits("n", 2**14, 2**28)
+    assert validation.numbers_or_repeat("b", [1, 2]).tolist() == [1.0, 2.0]
+    assert validation.numbers_or_repeat("t", 3).tolist() == [3.0]
+    validation.check_fits("n", 2**14, 2**28)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 
 from superposition.theory.computation import (
     NETWORKS,
-    alike_loss,
     derive,
+    equal_features_loss,
     fan_network,
     loss_floor,
     rare_losses,
@@ -143,7 +143,9 @@ def test_the_closed_floor_is_that_of_the_law(target, mixing):
         name = "relu" if target == "mixed" else target
         law = Features(7, p, "symmetric")
         want = loss_floor(law, n, name, mixing=mixing)
-        assert alike_loss("floor", p, 7, n, target=target) == pytest.approx(want, rel=1e-10, abs=1e-20)
+        assert equal_features_loss("floor", p, 7, n, target=target) == pytest.approx(
+            want, rel=1e-10, abs=1e-20
+        )
 
 
 def _readout(matrix, mean, kept, bias):
@@ -160,13 +162,13 @@ def test_networks_without_bias_are_regressions():
         found = target_moments(Features(F, p, "symmetric"))
         kept = list(range(n))
         want = _readout(found.covariance, found.mean, kept, False).mean()
-        assert alike_loss("readout", p, F, n) == pytest.approx(want, rel=1e-11)
+        assert equal_features_loss("readout", p, F, n) == pytest.approx(want, rel=1e-11)
         want = _readout(found.covariance, found.mean, kept, True).mean()
-        assert alike_loss("naive", p, F, n) == pytest.approx(want, rel=1e-11)
+        assert equal_features_loss("naive", p, F, n) == pytest.approx(want, rel=1e-11)
         v = found.covariance[0, 0]
-        assert alike_loss("constant", p, F, n) == pytest.approx((F - n + 1) * v / F, rel=1e-13)
-        assert alike_loss("unbiased", p, F, n) == pytest.approx((F - n) * p / 6 / F, rel=1e-13)
-        assert alike_loss("zero", p, F, n) == pytest.approx(p / 6, rel=1e-13)
+        assert equal_features_loss("constant", p, F, n) == pytest.approx((F - n + 1) * v / F, rel=1e-13)
+        assert equal_features_loss("unbiased", p, F, n) == pytest.approx((F - n) * p / 6 / F, rel=1e-13)
+        assert equal_features_loss("zero", p, F, n) == pytest.approx(p / 6, rel=1e-13)
 
 
 # --- Rare features ------------------------------------------------------------------------------------------
@@ -201,9 +203,11 @@ def test_rare_losses_are_limits_of_the_others(target):
     p = 1e-9
     for F, n in ((2, 1), (30, 7), (30, 30)):
         found = rare_losses(F, n, target=target)
-        assert found.floor == pytest.approx(alike_loss("floor", p, F, n, target=target) / p, abs=1e-8)
+        assert found.floor == pytest.approx(
+            equal_features_loss("floor", p, F, n, target=target) / p, abs=1e-8
+        )
         if target != "mixed":
-            least = min(alike_loss(name, p, F, n, target=target) for name in ("naive", "pairs"))
+            least = min(equal_features_loss(name, p, F, n, target=target) for name in ("naive", "pairs"))
             assert found.naive == pytest.approx(least / p, abs=1e-8)
         assert found.floor <= found.fan <= found.naive
         assert found.gap == found.fan - found.floor
@@ -254,4 +258,4 @@ def test_sizes_without_a_known_law_are_refused():
 
 def test_names_are_those_documented():
     for name in NETWORKS:
-        assert f'"{name}"' in alike_loss.__doc__
+        assert f'"{name}"' in equal_features_loss.__doc__

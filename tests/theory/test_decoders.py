@@ -13,7 +13,7 @@ from superposition.theory.decoders import line
 from superposition.theory.decoders.channel import output_nodes
 from superposition.theory.decoders.line import line_losses
 from superposition.theory.features import VALUES, Features
-from superposition.theory.features.values import named
+from superposition.theory.features.values import law_named
 
 
 def density(values, y, s):
@@ -144,12 +144,12 @@ def test_thresholds_against_the_definition(values, drawn_points):
         found = decoders.jumprelu_loss(theta, a, b, s, p, values=values)
         with mp.workdps(25):
             at = [mpf(x) for x in (theta, a, b, s)]
-            v, weights = named("values", values).nodes(theta, s)
+            v, weights = law_named("values", values).nodes(theta, s)
             keep = weights > 1e-18 * weights.max()
             picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 6)]
             off = (1 - mpf(p)) * conditional(*at, mpf(0))
             on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
-        own_off, own = line_losses(named("values", values), theta, a, 1 - a, b, s, p)
+        own_off, own = line_losses(law_named("values", values), theta, a, 1 - a, b, s, p)
         assert own + own_off == pytest.approx(found, rel=1e-15)
         assert abs(own_off - off) <= 1e-10 * off + 1e-300
         got = weights[picked] @ line.line_errors(v[picked], theta, a, 1 - a, b, s)
@@ -159,9 +159,11 @@ def test_thresholds_against_the_definition(values, drawn_points):
 @pytest.mark.parametrize("values", VALUES)
 def test_the_rule_over_values_integrates_them(values):
     for theta, s in ((0.3, 1e-6), (-2.0, 0.1), (0.9, 10.0), (40.0, 1.0)):
-        v, weights = named("values", values).nodes(theta, s)
+        v, weights = law_named("values", values).nodes(theta, s)
         for k in range(5):
-            assert weights @ v**k == pytest.approx(named("values", values).moment(k), rel=1e-12, abs=1e-13)
+            assert weights @ v**k == pytest.approx(
+                law_named("values", values).moment(k), rel=1e-12, abs=1e-13
+            )
         # a step of the noise's width: E P(Z < (v - theta)/s), by SciPy
         law = {"uniform": stats.uniform(), "symmetric": stats.uniform(-1, 2), "normal": stats.norm()} | {
             "half-normal": stats.halfnorm(),
@@ -194,7 +196,7 @@ def test_no_decoder_is_below_that_of_bayes():
     rng = np.random.default_rng(2)
     for values in VALUES:
         for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.9, 1.0)]:
-            y, off, on, mean, variance, silent = output_nodes(named("values", values), s, p)
+            y, off, on, mean, variance, silent = output_nodes(law_named("values", values), s, p)
             best, least = (1 - silent) * mean, decoders.bayes_loss(p, s, values=values)
             for D in (best, best * (1 + 0.01 * rng.normal()), best + 0.01 * rng.normal()):
                 loss = off @ D**2 + on @ (variance + (mean - D) ** 2)

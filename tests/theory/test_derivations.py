@@ -18,7 +18,7 @@ import pytest
 from superposition import theory
 from superposition.theory.derivation import Derivation
 from superposition.theory.features import VALUES, Features
-from superposition.theory.features.values import named
+from superposition.theory.features.values import law_named
 from superposition.theory.features.values.law import transforms_at
 
 
@@ -80,7 +80,7 @@ def computation_moments(draw, target):
 
 def computation_single(draw, target):
     p = _logarithmic(draw, 1e-12, 1.0)
-    return {"p": p}, theory.computation.alike_loss("naive", p, 1, 1, target=target)
+    return {"p": p}, theory.computation.equal_features_loss("naive", p, 1, 1, target=target)
 
 
 def computation_readout(draw):
@@ -88,7 +88,7 @@ def computation_readout(draw):
     p, n = _logarithmic(draw, 1e-12, 1.0), int(draw.integers(1, 400))
     exact = mp.mpf(p)
     values = {"mu": exact / 4, "n": n, "v": exact / 6 - exact**2 / 16}
-    return values, theory.computation.alike_loss("readout", p, n + 1, n) * (n + 1)
+    return values, theory.computation.equal_features_loss("readout", p, n + 1, n) * (n + 1)
 
 
 def computation_bent(draw):
@@ -178,7 +178,7 @@ def decoders_posterior(draw, values):
     s = _logarithmic(draw, 1e-3, 10.0)
     low = -1.0 if values in ("symmetric", "normal") else 0.0
     y = float(draw.uniform(low - 3 * s, 1.0 + 3 * s))
-    height, mean, variance = named("values", values).posterior(np.array([y]), s)
+    height, mean, variance = law_named("values", values).posterior(np.array([y]), s)
     density = float(np.exp(height[0])) if height[0] > -600 else None
     return {"sigma": s, "y": y}, [density, float(mean[0]), float(variance[0])]
 
@@ -429,12 +429,12 @@ def special_cubic_roots(draw):
 
 def features_value_moment(draw, values):
     k = int(draw.integers(1, 151))
-    return {"k": k}, named("values", values).moment(k)
+    return {"k": k}, law_named("values", values).moment(k)
 
 
 def features_value_transform(draw, values):
     z = -_logarithmic(draw, 1e-6, 20)
-    return {"z": z}, float(transforms_at(named("values", values), "z", np.array([complex(z)]))[0, 0].real)
+    return {"z": z}, float(transforms_at(law_named("values", values), "z", np.array([complex(z)]))[0, 0].real)
 
 
 def _sae(draw):

@@ -13,7 +13,7 @@ from superposition.theory.features import (
     rectified_normal,
     uniform_from,
 )
-from superposition.theory.features.values import named
+from superposition.theory.features.values import law_named
 from superposition.theory.features.values.law import transforms_at
 
 EDGES = ("symmetric", "uniform")  # transforms that are differences of ends
@@ -21,11 +21,11 @@ GAUSSIAN = ("half-normal", "normal", "rectified-normal")
 
 
 def value_transform(values, z):
-    return transforms_at(named("values", values), "z", np.asarray(z, complex))
+    return transforms_at(law_named("values", values), "z", np.asarray(z, complex))
 
 
 def value_moment(values, k):
-    return named("values", values).moment(k)
+    return law_named("values", values).moment(k)
 
 
 def exact(values, r, z):
@@ -118,7 +118,7 @@ def law(name="x", support=(0.0, 1.0), **parts):
 )
 def test_what_a_law_says_of_itself_agrees(values):
     """Moments, nodes, ramp moments and parts of one law, by each other and by samples."""
-    one = named("values", values)
+    one = law_named("values", values)
     v, weights = one.nodes()
     for k in range(9):
         assert weights @ v**k == pytest.approx(one.moment(k), rel=1e-12, abs=1e-13)
@@ -138,7 +138,7 @@ def test_what_a_law_says_of_itself_agrees(values):
 @pytest.mark.parametrize("values", [*VALUES, "uniform(0.5)", "uniform(-0.25)", "uniform(0.99)"])
 def test_bounds_of_transforms_hold(values):
     """What the sum over frequencies takes from the jumps of a density."""
-    parts = named("values", values).parts
+    parts = law_named("values", values).parts
     if not np.isfinite(parts.reach) or parts.atoms.size:
         return
     rng = np.random.default_rng(1)
@@ -152,7 +152,7 @@ def test_bounds_of_transforms_hold(values):
 @pytest.mark.parametrize("ratio", [-5.0, 0.0, 2.5, 10.0, 30.0])
 def test_rectified_normal_values_at_any_ratio(ratio):
     values, scale = rectified_normal(ratio), 0.25
-    assert named("values", values.name) is values
+    assert law_named("values", values.name) is values
     assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
     with mp.workdps(60):
         for z in (0.7 - 2j, -3 + 0.1j, 30j, 1e-9):
@@ -178,7 +178,7 @@ def test_rectified_normal_values_at_any_ratio(ratio):
 @pytest.mark.parametrize("low", [-0.999, -0.25, 1e-9, 0.5, 0.999])
 def test_values_uniform_from_any_low_end(low):
     values = uniform_from(low)
-    assert named("values", values.name) is values
+    assert law_named("values", values.name) is values
     assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
     z = points(6, 60)
     z = z[np.abs(z.real) < 300]
@@ -200,8 +200,8 @@ def test_values_uniform_from_any_low_end(low):
 
 
 def test_uniform_values_from_0_and_minus_1_are_the_laws_that_have_names():
-    assert uniform_from(0.0) is named("values", "uniform")
-    assert named("values", "uniform(-1)") is named("values", "symmetric")
+    assert uniform_from(0.0) is law_named("values", "uniform")
+    assert law_named("values", "uniform(-1)") is law_named("values", "symmetric")
 
 
 class Broken:

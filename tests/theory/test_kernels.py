@@ -53,7 +53,12 @@ def test_another_thread_runs_while_a_kernel_does():
 
 @pytest.mark.parametrize(
     "function",
-    [inclusion._compiled_march(forces.tied_listed), inclusion._moved, inclusion._judged, noise.run_steps],
+    [
+        inclusion._compiled_march(forces.tied_listed),
+        inclusion._trial_step,
+        inclusion._step_error,
+        noise.run_steps,
+    ],
 )
 def test_kernels_give_the_lock_back(function):
     assert function.targetoptions["nogil"]

@@ -36,13 +36,13 @@ def _show(room, tiny, folder):
     section = cache.section(room)
     assert section.name == room
     assert section.title
-    lab = cache.Lab(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
+    lab = cache.ResultCache(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
     known = {claim.id for claim in ledger.CLAIMS}
     shown, whole = {}, []
     for topic in section.topics:
         assert set(topic.claims) <= known
         made = shown[topic.name] = topic.of(*(lab[name] for name in full_names(room, topic)))
-        assert isinstance(made, declarations.Shown)
+        assert isinstance(made, declarations.TopicContent)
         assert made.text or made.figures or made.tables
         for table in made.tables:
             assert table.rows
@@ -68,7 +68,7 @@ def _show(room, tiny, folder):
 
 def _judge(lab, ids):
     """Judge rows of the ledger on the lab's data."""
-    return {id: ledger.judge(ledger.select([id])[0], lab) for id in ids}
+    return {id: ledger.judge(ledger.select_claims([id])[0], lab) for id in ids}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import xarray as xr
 
 from superposition.validate import ledger
 from superposition.validate.report import build
-from superposition.validate.runner.declarations import Figure, Section, Shown, Table
+from superposition.validate.runner.declarations import Figure, Section, Table, TopicContent
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")
@@ -136,7 +136,7 @@ def folder(tmp_path_factory):
         "curve", "A curve", "A caption.", xr.Dataset({"y": ("x", [1.0, 2.0])}, {"x": [0, 1]}), draw
     )
     wide = Table("Wide", [f"a long heading {k}" for k in range(12)], [list(range(12))])
-    shown = Shown("Text.", [figure], [wide], "A straight line was found, and this sentence is of use.")
+    shown = TopicContent("Text.", [figure], [wide], "A straight line was found, and this sentence is of use.")
     part = build.write_topic(folder, "toy", "line", shown)
     rows = ledger.run(["C8", "C9", "C18", "L3", "L32"])
     facts = build.provenance("quick", 0, 1.0, 1)

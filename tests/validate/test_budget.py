@@ -237,7 +237,7 @@ def test_a_long_run_says_so_where_there_is_no_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", made)
     monkeypatch.setattr(progress, "_SILENT", 0.02)
     monkeypatch.setattr(progress, "_EVERY", 0.01)
-    with progress.shown("best") as tell:
+    with progress.report_progress("best") as tell:
         tell("1 of 9 descents")
         time.sleep(0.3)
     lines = made.written.splitlines()
@@ -245,7 +245,7 @@ def test_a_long_run_says_so_where_there_is_no_terminal(monkeypatch):
     assert len(lines) < 6  # ever more rarely
     assert "\r" not in made.written
     before = made.written
-    with progress.quiet(), progress.shown("best"):
+    with progress.quiet(), progress.report_progress("best"):
         time.sleep(0.1)
     assert made.written == before
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.theory.computation import alike_loss, loss_floor
+from superposition.theory.computation import equal_features_loss, loss_floor
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate.proofs import certificates
@@ -46,7 +46,7 @@ def test_the_ends_are_those_of_the_engine(target, output_bias, F, n, p, tmp_path
     assert (lower == upper) == (output_bias and target == "relu")
     if target == "relu":
         name = "naive" if output_bias else "readout"
-        assert float(upper) == pytest.approx(F * alike_loss(name, law.p[0], F, n), rel=1e-13)
+        assert float(upper) == pytest.approx(F * equal_features_loss(name, law.p[0], F, n), rel=1e-13)
 
 
 def test_neurons_that_share_a_feature_and_bend_anywhere(tmp_path):

@@ -25,23 +25,23 @@ from superposition.validate.ledger import (
     catalogue,
     judge,
     run,
-    select,
+    select_claims,
     verdict,
 )
 from superposition.validate.ledger import stored_verdicts as judged
 from superposition.validate.ledger.claim import (
     ABOUT,
     Limit,
-    after,
-    allowed,
-    before,
     between,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     experiment,
+    not_refuted,
+    post_hoc,
+    preregistered,
     rounding,
-    says,
-    shown,
     symbolic,
 )
 from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss, small_law
@@ -52,7 +52,7 @@ from superposition.validate.runner import cache
 
 @pytest.fixture
 def lab(tmp_path):
-    return cache.Lab(tmp_path)
+    return cache.ResultCache(tmp_path)
 
 
 def kept(about):
@@ -104,7 +104,7 @@ def test_a_number_that_breaks_the_print_is_a_counterexample():
 
 
 def test_a_limit_says_how_it_was_set():
-    assert Finding("printed", "numeric", "gap", 0.1, "<=", before(0.2)).basis == "before"
+    assert Finding("printed", "numeric", "gap", 0.1, "<=", preregistered(0.2)).basis == "before"
     assert Finding("printed", "numeric", "gap", 0.1, "<=", 0.2).limit_set == "limit not stated"
     with pytest.raises(ValueError, match=r"`basis` must be one of .*; got 'a hunch'"):
         Limit(0.2, "a hunch")
@@ -155,13 +155,15 @@ def test_a_finding_that_fails_always_shows(about, others):
     rest = [finding for finding in others if finding.about != about]
     well = {Verdict.HOLDS, Verdict.UP_TO_CONSTANTS, Verdict.ANSWERED}
     assert verdict(Evidence("", [*rest, broken(about)])) not in well
-    sentence = says("a sentence", broken(about))
+    sentence = corrected_statement("a sentence", broken(about))
     assert verdict(Evidence("", rest, corrections=[sentence])) not in well
 
 
 def test_a_correction_shows_only_where_the_verdict_asks_for_it():
-    sentence = says("it is 2", kept("corrected"))
-    row = ledger.Checked(select(["C9"])[0], Evidence("", [kept("printed")], corrections=[sentence]), 0.0)
+    sentence = corrected_statement("it is 2", kept("corrected"))
+    row = ledger.CheckedClaim(
+        select_claims(["C9"])[0], Evidence("", [kept("printed")], corrections=[sentence]), 0.0
+    )
     assert (row.verdict, row.correction) == (Verdict.HOLDS, None)
     wrong = replace(row, evidence=replace(row.evidence, printed=[broken("printed")]))
     assert (wrong.verdict, wrong.correction) == (Verdict.WRONG, "it is 2")
@@ -180,16 +182,16 @@ def test_every_verdict_is_defined_in_one_sentence():
 
 def test_limits_decide_by_the_end_that_the_claim_needs():
     rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    assert [shown("x", rise, ">", derived(limit)).passed for limit in (0.3, 0.5)] == [True, False]
-    assert [shown("x", rise, "<=", derived(limit)).passed for limit in (1.5, 1.7)] == [False, True]
-    assert [allowed("x", rise, ">=", derived(limit)).passed for limit in (1.5, 1.7)] == [True, False]
-    assert [allowed("x", rise, "<", derived(limit)).passed for limit in (0.3, 0.5)] == [False, True]
-    worst = shown("x", [rise, replace(rise, low=-1.0)], ">", derived())
+    assert [confirmed("x", rise, ">", derived(limit)).passed for limit in (0.3, 0.5)] == [True, False]
+    assert [confirmed("x", rise, "<=", derived(limit)).passed for limit in (1.5, 1.7)] == [False, True]
+    assert [not_refuted("x", rise, ">=", derived(limit)).passed for limit in (1.5, 1.7)] == [True, False]
+    assert [not_refuted("x", rise, "<", derived(limit)).passed for limit in (0.3, 0.5)] == [False, True]
+    worst = confirmed("x", [rise, replace(rise, low=-1.0)], ">", derived())
     assert (worst.value, worst.alarm, worst.resolution) == (-1.0, 1e-3, 1.3)
     nothing = replace(rise, low=np.nan)
-    assert not shown("x", [nothing, rise], ">", derived()).passed
+    assert not confirmed("x", [nothing, rise], ">", derived()).passed
     with pytest.raises(ValueError, match=r"`relation` must be one of .*; got '=='"):
-        shown("x", rise, "==", derived())
+        confirmed("x", rise, "==", derived())
 
 
 def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
@@ -200,9 +202,9 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
         return Evidence(
             "",
             [
-                shown("mean", found, ">", derived(), origin=stored),
+                confirmed("mean", found, ">", derived(), origin=stored),
                 replace(
-                    experiment("p-value", 0.4, ">", before(0.01), origin=xr.Dataset()),
+                    experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset()),
                     alarm=0.01,
                 ),
                 symbolic("identity", 0),
@@ -229,16 +231,16 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     assert told in page.ledger([judge(claim, lab)])
 
 
-@pytest.mark.parametrize("judged", [shown, allowed])
+@pytest.mark.parametrize("judged", [confirmed, not_refuted])
 def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
     found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
-    for early in (derived, rounding, before):
+    for early in (derived, rounding, preregistered):
         assert "alarm rate 0.001" in judged("mean", found, ">", early(0.0)).chance
-    late = judged("mean", found, ">", after(0.0))
+    late = judged("mean", found, ">", post_hoc(0.0))
     assert late.alarm is None
     assert "alarm" not in late.chance
     assert (late.basis, late.limit_set) == ("after", "limit chosen after a look at the data")
-    assert [one.basis for one in between(judged, "", found, -after(1.0), before(1.0))] == [
+    assert [one.basis for one in between(judged, "", found, -post_hoc(1.0), preregistered(1.0))] == [
         "after",
         "before",
     ]
@@ -247,7 +249,9 @@ def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
 
 def test_the_sentence_is_shown_with_the_findings_that_it_rests_on(lab):
     def check(quick):
-        return Evidence("", [broken("printed")], corrections=[says("it is 1", kept("corrected"))])
+        return Evidence(
+            "", [broken("printed")], corrections=[corrected_statement("it is 1", kept("corrected"))]
+        )
 
     record = ledger.as_record(judge(Claim("X1", "nobody2000", "1", "it is 2", check), lab))
     assert record["correction"] == "it is 1"
@@ -308,7 +312,7 @@ def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection
     alone, together = run(["C13"]), run(ids, jobs=jobs)
     assert [row.claim.id for row in together] == ids
     assert together[1].evidence == alone[0].evidence
-    assert together[1].claim is select(["C13"])[0]
+    assert together[1].claim is select_claims(["C13"])[0]
 
 
 def test_selection():
@@ -360,7 +364,9 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
     wrong = replace(
         right,
         id="X2",
-        check=lambda quick: Evidence("", [broken("printed")], corrections=[says("two", kept("corrected"))]),
+        check=lambda quick: Evidence(
+            "", [broken("printed")], corrections=[corrected_statement("two", kept("corrected"))]
+        ),
     )
     assert ledger.text([judge(right, lab), judge(wrong, lab)], width=40).splitlines() == [
         "X1, 1.1: one one one one one one one one",
@@ -375,8 +381,8 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
 
 
 def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(lab, monkeypatch):
-    monkeypatch.setattr(cache.Lab, "available", staticmethod(lambda name: False))
-    row = next(one for one in select() if one.needs)
+    monkeypatch.setattr(cache.ResultCache, "available", staticmethod(lambda name: False))
+    row = next(one for one in select_claims() if one.needs)
     (stored,) = ledger.recall([row.id])
     assert judge(row, lab) == stored
     assert stored.judged
@@ -392,7 +398,7 @@ def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):
         raise TypeError("a check's own fault")
 
     bad = Claim("X1", "nobody2000", "1", "one is one", check)
-    monkeypatch.setattr(catalogue, "CLAIMS", (*select(["C9"]), bad, *select(["C21"])))
+    monkeypatch.setattr(catalogue, "CLAIMS", (*select_claims(["C9"]), bad, *select_claims(["C21"])))
     assert [str(row.verdict) for row in run()] == ["holds", "not judged", "misprint"]
     assert cli.main(["claims", "--run", "--json"]) == 1
     assert "TypeError: a check's own fault" in capsys.readouterr().out

@@ -24,7 +24,7 @@ import pytest
 import sympy
 import xarray as xr
 
-from superposition.validate.ledger import select
+from superposition.validate.ledger import select_claims
 from superposition.validate.ledger.claim import claim, evidence, numeric, rounding
 from superposition.validate.runner import cache
 
@@ -473,14 +473,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """Keep the data of all rows, each computed once."""
-    return cache.Lab(tmp_path_factory.mktemp("lab"))
+    return cache.ResultCache(tmp_path_factory.mktemp("lab"))
 
 
 @pytest.mark.parametrize(
-    "id", [pytest.param(one.id, marks=[] if one.id in FAST else pytest.mark.slow) for one in select()]
+    "id", [pytest.param(one.id, marks=[] if one.id in FAST else pytest.mark.slow) for one in select_claims()]
 )
 def test_each_finding_fails_in_a_wrong_world(id, lab):
-    (claim,) = select([id])
+    (claim,) = select_claims([id])
     right, first = failing(claim, [lab[name] for name in claim.needs])
     assert right or id in OPEN
     assert right.keys() - first.keys() == set()

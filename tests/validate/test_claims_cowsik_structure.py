@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.validate.experiments.codes.symmetry import run_stored
-from superposition.validate.ledger import select
+from superposition.validate.ledger import select_claims
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def followed():
 
 @pytest.mark.parametrize("id", ["C27", "C29", "C30", "C31"])
 def test_models_that_followed_the_print_would_be_believed(followed, id):
-    (claim,) = select([id])
+    (claim,) = select_claims([id])
     findings = claim.check(True, followed).findings
     assert all(f.passed for f in findings if f.about == "printed")
     # What was found instead would not be.
@@ -32,7 +32,7 @@ def test_models_that_followed_the_print_would_be_believed(followed, id):
 
 @pytest.mark.parametrize("id", ["C29", "C30", "C31"])
 def test_models_that_did_not_follow_it_would_not(followed, id):
-    (claim,) = select([id])
+    (claim,) = select_claims([id])
     risen = followed.copy(deep=True)
     for name in ("diagonal_sd", "bias_sd", "row_variance_variance", "lyapunov_max"):
         risen[name] = risen[name] * risen["n_features"].values ** 0.6

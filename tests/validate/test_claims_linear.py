@@ -6,7 +6,7 @@ import pytest
 from superposition.solvers import linear as solvers
 from superposition.theory import linear as theory
 from superposition.validate.ledger import Claim, Evidence, Finding, Verdict, judge
-from superposition.validate.runner.cache import Lab
+from superposition.validate.runner.cache import ResultCache
 
 
 def source_flow_finds_the_leading_eigenvectors(quick):
@@ -31,4 +31,4 @@ def rotations_have_the_whole_gap_as_rate(quick):
 )
 def test_wrong_statements_fail(check, tmp_path):
     claim = Claim("X", "nobody", "1", check.__doc__, check)
-    assert judge(claim, Lab(tmp_path)).verdict is Verdict.WRONG
+    assert judge(claim, ResultCache(tmp_path)).verdict is Verdict.WRONG

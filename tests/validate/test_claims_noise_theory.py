@@ -6,13 +6,13 @@ import pytest
 import sympy
 
 from superposition.theory import noise
-from superposition.validate.ledger import Evidence, Verdict, select, verdict
+from superposition.validate.ledger import Evidence, Verdict, select_claims, verdict
 from superposition.validate.ledger.claim import symbolic
 from superposition.validate.ledger.lecomte_noise import _sampled
 
 
 def test_counterexamples_are_the_known_residuals():
-    residuals = {row.id: row.check(True).findings[0] for row in select(["L26", "L28", "L30"])}
+    residuals = {row.id: row.check(True).findings[0] for row in select_claims(["L26", "L28", "L30"])}
     # 4u^2; 3 sigma^4 times the sum over pairs; (3 sigma^4 - 1) times the term in |W|_4: none of them 0.
     assert residuals["L26"].text.endswith("residual -4*u**2")
     assert "3*mu2**2*(-p2**2 + p4)" in residuals["L28"].text

@@ -174,7 +174,7 @@ def test_a_line_says_that_a_command_works_and_goes(monkeypatch, capsys):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "_SILENT", 0.0)
-    with progress.shown("superposition audit"):
+    with progress.report_progress("superposition audit"):
         progress.status("at the second of three")
         assert terminal.told.wait(60)
         text.say("result")

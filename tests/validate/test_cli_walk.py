@@ -22,7 +22,7 @@ from superposition.validate.ledger import catalogue
 from superposition.validate.proofs import certificates
 from superposition.validate.report import build, gallery
 from superposition.validate.runner import cache, sweep, tasks
-from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Topic
+from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
 NUMBERS = [
@@ -126,7 +126,7 @@ def section(name):
         return ax
 
     def show(ds):
-        return Shown("", [Figure("x", "x", "x", ds, draw)], headline="It is so.")
+        return TopicContent("", [Figure("x", "x", "x", ds, draw)], headline="It is so.")
 
     run = Run(lambda seed: xr.Dataset({"x": ("k", [1.0, 2.0])}, attrs={"seed": seed}))
     toy = Run(run_toy, {"size": 3}, stored="toy")
@@ -150,7 +150,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(atlas.search, "perform", reach)
     monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
     for module in (catalogue, ledger):
-        monkeypatch.setattr(module, "CLAIMS", catalogue.select(["C8", "C9", "L1"]))
+        monkeypatch.setattr(module, "CLAIMS", catalogue.select_claims(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run.engine, "new_model", reach)
     monkeypatch.setattr(sweep.running, "spread", reach)
     for name in ("best", "phases"):  # the searches, not what is said of their arguments

@@ -7,7 +7,7 @@ from scipy.linalg import lstsq
 from superposition.solvers.decoders import optimum
 from superposition.theory.decoders import jumprelu_loss
 from superposition.validate.experiments import decoders
-from superposition.validate.experiments.decoders.trained import _Decoders, refitted
+from superposition.validate.experiments.decoders.trained import _Decoders, refit_decoder
 
 TINY = {
     "map": {"p": [1e-3, 0.1], "ratio": [0.1]},
@@ -70,7 +70,7 @@ def test_no_threshold_scale_and_offset_are_better_than_the_refitted():
     rng = np.random.default_rng(3)
     x = (rng.random((300, 1)) < 0.3) * rng.random((300, 1))
     y = 1.3 * x - 0.2 + 0.3 * rng.normal(size=x.shape)
-    relu, jump = refitted(x, y)
+    relu, jump = refit_decoder(x, y)
     cuts = np.sort(y[:, 0])[:-1]
     ramps = [lstsq(np.maximum(y - t, 0), x)[1][0] for t in cuts]
     assert relu == pytest.approx(min(ramps) / 300, rel=1e-9)
@@ -79,7 +79,7 @@ def test_no_threshold_scale_and_offset_are_better_than_the_refitted():
     # 40,000 samples with the feature on, in all: the mean of x^4 gives a standard error of 1 %
     p, s = 0.05, 0.1
     x = (rng.random((100_000, 8)) < p) * rng.random((100_000, 8))
-    found = refitted(x, x + s * rng.normal(size=x.shape))
+    found = refit_decoder(x, x + s * rng.normal(size=x.shape))
     for got, kind in zip(found, ("relu", "jumprelu"), strict=True):
         assert got == pytest.approx(optimum(p, s, kind).loss, rel=0.05)
 

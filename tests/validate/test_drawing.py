@@ -121,9 +121,9 @@ def test_limits_a_rounding_error_inside_are_no_negative_bars(ax):
 
 def test_finished_sets_and_has_a_legend_where_one_is_asked_for(ax):
     ax.plot(X, X, label="law")
-    assert drawing.finished(ax, None, xlabel="lam") is ax
+    assert drawing.finish_axes(ax, None, xlabel="lam") is ax
     assert (ax.get_xlabel(), ax.get_legend()) == ("lam", None)
-    drawing.finished(ax, {"ncols": 1, "loc": "upper left"}, yscale="log")
+    drawing.finish_axes(ax, {"ncols": 1, "loc": "upper left"}, yscale="log")
     assert (ax.get_yscale(), [text.get_text() for text in ax.get_legend().get_texts()]) == ("log", ["law"])
 
 

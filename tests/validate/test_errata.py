@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from superposition.validate import cli, ledger
-from superposition.validate.ledger import MEANINGS, WRONG, Checked, Claim, Evidence, Finding, Verdict
-from superposition.validate.ledger.claim import says
+from superposition.validate.ledger import MEANINGS, WRONG, CheckedClaim, Claim, Evidence, Finding, Verdict
+from superposition.validate.ledger.claim import corrected_statement
 from superposition.validate.report import page
 
 markdown_it = pytest.importorskip("markdown_it", reason="the parser comes with rich")
@@ -32,10 +32,10 @@ EVIDENCE = {
 
 def row(id, verdict, statement="1 = 2", correction="1 = 1", source="nobody2000", where="Eq. 1"):
     printed, about = EVIDENCE[verdict]
-    said = [says(correction, finding(about))] if about and correction else []
+    said = [corrected_statement(correction, finding(about))] if about and correction else []
     fault = Verdict(verdict) if verdict in WRONG else Verdict.WRONG
     claim = Claim(id, source, where, statement, lambda quick: Evidence("", []))
-    checked = Checked(claim, Evidence("", printed, corrections=said, fault=fault), 0.0)
+    checked = CheckedClaim(claim, Evidence("", printed, corrections=said, fault=fault), 0.0)
     assert str(checked.verdict) == verdict
     return checked
 

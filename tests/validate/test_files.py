@@ -38,7 +38,7 @@ def test_what_a_killed_process_left_half_written_is_never_the_file(tmp_path):
     assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 9
     (left,) = tmp_path.iterdir()
     assert files._PART.fullmatch(left.name)
-    with files.replacing(path) as part:
+    with files.atomic_write(path) as part:
         part.write_text("first")
         files.write_text(path, "at the same time")
     assert sorted(tmp_path.iterdir()) == sorted([left, path])
@@ -206,9 +206,9 @@ def test_a_path_is_shortened_in_messages(call, path, tmp_path, monkeypatch):
 def test_two_long_paths_are_compared_and_shortened(tmp_path):
     path = tmp_path.joinpath(*["x" * 200] * 10)
     with pytest.raises(ValueError, match="`out` must be another file than `model`; got '") as caught:
-        files.another_file(path, {"model": path.parent / "." / path.name})
+        files.refuse_same_file(path, {"model": path.parent / "." / path.name})
     assert len(str(caught.value)) < 1000
-    files.another_file("x/" * 10**6, {"model": "x/" * 10**6})  # no file has such a name
+    files.refuse_same_file("x/" * 10**6, {"model": "x/" * 10**6})  # no file has such a name
 
 
 # --- Folders that commands fill -----------------------------------------------------------------------------

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.validate.runner.findings import Criterion, after, before, derived
+from superposition.validate.runner.findings import Criterion, derived, post_hoc, preregistered
 
-NEAR = Criterion("gap", "<=", before(0.1))
+NEAR = Criterion("gap", "<=", preregistered(0.1))
 
 
 def test_the_worst_number_decides_and_places_are_counted():
@@ -31,4 +31,4 @@ def test_where_a_limit_is_kept_has_the_labels_of_the_numbers():
 
 
 def test_a_sentence_has_the_limit_in_its_own_format():
-    assert f"{NEAR:.0%} and {Criterion('share', '>', after(2)):g}" == "10% and 2"
+    assert f"{NEAR:.0%} and {Criterion('share', '>', post_hoc(2)):g}" == "10% and 2"

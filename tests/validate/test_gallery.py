@@ -11,7 +11,7 @@ from superposition.validate import cli, ledger
 from superposition.validate.reference import files, read
 from superposition.validate.report import gallery
 from superposition.validate.runner import cache
-from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Topic
+from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
 
 LIMIT = 200_000  # bytes, as for the pictures of the README
 
@@ -23,7 +23,7 @@ def plain(ds, ax):
 
 def show(ds):
     figures = [Figure(f"toy-{k}", f"seed {ds.attrs['seed']}, figure {k}", "", ds, plain) for k in range(2)]
-    return Shown("Text.", figures, headline="It is so.")
+    return TopicContent("Text.", figures, headline="It is so.")
 
 
 def section(name):
@@ -32,8 +32,8 @@ def section(name):
         "trained": Run(lambda seed: 1 / 0, torch=True),
     }
     topics = [
-        Topic("silent", ["x"], lambda ds: Shown("Text.", show(ds).figures)),
-        Topic("bare", [], lambda: Shown("Text.", headline="It has no figure.")),
+        Topic("silent", ["x"], lambda ds: TopicContent("Text.", show(ds).figures)),
+        Topic("bare", [], lambda: TopicContent("Text.", headline="It has no figure.")),
         Topic("first", ["x"], show),
         Topic("second", ["one.x"], show),
         Topic("third", ["trained"], show),
@@ -140,7 +140,7 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "experiment", lambda name: run)
     monkeypatch.setattr(read, "REFERENCE", tmp_path)
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.nc\n")
-    lab = cache.Lab(tmp_path)
+    lab = cache.ResultCache(tmp_path)
     xr.testing.assert_equal(lab["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  bad.nc\n")
@@ -149,14 +149,14 @@ def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
 
 
 def test_pictures_and_rows_take_what_a_report_has_made(toy, tmp_path, monkeypatch):
-    made, run = [], cache.Lab.run
-    monkeypatch.setattr(cache.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    made, run = [], cache.ResultCache.run
+    monkeypatch.setattr(cache.ResultCache, "run", lambda lab, *one: made.append(one) or run(lab, *one))
     first = gallery.write_gallery(tmp_path / "a", data=tmp_path / "report")
     again = gallery.write_gallery(tmp_path / "b", data=tmp_path / "report")
     assert made == [("one.x", 0), ("two.x", 0)]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     monkeypatch.undo()
-    monkeypatch.setattr(cache.Lab, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    monkeypatch.setattr(cache.ResultCache, "run", lambda lab, *one: made.append(one) or run(lab, *one))
     rows = [ledger.run(["C28"], data=tmp_path / "report") for _ in range(2)]
     assert made[2:] == [("codes.fig3", 0)]
     assert rows[0] == rows[1], "the row is kept as well, with the seconds that it took"

@@ -11,7 +11,7 @@ from superposition.validate.experiments.unequal.compared import (
     against_code,
     extrapolated,
     off_line,
-    shared,
+    shared_gain,
 )
 from superposition.validate.experiments.unequal.correlated import show_groups
 from superposition.validate.experiments.unequal.groups import geometry, pair_law
@@ -30,10 +30,10 @@ def test_what_is_shown_of_pairs():
     shown = show_groups(trained, solved, polished)
     assert len(shown.tables[0].rows) == 2
     assert "nan" not in shown.text
-    first, second = shared(trained, solved.isel(case=[1]))
+    first, second = shared_gain(trained, solved.isel(case=[1]))
     assert first["kind"].values.tolist() == second["kind"].values.tolist() == ["synchronous"]
     with pytest.raises(ValueError, match=r"`datasets` must have a case in common.*'exclusive'"):
-        shared(trained.isel(case=[0]), solved.isel(case=[1]))
+        shared_gain(trained.isel(case=[0]), solved.isel(case=[1]))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import xarray as xr
 
 from superposition.validate.reference import files, read
 from superposition.validate.runner import cache
-from superposition.validate.runner.cache import Lab, schedule
+from superposition.validate.runner.cache import ResultCache, schedule
 from superposition.validate.runner.declarations import Run, Section
 from superposition.validate.runner.tasks import perform
 
@@ -50,13 +50,13 @@ def folder(tmp_path):
 @pytest.fixture
 def lab(folder):
     folder.mkdir()
-    return Lab(folder)
+    return ResultCache(folder)
 
 
 def test_an_experiment_is_run_once(lab, folder):
     first = lab["toy.plain"]
     xr.testing.assert_identical(first, lab["toy.plain"])
-    xr.testing.assert_identical(first, Lab(folder)["toy.plain"])
+    xr.testing.assert_identical(first, ResultCache(folder)["toy.plain"])
     assert ran == [(4, (0, 1), 0)]
     xr.testing.assert_equal(first, run_mean(4, (0, 1)))
     assert first.attrs == {"size": 4}
@@ -64,19 +64,19 @@ def test_an_experiment_is_run_once(lab, folder):
 
 def test_seeds_are_counted_from_that_of_the_lab(folder):
     folder.mkdir()
-    assert Lab(folder, seed=5)["toy.plain"]["seed"].values.tolist() == [5, 6]
+    assert ResultCache(folder, seed=5)["toy.plain"]["seed"].values.tolist() == [5, 6]
     assert ran == [(4, (5, 6), 5)]
 
 
 def test_another_seed_profile_setting_or_code_is_another_run(lab, folder, monkeypatch):
     lab["toy.plain"]
-    Lab(folder, seed=1)["toy.plain"]
-    Lab(folder, "full")["toy.plain"]
+    ResultCache(folder, seed=1)["toy.plain"]
+    ResultCache(folder, "full")["toy.plain"]
     changed = {"toy.plain": {"size": 9}}
-    assert Lab(folder, changed=changed)["toy.plain"].attrs["size"] == 9
-    Lab(folder, changed=changed)["toy.plain"]
+    assert ResultCache(folder, changed=changed)["toy.plain"].attrs["size"] == 9
+    ResultCache(folder, changed=changed)["toy.plain"]
     monkeypatch.setattr(cache, "code", lambda: "another text")
-    Lab(folder, changed=changed)["toy.plain"]
+    ResultCache(folder, changed=changed)["toy.plain"]
     assert [size for size, _, _ in ran] == [4, 4, 40, 9, 9]
 
 
@@ -109,10 +109,14 @@ def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(lab, folde
 def test_what_follows_from_data_is_kept_with_them(lab, folder):
     lab["toy.plain"]
     lab.keep("note", ["toy.plain"], {"numbers": (1, np.float64(0.5))})
-    assert Lab(folder).kept("note", ["toy.plain"]) == {"numbers": [1, 0.5]}
-    assert Lab(folder, seed=1).kept("note", []) is Lab(folder).kept("other", ["toy.plain"]) is None
+    assert ResultCache(folder).kept("note", ["toy.plain"]) == {"numbers": [1, 0.5]}
+    assert (
+        ResultCache(folder, seed=1).kept("note", [])
+        is ResultCache(folder).kept("other", ["toy.plain"])
+        is None
+    )
     files.write_dataset(folder / "data" / "toy-plain-0.nc", xr.Dataset({"other": 1}))
-    assert Lab(folder).kept("note", ["toy.plain"]) is None
+    assert ResultCache(folder).kept("note", ["toy.plain"]) is None
 
 
 @pytest.mark.parametrize("kind", ["nc", "json"])
@@ -154,7 +158,7 @@ def test_damaged_files_are_told_of(lab, folder, count):
             path.write_bytes(content)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            again = Lab(folder)
+            again = ResultCache(folder)
             xr.testing.assert_identical(again["toy.plain"], lab["toy.plain"])
             if (kept := again.kept("note", ["toy.plain"])) is None:
                 again.keep("note", ["toy.plain"], {"number": 0.5})
@@ -168,7 +172,7 @@ def test_damaged_files_are_told_of(lab, folder, count):
 def test_the_digest_is_that_of_the_data(lab, folder):
     lab["toy.apart"], lab["toy.plain"]
     digest = lab.digest("toy.apart")
-    assert digest == Lab(folder).digest("toy.apart") != lab.digest("toy.plain")
+    assert digest == ResultCache(folder).digest("toy.apart") != lab.digest("toy.plain")
     files.write_dataset(folder / "data" / "toy-apart-1.nc", xr.Dataset({"other": 1}))
     assert lab.digest("toy.apart") != digest
 
@@ -235,11 +239,11 @@ def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda place: Lab(place, "huge"), "`profile` must be one of .*; got 'huge'"),
-        (lambda place: Lab(place, seed=-1), "`seed` must be an integer of at least 0 .*; got -1"),
-        (lambda place: Lab(place, seed=2**31), "`seed` must be .*; got 2147483648"),
-        (lambda place: Lab(place)["toy.no"], "`name` must be a run, as room.name.*; got 'toy.no'"),
-        (lambda place: Lab(place)["weather"], "`name` must be a run, as room.name.*; got 'weather'"),
+        (lambda place: ResultCache(place, "huge"), "`profile` must be one of .*; got 'huge'"),
+        (lambda place: ResultCache(place, seed=-1), "`seed` must be an integer of at least 0 .*; got -1"),
+        (lambda place: ResultCache(place, seed=2**31), "`seed` must be .*; got 2147483648"),
+        (lambda place: ResultCache(place)["toy.no"], "`name` must be a run, as room.name.*; got 'toy.no'"),
+        (lambda place: ResultCache(place)["weather"], "`name` must be a run, as room.name.*; got 'weather'"),
     ],
 )
 def test_bad_arguments(folder, call, message):

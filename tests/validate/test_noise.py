@@ -166,14 +166,14 @@ def lines(slope, first, runs=30, rates=(0.01, 0.02, 0.04)):
 
 
 def test_judged_tells_first_from_second_order():
-    first, second = (noise.judged(lines(*law)) for law in ((0.0, 0.3), (10.0, 0.0)))
+    first, second = (noise.judge_mechanism(lines(*law)) for law in ((0.0, 0.3), (10.0, 0.0)))
     for found, power, share in ((first, 0.0, 1.0), (second, 1.0, 0.0)):
         assert found["power"].low - 0.02 < power < found["power"].high + 0.02
         assert found["share"].low - 0.02 < share < found["share"].high + 0.02
     assert first["crossing"].low < -0.5 < first["crossing"].high
     assert abs(first["gap"].value) < 1e-9
-    assert "gap" not in noise.judged(lines(0.0, 0.3).isel(averaged_run=slice(1)))
-    strict = noise.judged(lines(0.0, 0.3), Family(ALARM, 2))
+    assert "gap" not in noise.judge_mechanism(lines(0.0, 0.3).isel(averaged_run=slice(1)))
+    strict = noise.judge_mechanism(lines(0.0, 0.3), Family(ALARM, 2))
     assert strict["power"].alarm == ALARM
     assert strict["power"].low < first["power"].low
 
@@ -213,7 +213,7 @@ def test_first_order_has_the_growth_of_training():
     ds = noise.run_mechanism(
         4, 4, 0.25, (0.0025, 0.005, 0.01), (-2.0, 2.0), 40.0, 40, lone_runs=2, averaged_runs=40
     )
-    gap = noise.judged(ds, Family(ALARM, 2))["gap"]
+    gap = noise.judge_mechanism(ds, Family(ALARM, 2))["gap"]
     assert gap.low < 0 < gap.high
     assert gap.high < float(
         ds["averaged"].mean()
@@ -261,9 +261,9 @@ def test_rate_at_a_simplex_by_a_step_of_descent():
 
 
 def test_stuck_by_hand():
-    assert noise.stuck([[1, 0, 0], [0, 1, 0], [0.4, 0.5, 0.3]]).tolist() == [False, False, True]
-    assert not noise.stuck([[0.4, 0.5, 0.3], [0.3, 0.4, 0.5]]).any()  # nobody is sparse
-    assert noise.stuck(np.eye(3)[None]).shape == (1, 3)
+    assert noise.is_stuck([[1, 0, 0], [0, 1, 0], [0.4, 0.5, 0.3]]).tolist() == [False, False, True]
+    assert not noise.is_stuck([[0.4, 0.5, 0.3], [0.3, 0.4, 0.5]]).any()  # nobody is sparse
+    assert noise.is_stuck(np.eye(3)[None]).shape == (1, 3)
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_symmetric_minima_are_minima():
         slope, least = noise.curvature(W, "bipolar", 0.2)
         assert slope < 0.01 * least  # weights are within 0.01 of it
         assert least > 0
-    assert noise.stuck(noise.symmetric_minimum(5, 0.2, spread=True)).tolist() == [False] * 4 + [True]
+    assert noise.is_stuck(noise.symmetric_minimum(5, 0.2, spread=True)).tolist() == [False] * 4 + [True]
 
 
 def test_curvature_of_normal_noise_by_differences_of_the_loss():

@@ -24,7 +24,7 @@ from superposition.validate.reference import files
 from superposition.validate.report import build as report
 from superposition.validate.report import page
 from superposition.validate.runner import cache as laboratory
-from superposition.validate.runner.declarations import Figure, Run, Section, Shown, Table, Topic
+from superposition.validate.runner.declarations import Figure, Run, Section, Table, Topic, TopicContent
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -52,14 +52,14 @@ def show_losses(ds):
     panels = [functools.partial(draw, scale=2), draw, draw_image]
     three = Figure("panels", "Three of them", "Several.", ds, panels)
     table = Table("Sizes", ["n", "loss", "kind"], [[128, 1 / 3, "rug <b>"], [256, np.float64(0.25), None]])
-    return Shown("Second.", [one, three], [table], f"The least loss is {float(ds.loss.min()):.0%}.")
+    return TopicContent("Second.", [one, three], [table], f"The least loss is {float(ds.loss.min()):.0%}.")
 
 
 def toy(name="toy"):
     """Return a section of one experiment, with a topic that has figures and one that has none."""
     topics = [
         Topic("losses", ["losses"], show_losses, ["C9"]),
-        Topic("text", [], lambda: Shown("Nothing but words.")),
+        Topic("text", [], lambda: TopicContent("Nothing but words.")),
     ]
     return Section(name, "A toy phenomenon", "First & foremost.", {"losses": Run(run_losses)}, topics)
 
@@ -248,7 +248,7 @@ def small(monkeypatch, drawn_once):
         monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
     judge = ledger.judge
     monkeypatch.setattr(catalogue, "judge", lambda claim, lab: noted(claim.id, judge)(claim, lab))
-    monkeypatch.setattr(report.claims, "CLAIMS", ledger.select(["C8", "C9"]))
+    monkeypatch.setattr(report.claims, "CLAIMS", ledger.select_claims(["C8", "C9"]))
     monkeypatch.setattr(laboratory, "code", lambda: "a text")  # somebody may be editing while tests run
     return made, stop
 
@@ -355,7 +355,7 @@ def test_what_fails_is_told_and_takes_nothing_else_along(
 
 def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, capsys, monkeypatch):
     broken = ledger.Evidence("", [ledger.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
-    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: ledger.Checked(claim, broken, 0.0))
+    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: ledger.CheckedClaim(claim, broken, 0.0))
     assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1", "--only", "ledger"]) == 1
     err = capsys.readouterr().err
     assert "failed: claim C8: unsettled: a finding fails" in err
@@ -603,7 +603,7 @@ def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
 
 def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp_path):
     made, _ = small
-    monkeypatch.setattr(laboratory.Lab, "available", staticmethod(lambda name: name != "two.losses"))
+    monkeypatch.setattr(laboratory.ResultCache, "available", staticmethod(lambda name: name != "two.losses"))
     text = write(tmp_path).read_text(encoding="utf-8")
     assert made == ["run one", "show one", "C8", "C9"]
     how = "pip install -e '.[torch]' in the checkout"

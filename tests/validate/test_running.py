@@ -33,7 +33,7 @@ def test_every_run_has_settings_that_its_function_takes():
         for profile, piece in itertools.product(PROFILES, (0, -1)):
             given = run.settings(profile, 3)[piece]
             missing = [key for key in inspect.signature(run.function).parameters if key in by_hand]
-            execute.checked(run.function, {key: [1] for key in missing} | given)
+            execute.check_settings(run.function, {key: [1] for key in missing} | given)
         if run.stored:
             assert json.loads(json.dumps(run.full)) == run.quick == run.full, "the file has it as JSON"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.solvers.sae import ceiling, folded, measure
+from superposition.solvers.sae import ceiling, fold_norms, measure
 from superposition.theory.features import Features, parent_child
 from superposition.validate import cli
 from superposition.validate.loading import autoencoder_of
@@ -77,7 +77,7 @@ def test_decoder_norms_are_folded_as_saelens_folds_them():
         "b_enc": arrays["b_enc"] * norms, "threshold": arrays["threshold"] * norms, "b_dec": arrays["b_dec"],
     }  # fmt: skip
     x = torch.tensor(rng.normal(size=(500, D)))
-    found = folded(autoencoder_of(arrays, apply_b_dec_to_input=True))
+    found = fold_norms(autoencoder_of(arrays, apply_b_dec_to_input=True))
     h, out = forward(by_hand, x, True, "jumprelu")
     before, _ = forward(arrays, x, True, "jumprelu")
     np.testing.assert_allclose(found(x.numpy()), out.numpy(), rtol=1e-12, atol=1e-12)

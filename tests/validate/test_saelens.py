@@ -94,10 +94,10 @@ def test_what_training_saves_is_read(kind, subtracts, tmp_path):
 
 
 def test_decoder_norms_fold_as_in_saelens():
-    from superposition.solvers.sae import folded
+    from superposition.solvers.sae import fold_norms
 
     one = made("JumpReLUSAE", 5)
-    model, x = folded(sp.Model.of(one)), inputs(3)
+    model, x = fold_norms(sp.Model.of(one)), inputs(3)
     one.fold_W_dec_norm()
     with torch.no_grad():
         np.testing.assert_allclose(model(x.numpy()), one(x), rtol=1e-10, atol=1e-10)

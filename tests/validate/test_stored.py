@@ -15,7 +15,7 @@ from superposition.validate.reference import read
 from superposition.validate.reference import rows as tidy
 from superposition.validate.reference.read import REFERENCE
 from superposition.validate.runner import cache, commands, provenance
-from superposition.validate.runner.cache import Lab
+from superposition.validate.runner.cache import ResultCache
 
 DATASETS = sorted(read.checksums())
 RUNS = provenance.shipped_runs()
@@ -60,19 +60,19 @@ def test_the_readme_has_the_table_of_the_datasets():
 def readers(dataset):
     """Return what reads a dataset, by its name."""
     name, run = next((name, run) for name, run in RUNS.items() if run.stored == dataset)
-    rows = [row.id for row in ledger.select() if name in row.needs]
+    rows = [row.id for row in ledger.select_claims() if name in row.needs]
     found = {
         "load": lambda: read.load(dataset),
         "read": lambda: read.read(dataset, run=name),
         "read_runs": lambda: read.read_runs(dataset),
         "facts": lambda: read.facts(dataset),
-        "lab": lambda: Lab(REFERENCE)[name],
+        "lab": lambda: ResultCache(REFERENCE)[name],
         "cost": lambda: commands.cost(run),
         "table": provenance.table,
         "shipped_runs": provenance.shipped_runs,
     }
     if rows:
-        found["claims"] = lambda: ledger.judge(ledger.select(rows[:1])[0], Lab(REFERENCE))
+        found["claims"] = lambda: ledger.judge(ledger.select_claims(rows[:1])[0], ResultCache(REFERENCE))
     return found
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features, exclusive
 from superposition.validate.reference.files import read_dataset, write_dataset
-from superposition.validate.training import falling, grid, learning_rates, train, weight_statistics
+from superposition.validate.training import grid, is_falling, learning_rates, train, weight_statistics
 
 torch = pytest.importorskip("torch")
 
@@ -92,10 +92,10 @@ def test_the_first_steps_of_a_run_are_those_of_the_whole():
 
 
 def test_falling_compares_the_last_two_means():
-    assert all(falling(history) for history in ([], [1.0], [1.0, 2.0, 1.5]))
-    assert not falling([2.0, 1.0, 1.0])
+    assert all(is_falling(history) for history in ([], [1.0], [1.0, 2.0, 1.5]))
+    assert not is_falling([2.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=r"`history` must be finite; got nan"):
-        falling([1.0, np.nan])
+        is_falling([1.0, np.nan])
 
 
 def test_learning_rates_rise_then_fall_to_zero():

@@ -283,7 +283,7 @@ def test_gradients_have_the_precision_of_their_factors(precision, bits, device):
 def test_rounding_is_that_of_the_nearest_number_of_so_many_bits():
     x = torch.tensor([1.0, -1.0, 1 + 2**-8 + 2**-20, -(1 + 2**-8 + 2**-20), 1 + 2**-9, 3e-39, 0.0])
     expected = x.to(torch.bfloat16).float()  # the same where there is no tie
-    assert torch.equal(engine._rounded(torch, x, 7), expected)
+    assert torch.equal(engine._round_to_bits(torch, x, 7), expected)
 
 
 def noting_counts(counts):

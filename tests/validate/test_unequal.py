@@ -40,9 +40,9 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 @pytest.mark.slow
 def test_trained_models_lie_above_the_proved_bound(tmp_path):
     """Also at the places that the ordinary test leaves out; the report says which code is below them."""
-    from superposition.validate.runner.cache import Lab
+    from superposition.validate.runner.cache import ResultCache
 
-    lab = Lab(tmp_path)
+    lab = ResultCache(tmp_path)
     for runs, solved in (("width", "split"), ("many", "split_many"), ("decay", "split")):
         ds, split = lab[f"unequal.{runs}"], lab[f"unequal.{solved}"]
         assert (ds["loss"] * (1 + 1e-3) >= split["bound"]).all()

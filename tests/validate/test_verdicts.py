@@ -12,7 +12,7 @@ import pytest
 
 from superposition.validate import ledger
 from superposition.validate.ledger import stored_verdicts
-from superposition.validate.runner.cache import Lab
+from superposition.validate.runner.cache import ResultCache
 
 ROUNDING = 1e-9
 NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?!\w)")
@@ -68,7 +68,7 @@ def test_every_row_is_stored_and_no_other():
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"))
+    return ResultCache(tmp_path_factory.mktemp("lab"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .. import validation
 from ..unequal.bounds import alike_bound, any_decoder_bound
-from ..validation import Real, plain
+from ..validation import Real, scalar_or_array
 
 __all__ = ["decoder_bound", "relu_bound"]
 
@@ -45,8 +45,8 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     """
     on = validation.real("p", p, 0, 1, brackets="()")
     r = validation.real("ratio", ratio, 0, 1, brackets="(]")
-    validation.together(p=on, ratio=r)
-    return plain(alike_bound(on, r))
+    validation.broadcast(p=on, ratio=r)
+    return scalar_or_array(alike_bound(on, r))
 
 
 @validation.finite
@@ -67,4 +67,4 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     (0.002057, 0.0)
     """
     on, r = validation.probability("p", p), validation.real("ratio", ratio, 0, 1)
-    return plain(any_decoder_bound(on, r))
+    return scalar_or_array(any_decoder_bound(on, r))

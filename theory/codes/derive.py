@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 
 __all__ = [
     "derive_antipodal_loss", "derive_collision_loss", "derive_decoder_bound", "derive_pair_cost",
@@ -10,7 +10,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@once
+@cached_derivation
 def derive_pair_cost() -> Derivation:
     r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
 
@@ -27,7 +27,7 @@ def derive_pair_cost() -> Derivation:
     return Derivation(sp.Piecewise((weak, c <= 1), (strong, True)), (c,))
 
 
-@once
+@cached_derivation
 def derive_skew_pair() -> Derivation:
     """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1: the best c < 1, and F of F p².
 
@@ -44,7 +44,7 @@ def derive_skew_pair() -> Derivation:
     return Derivation(sp.Matrix([best, both.subs(c, best)]), (), ("p → 0, and the lengths are free.",))
 
 
-@once
+@cached_derivation
 def derive_antipodal_loss() -> Derivation:
     r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
 
@@ -72,7 +72,7 @@ def derive_antipodal_loss() -> Derivation:
     return Derivation(loss, (p, a, beta), ("0 <= beta <= 1 and a >= 0.",))
 
 
-@once
+@cached_derivation
 def derive_priority_plane_loss() -> Derivation:
     """Sum the loss of a priority code over its outputs, for the loss per feature.
 
@@ -91,7 +91,7 @@ def derive_priority_plane_loss() -> Derivation:
     return Derivation(loss, (p, n), ("An infinite spread of lengths, and n >= 4.",))
 
 
-@once
+@cached_derivation
 def derive_collision_loss() -> Derivation:
     """Integrate what an output loses that is at worst 0 as soon as one of n - 1 other features is on.
 
@@ -102,7 +102,7 @@ def derive_collision_loss() -> Derivation:
     return Derivation(p * sp.integrate(u**2, (u, 0, 1)) * (1 - (1 - p) ** (n - 1)), (p, n))
 
 
-@once
+@cached_derivation
 def derive_decoder_bound() -> Derivation:
     r"""Bound the error of any decoder by entropies.
 
@@ -123,7 +123,7 @@ def derive_decoder_bound() -> Derivation:
     return Derivation(d * least, (p, r), ("r < p.",))
 
 
-@once
+@cached_derivation
 def derive_row_weights() -> Derivation:
     r"""Integrate the weights Z of the proof of `bounds.relu_bound`: psi(c), K(0) and ∫ K'².
 
@@ -170,7 +170,7 @@ def derive_row_weights() -> Derivation:
     return Derivation(sp.Matrix(rows), (c,))
 
 
-@once
+@cached_derivation
 def derive_relu_bound() -> Derivation:
     """Put together the bounds of the proof of `bounds.relu_bound`: the logarithm, and a line for each family.
 

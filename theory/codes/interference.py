@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import validation
-from ..validation import FloatArray, Real, plain
+from ..validation import FloatArray, Real, scalar_or_array
 
 __all__ = ["collision_loss", "cut_polygon", "pair_cost", "small_p_constant"]
 
@@ -50,7 +50,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
     strength = validation.real("c", c, 0)
     weak = np.minimum(strength, 1.0)
     strong = np.maximum(strength, 1.0)
-    return plain(weak**2 * (2.0 - weak) / 6.0 + (1.0 - 1.0 / strong) / 6.0)
+    return scalar_or_array(weak**2 * (2.0 - weak) / 6.0 + (1.0 - 1.0 / strong) / 6.0)
 
 
 def small_p_constant(M: npt.ArrayLike) -> float:
@@ -111,7 +111,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     (3, 2.755983)
     """
     n = validation.integer("n_features", n_features, 3)
-    validation.fits("n_features", n, 3 * n**2)
+    validation.check_fits("n_features", n, 3 * n**2)
     j = np.arange(n)
     # 1 - cos(t) = 2 sin²(t/2) keeps large polygons accurate
     height = np.sin(np.pi / n * (j[:, None] - j)) ** 2 / np.sin(np.pi / n) ** 2
@@ -149,4 +149,4 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     on = validation.probability("p", p)
     n = validation.whole("n_features", n_features)
     others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
-    return plain(-on / 3.0 * np.expm1(others))
+    return scalar_or_array(-on / 3.0 * np.expm1(others))

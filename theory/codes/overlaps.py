@@ -40,7 +40,7 @@ class Overlaps:
 
     def row(self) -> FloatArray:
         """Return the row of the Gram matrix, the feature's own 1 first."""
-        validation.fits("n_features", self.n_features, self.n_features)
+        validation.check_fits("n_features", self.n_features, self.n_features)
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
 

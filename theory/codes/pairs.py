@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import elementwise
 
 from .. import validation
-from ..validation import FloatArray, Real, plain
+from ..validation import FloatArray, Real, scalar_or_array
 
 __all__ = ["antipodal_loss", "antipodal_optimum"]
 
@@ -52,7 +52,7 @@ def _optimum(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return p of both features, the best shift and the best scale less 1."""
     on = validation.probability("p", p)
-    on, beside = validation.together(
+    on, beside = validation.broadcast(
         p=on, other=on if other is None else validation.probability("other", other)
     )
     # The slope is negative at 0. The best shift is 5 p²/48 as p → 0, and so close to p as p → 1 that only
@@ -94,7 +94,7 @@ def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> t
     (1.011623, 0.001249)
     """
     _, _, beta, s = _optimum(p, other)
-    return plain(1.0 + s), plain((1.0 + s) * beta)
+    return scalar_or_array(1.0 + s), scalar_or_array((1.0 + s) * beta)
 
 
 @validation.finite
@@ -120,4 +120,4 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     # A sum of positive terms: none of both on, one, or both.
     own, silent = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0, a**2 * beta**3 / 3.0
     both = 1.0 / 3.0 - 2.0 * a * cross + a**2 * square
-    return plain(q * r * b**2 + on * r * own + q * beside * silent + on * beside * both)
+    return scalar_or_array(q * r * b**2 + on * r * own + q * beside * silent + on * beside * both)

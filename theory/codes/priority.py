@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import validation
 from ..unequal.priority import plane_angles, planes_alike
-from ..validation import FloatArray, Real, plain
+from ..validation import FloatArray, Real, scalar_or_array
 
 __all__ = ["priority_constant", "priority_map", "priority_plane_loss", "skew_pair_loss"]
 
@@ -33,7 +33,7 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
     0.00154321
     """
     on = validation.probability("p", p)
-    return plain(25.0 * on * on / 162.0)
+    return scalar_or_array(25.0 * on * on / 162.0)
 
 
 @validation.finite
@@ -48,7 +48,7 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
     array([0.16666667, 0.83333333])
     """
     n = validation.whole("n_features", n_features, 4, _MOST)
-    return plain(((n - 1.0) * (n - 2.0) / 2.0 - 1.0) / (3.0 * n))
+    return scalar_or_array(((n - 1.0) * (n - 2.0) / 2.0 - 1.0) / (3.0 * n))
 
 
 @validation.finite
@@ -82,8 +82,8 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     0.820937
     """
     n = validation.whole("n_features", n_features, 4, _MOST)
-    on, n = validation.together(p=validation.probability("p", p), n_features=n)
-    return plain(planes_alike(on.flatten(), n.flatten()).reshape(on.shape))
+    on, n = validation.broadcast(p=validation.probability("p", p), n_features=n)
+    return scalar_or_array(planes_alike(on.flatten(), n.flatten()).reshape(on.shape))
 
 
 @validation.finite
@@ -107,7 +107,7 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     array([ 0. ,  0.1,  0. , -0.4])
     """
     n = validation.integer("n_features", n_features, 4)
-    validation.fits("n_features", n_features, n**2)
+    validation.check_fits("n_features", n_features, n**2)
     spread = validation.number("spread", spread, 1)
     angle, read = plane_angles(n)
     products = np.cos(read[:, None] - angle)

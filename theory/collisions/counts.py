@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy import special
 
 from .. import validation
-from ..validation import FloatArray, Real, plain, whole
+from ..validation import FloatArray, Real, scalar_or_array, whole
 
 __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "quoted_polysemantic"]
 
@@ -32,7 +32,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     31.875
     """
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
-    return plain(np.asarray(n * (n - 1) / (2 * m)))
+    return scalar_or_array(np.asarray(n * (n - 1) / (2 * m)))
 
 
 @validation.finite
@@ -47,7 +47,7 @@ def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     16.0
     """
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
-    return plain(np.asarray(n * n / (4 * m)))
+    return scalar_or_array(np.asarray(n * n / (4 * m)))
 
 
 def expected_polysemantic(
@@ -94,9 +94,9 @@ def expected_polysemantic(
         gone = np.expm1(n * np.log1p(-q))
         with np.errstate(divide="ignore"):
             both = np.expm1(n * np.log1p(-np.square(q / (1 - q))))
-        return plain(np.asarray(m * np.maximum(gone * gone + np.square(1 + gone) * both, 0.0)))
+        return scalar_or_array(np.asarray(m * np.maximum(gone * gone + np.square(1 + gone) * both, 0.0)))
     _fits(n, m)
-    return plain(np.asarray(n * (n - 1) / (2 * (2 * m - 1))))
+    return scalar_or_array(np.asarray(n * (n - 1) / (2 * (2 * m - 1))))
 
 
 def _fits(n: FloatArray, m: FloatArray) -> None:

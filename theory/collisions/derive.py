@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation, derived, once, sp
+from ..derivation import Derivation, cached_derivation, derived, sp
 from ..sparsification.derive import normal_flow
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@once
+@cached_derivation
 def derive_initial_moments() -> Derivation:
     """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for m independent normal weights of deviation s.
 
@@ -28,7 +28,7 @@ def derive_initial_moments() -> Derivation:
     return derived(column, "All weights are independent and normal with mean 0.")
 
 
-@once
+@cached_derivation
 def derive_overlap() -> Derivation:
     r"""Derive how a positive overlap of two encodings moves at lam = 0.
 
@@ -57,7 +57,7 @@ def derive_overlap() -> Derivation:
     return derived(column, "lam = 0.", "The overlap is positive.")
 
 
-@once
+@cached_derivation
 def derive_shared_neuron() -> Derivation:
     r"""Derive the motion of two equal-signed weights w1, w2 that are all their encodings have.
 
@@ -73,7 +73,7 @@ def derive_shared_neuron() -> Derivation:
     return derived(sp.Matrix([sp.factor(sp.simplify(rate)) for rate in rates]))
 
 
-@once
+@cached_derivation
 def derive_conflict() -> Derivation:
     r"""Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
@@ -90,7 +90,7 @@ def derive_conflict() -> Derivation:
     return derived(sp.simplify(d1 / x1 - d2 / x2), "lam = 0.", held)
 
 
-@once
+@cached_derivation
 def derive_split() -> Derivation:
     r"""Derive the rest and the linear flow of two equal copies of a weight.
 
@@ -109,7 +109,7 @@ def derive_split() -> Derivation:
     return derived(sp.Matrix([sp.expand(one) for one in (rest, *rates)]))
 
 
-@once
+@cached_derivation
 def derive_untied() -> Derivation:
     r"""Derive the rate of :math:`|D|^2 - |E|^2` of one feature on two neurons: :math:`2 \lambda |E|_1`.
 

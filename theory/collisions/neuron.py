@@ -11,7 +11,7 @@ from scipy import special
 
 from .. import validation
 from ..special import cubic_roots
-from ..validation import Real, number, plain
+from ..validation import Real, number, scalar_or_array
 
 __all__ = [
     "critical_lam", "kept_after_conflict", "resting_weights", "separated_share", "shared_drop_time",
@@ -49,7 +49,7 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     1.422749
     """
     r = validation.real("ratio", ratio, 0.0, 1.0, brackets="[)")
-    return plain(np.asarray((np.arcsinh((1 + r) / (1 - r)) - math.asinh(1)) / math.sqrt(2)))
+    return scalar_or_array(np.asarray((np.arcsinh((1 + r) / (1 - r)) - math.asinh(1)) / math.sqrt(2)))
 
 
 @validation.finite
@@ -95,7 +95,7 @@ def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
     """
     strength = validation.real("lam", lam, 0.0, critical_lam(), hint="Beyond it no weight survives.")
     roots = cubic_roots(strength)
-    return plain(roots.high.real), plain(roots.middle.real)
+    return scalar_or_array(roots.high.real), scalar_or_array(roots.middle.real)
 
 
 def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Real]:
@@ -127,7 +127,7 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     gap = (a - b) * (a + b)
     kept1 = np.sqrt(np.maximum(gap, 0.0) / ((1 - b) * (1 + b)))
     kept2 = np.sqrt(np.maximum(-gap, 0.0) / ((1 - a) * (1 + a)))
-    return plain(kept1), plain(kept2)
+    return scalar_or_array(kept1), scalar_or_array(kept2)
 
 
 def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
@@ -162,7 +162,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
         u = u - step
         if np.all(np.abs(step) <= 1e-15 * u):
             break
-    return plain(np.asarray(u * u))
+    return scalar_or_array(np.asarray(u * u))
 
 
 @validation.finite
@@ -214,4 +214,4 @@ def separated_share(
     alone, slope = special.ndtr(-x), math.sqrt((1 - rho) / (1 + rho))
     apart = 2 * (alone - 2 * special.owens_t(x, slope))
     together = 2 * (alone - 2 * special.owens_t(x, 1 / slope if slope else math.inf))
-    return plain(np.maximum(apart, 0.0)), plain(np.maximum(together, 0.0))
+    return scalar_or_array(np.maximum(apart, 0.0)), scalar_or_array(np.maximum(together, 0.0))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import validation
-from ..validation import FloatArray, Real, number, plain
+from ..validation import FloatArray, Real, number, scalar_or_array
 from .counts import counted
 
 __all__ = ["initial_forces", "overlap_rate", "pair_flow"]
@@ -51,7 +51,7 @@ def initial_forces(
     n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
     s = validation.real("std", std, 0.0)
     benefit, interference = np.broadcast_arrays(m * s**2 * (1 - (m + 2) * s**2), 0.5 * (n - 1) * m * s**4)
-    return plain(benefit.copy()), plain(interference.copy())
+    return scalar_or_array(benefit.copy()), scalar_or_array(interference.copy())
 
 
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
@@ -75,9 +75,9 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
     """
     a, b = validation.real("square1", square1, 0.0), validation.real("square2", square2, 0.0)
     if cosine is None:
-        return plain(np.asarray(2 * (1 - a - b)))
+        return scalar_or_array(np.asarray(2 * (1 - a - b)))
     c = validation.real("cosine", cosine, 0.0, 1.0, brackets="(]")
-    return plain(np.asarray(-(a + b) * (1 - c * c)))
+    return scalar_or_array(np.asarray(-(a + b) * (1 - c * c)))
 
 
 @validation.finite

@@ -53,7 +53,16 @@ from . import interrupts
 from .cache import make_cache
 from .interrupts import call_apart, is_importing
 
-__all__ = ["address", "called", "check_interrupt", "inner", "kernel", "plain", "shared", "ufunc"]
+__all__ = [
+    "call_pointer",
+    "check_interrupt",
+    "compile_pointer",
+    "inlined",
+    "inner",
+    "kernel",
+    "non_literal",
+    "ufunc",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,7 +145,7 @@ def checksum(path: str) -> str:
     return digest.hexdigest()
 
 
-def _keep(dispatcher: Any, function: Callable[..., Any]) -> None:
+def _use_cache(dispatcher: Any, function: Callable[..., Any]) -> None:
     """Make Numba keep a kernel for other processes, until a kernel file that it may use is edited."""
     made = make_cache(function, checksum)
     # The first name is that of functions, the second that of ufuncs.
@@ -196,7 +205,7 @@ def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
     made: Any = numba.njit(error_model="numpy", nogil=True)(function)
     if not _OFF:
-        _keep(made, function)
+        _use_cache(made, function)
         made.compile = partial(_compile_apart, made.compile)
     return cast(F, made)
 
@@ -218,17 +227,17 @@ def inner(function: F) -> F:
     # empty, and what it does for a call that it finds no entry for is to refuse.
     made.add_overload = lambda compiled: made.overloads.update({tuple(compiled.signature.args): compiled})
     made._compile_for_args = refuse
-    _keep(made, function)
+    _use_cache(made, function)
     return cast(F, made)
 
 
-def shared(function: F) -> F:
+def inlined(function: F) -> F:
     """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
     return cast(F, numba.njit(error_model="numpy")(function))
 
 
-@shared
-def plain(number: int) -> int:
+@inlined
+def non_literal(number: int) -> int:
     """Return a whole number that is written in a kernel as one that its calls are not compiled for."""
     return number + 0  # Numba takes what is computed for any number
 
@@ -239,7 +248,7 @@ _HELD: list[Any] = []  # compiled functions whose addresses kernels have
 _function: Any = None  # stands for the function that is called in the next two
 
 
-def _writing(re: float, im: float, shape: float, out: Any) -> None:
+def _write_cache(re: float, im: float, shape: float, out: Any) -> None:
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
@@ -248,8 +257,8 @@ def _writing_shaped(re: float, im: float, shape: float, out: Any) -> None:
 
 
 @cache
-def address(function: Callable[..., Three], shaped: bool = False) -> int:
-    """Compile a function that returns three complex numbers, and return where it is, for `called`.
+def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int:
+    """Compile a function that returns three complex numbers, and return where it is, for `call_pointer`.
 
     It is one of a complex number, and if `shaped` of a float too.
     """
@@ -260,14 +269,14 @@ def address(function: Callable[..., Three], shaped: bool = False) -> int:
     # in the file of the function that it calls, by a global name.
     source = getattr(function, "py_func", function)
     name = f"{source.__name__}_writing"
-    code: Any = (_writing_shaped if shaped else _writing).__code__
+    code: Any = (_writing_shaped if shaped else _write_cache).__code__
     line, file = source.__code__.co_firstlineno, source.__code__.co_filename
     code = code.replace(co_qualname=name, co_firstlineno=line, co_filename=file)
     held = {"_function": function, "complex": complex, "__name__": source.__module__}
     signature = (_FLOAT, _FLOAT, _FLOAT, _CORE.types.CPointer(_COMPLEX)), _CORE.types.void
     made: Any = CFunc(FunctionType(code, held, name), signature, {}, {"error_model": "numpy"})
     if source.__closure__ is None:
-        _keep(made, made._pyfunc)
+        _use_cache(made, made._pyfunc)
     _compile_apart(made.compile)
     _HELD.append(made)
     return int(made.address)
@@ -291,14 +300,14 @@ _called: Any = extending.intrinsic(_call)
 
 if _OFF:
 
-    def called(address: int, z: complex, shape: float) -> Three:
-        """Call the function that `address` was asked for."""
+    def call_pointer(address: int, z: complex, shape: float) -> Three:
+        """Call the function that `compile_pointer` was asked for."""
         return cast(Three, _HELD[address](z, shape))
 
 else:
 
-    @shared
-    def called(address: int, z: complex, shape: float) -> Three:
+    @inlined
+    def call_pointer(address: int, z: complex, shape: float) -> Three:
         """Call, in a kernel, the function that is at an address."""
         return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
@@ -352,6 +361,6 @@ def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     vectorize: Any = numba.vectorize  # has no type hints
     made = vectorize(nopython=True)(function)
     if not _OFF:
-        _keep(made._dispatcher, function)
+        _use_cache(made._dispatcher, function)
         made._compile_for_argtys = partial(_compile_apart, made._compile_for_argtys)
     return cast(Callable[..., Any], made)

@@ -6,10 +6,20 @@ that is what the naive network loses, which computes n targets and gives the mea
 """
 
 from . import derive
-from .floor import NETWORKS, TARGETS, Moments, alike_loss, loss_floor, target_moments
+from .floor import NETWORKS, TARGETS, Moments, equal_features_loss, loss_floor, target_moments
 from .rare import RareLosses, Shared, fan_network, rare_losses, shared_loss
 
 __all__ = [
-    "NETWORKS", "TARGETS", "Moments", "RareLosses", "Shared", "alike_loss", "derive", "fan_network",
-    "loss_floor", "rare_losses", "shared_loss", "target_moments",
+    "NETWORKS",
+    "TARGETS",
+    "Moments",
+    "RareLosses",
+    "Shared",
+    "derive",
+    "equal_features_loss",
+    "fan_network",
+    "loss_floor",
+    "rare_losses",
+    "shared_loss",
+    "target_moments",
 ]  # fmt: skip

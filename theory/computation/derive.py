@@ -6,7 +6,7 @@ Features are on with probability p and then uniform on [-1, 1]. Targets of a fea
 
 from typing import Any
 
-from ..derivation import Derivation, derived, once, sp
+from ..derivation import Derivation, cached_derivation, derived, sp
 
 __all__ = [
     "derive_bent", "derive_eigenvalues", "derive_fan", "derive_moments", "derive_readout", "derive_shared",
@@ -27,7 +27,7 @@ def _on(right: Any, left: Any) -> Any:
     return (sp.integrate(right, (x, 0, 1)) + sp.integrate(left, (x, 0, 1))) / 2
 
 
-@once
+@cached_derivation
 def derive_moments(target: str) -> Derivation:
     """Integrate mean, mean square and variance of the target of one feature.
 
@@ -40,7 +40,7 @@ def derive_moments(target: str) -> Derivation:
     return Derivation(sp.Matrix([mean, square, sp.expand(square - mean**2)]), (p,))
 
 
-@once
+@cached_derivation
 def derive_single(target: str) -> Derivation:
     """Derive the loss of a target that is read, with an output bias, from the one neuron ReLU(x).
 
@@ -57,7 +57,7 @@ def derive_single(target: str) -> Derivation:
     return Derivation(sp.factor(sp.simplify(spread - shared**2 / own)), (p,))
 
 
-@once
+@cached_derivation
 def derive_eigenvalues() -> Derivation:
     """Show the eigenvalues of E t t' for F independent targets of variance v and mean mu, F = 4.
 
@@ -78,7 +78,7 @@ def derive_eigenvalues() -> Derivation:
     return Derivation(sp.expand(sum(one**2 for one in left)), (), ("The matrix has four rows.",))
 
 
-@once
+@cached_derivation
 def derive_readout() -> Derivation:
     """Derive what a dropped target loses that is read, without bias, from n other targets that are alike.
 
@@ -95,7 +95,7 @@ def derive_readout() -> Derivation:
     return Derivation(sp.factor(sp.simplify(loss.subs(a, best))), (mu, n, v))
 
 
-@once
+@cached_derivation
 def derive_bent() -> Derivation:
     """Derive what is left of x + ReLU(x), over p, if it is read from one neuron ReLU(x + a), features rare.
 
@@ -120,7 +120,7 @@ def derive_bent() -> Derivation:
     return Derivation(sp.Matrix([loss, sp.expand(bent)]), (a,))
 
 
-@once
+@cached_derivation
 def derive_fan(target: str) -> Derivation:
     """Derive the loss of a fan of four neurons over p as p -> 0, summed over outputs, with the readout shown.
 
@@ -169,7 +169,7 @@ def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any
     return U, V
 
 
-@once
+@cached_derivation
 def derive_shared() -> Derivation:
     """Derive the best weight of a neuron that g features share, for the fourth power, and its loss.
 
@@ -189,7 +189,7 @@ def derive_shared() -> Derivation:
     return derived(sp.Matrix([best, sp.factor(sp.simplify(cost.subs(w, best)))]))
 
 
-@once
+@cached_derivation
 def derive_unbiased() -> Derivation:
     """Derive what the neuron ReLU(x_1 + k x_2) saves for two targets ReLU(x), without bias, at small p.
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from .. import validation
 from ..features import Features
-from ..features.values import named
+from ..features.values import law_named
 from ..results import frozen, result
 from ..validation import FloatArray, Real
 
-__all__ = ["NETWORKS", "TARGETS", "Moments", "alike_loss", "loss_floor", "target_moments"]
+__all__ = ["NETWORKS", "TARGETS", "Moments", "equal_features_loss", "loss_floor", "target_moments"]
 
 TARGETS = ("identity", "relu", "abs")
 NETWORKS = ("floor", "naive", "pairs", "zero", "unbiased", "readout", "constant")
@@ -51,7 +51,7 @@ def _of_values(law: Features, target: str) -> tuple[float, float, float]:
         return first, second, second
     if str(values) not in _HALVES:
         raise ValueError(f"`target` must be 'identity' for {values!r} values; got {target!r}.")
-    size = float(named("values", _HALVES[str(values)]).moment(1))
+    size = float(law_named("values", _HALVES[str(values)]).moment(1))
     return (size / 2, second / 2, second / 2) if target == "relu" else (size, second, 0.0)
 
 
@@ -160,7 +160,7 @@ def loss_floor(
     return float(np.maximum(values[: max(values.size - count, 0)], 0.0).sum() / values.size)
 
 
-def alike_loss(
+def equal_features_loss(
     network: str,
     p: npt.ArrayLike,
     n_features: npt.ArrayLike,
@@ -206,16 +206,17 @@ def alike_loss(
 
     Examples
     --------
-    >>> alike_loss("floor", 0.01, 100, 50) == alike_loss("naive", 0.01, 100, 50)
+    >>> equal_features_loss("floor", 0.01, 100, 50) == equal_features_loss("naive", 0.01, 100, 50)
     True
-    >>> [round(alike_loss(name, 1.0, 100, 50), 6) for name in ("unbiased", "readout", "constant", "floor")]
+    >>> names = ("unbiased", "readout", "constant", "floor")
+    >>> [round(equal_features_loss(name, 1.0, 100, 50), 6) for name in names]
     [0.083333, 0.053091, 0.053125, 0.052083]
     """
     name = validation.choice("network", network, NETWORKS)
     goal = validation.choice("target", target, ("relu", "abs", "mixed"))
     if goal != "relu" and name in NETWORKS[4:]:
         raise ValueError(f"`network` must be one of {NETWORKS[:4]} for this target; got {name!r}.")
-    on, F, n = validation.together(
+    on, F, n = validation.broadcast(
         p=validation.probability("p", p),
         n_features=validation.whole("n_features", n_features),
         n_hidden=validation.whole("n_hidden", n_hidden, 0),
@@ -229,19 +230,19 @@ def alike_loss(
     mu, v = mean * on, on * (square - mean**2 * on)
     dropped = F - n
     if name == "pairs":
-        return validation.plain((F - n // 2) * v / F)
+        return validation.scalar_or_array((F - n // 2) * v / F)
     if name == "zero":
-        return validation.plain(square * on + 0.0 * F)
+        return validation.scalar_or_array(square * on + 0.0 * F)
     if name == "unbiased":
-        return validation.plain(dropped * (square * on) / F)
+        return validation.scalar_or_array(dropped * (square * on) / F)
     if name == "readout":
-        return validation.plain(dropped * (v + mu * mu * (v / (v + n * mu * mu))) / F)
+        return validation.scalar_or_array(dropped * (v + mu * mu * (v / (v + n * mu * mu))) / F)
     if name == "constant":
         if np.any(n < 1):
             raise ValueError("`n_hidden` must be at least 1 for a neuron that is constant; got 0.")
-        return validation.plain((dropped + 1) * v / F)
+        return validation.scalar_or_array((dropped + 1) * v / F)
     own = 0.0 if goal == "relu" or name == "floor" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
-    return validation.plain((dropped * v + n * own) / F)
+    return validation.scalar_or_array((dropped * v + n * own) / F)
 
 
 # Mean and mean square of the target of a feature that is on.

@@ -125,7 +125,7 @@ def fan_network(
     goal = validation.choice("target", target, ("abs", "mixed"))
     n = validation.integer("n_hidden", n_hidden, 3 if goal == "abs" else 2, 10_000)
     F = validation.integer("n_features", n_features, n, 100_000)
-    validation.fits("n_features", F, 2.0 * n * F)
+    validation.check_fits("n_features", F, 2.0 * n * F)
     small = validation.number("eps", eps, 0.0, 1.0, brackets="(]")
     U, V = np.zeros((n, F)), np.zeros((F, n))
     i = np.arange(n)

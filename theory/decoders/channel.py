@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from ..features import Values
-from ..features.values.law import needed
+from ..features.values.law import require
 from ..special.cut import LOG_ROOT, ramps
 from ..special.normal import POINTS, WEIGHTS
 from ..validation import FloatArray
@@ -68,7 +68,7 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
 
 def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of x given y; the part of being off or on is P(on) P(off) E[v | y]^2."""
-    height, mean, variance = needed(values, "values", "posterior")(y, sigma)
+    height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)
     on, off = expit(odds), expit(-odds)
     return on * mean, on * (variance + off * mean**2)
@@ -94,7 +94,7 @@ def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) ->
         crossing = 0.5 + sigma * sigma * (np.log1p(-p) - np.log(p))
         more.append(crossing + 3.0 * sigma * sigma * np.arange(-27.0, 28.0))
     y, weights = panels(between(first, last, *more))
-    height, mean, variance = needed(values, "values", "posterior")(y, sigma)
+    height, mean, variance = require(values, "values", "posterior")(y, sigma)
     with np.errstate(under="ignore"):
         off = (1.0 - p) * weights * np.exp(-0.5 * (y / sigma) ** 2 - LOG_ROOT) / sigma
         on = p * weights * np.exp(height)

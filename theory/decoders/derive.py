@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 from ..features.values.law import definition
 
 __all__ = ["derive_line_loss", "derive_posterior"]
 
 
-@once
+@cached_derivation
 def derive_posterior(values: Any) -> Derivation:
     r"""Integrate the density of y for a feature that is on, and differentiate it for the posterior (Tweedie).
 
@@ -39,7 +39,7 @@ def derive_posterior(values: Any) -> Derivation:
     return Derivation(sp.Matrix([evidence, mean, variance]), (s, y))
 
 
-@once
+@cached_derivation
 def derive_line_loss() -> Derivation:
     """Integrate E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
 

@@ -14,8 +14,8 @@ from scipy.special import betaincc
 
 from .. import validation
 from ..features import Values
-from ..features.values import named
-from ..features.values.law import needed
+from ..features.values import law_named
+from ..features.values.law import require
 from ..validation import FloatArray
 from .channel import denoised, output_nodes, sums_above
 from .line import line_losses, share_above, threshold
@@ -33,8 +33,8 @@ pointwise = partial(np.vectorize, otypes=[np.float64])
 
 def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
     """Check what says which channel it is."""
-    law = named("values", values)
-    needed(law, "values", "posterior")
+    law = law_named("values", values)
+    require(law, "values", "posterior")
     on = validation.probability("p", p, low=LEAST_P)
     return on, validation.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
 
@@ -208,7 +208,7 @@ def topk_loss(
     n = validation.whole("n_features", n_features, 1, LARGEST_K)
     number = validation.whole("k", k, 1, LARGEST_K)
     if np.any(number > n):
-        raise ValueError(f"`k` must be at most n_features; got {validation.shown(k)}.")
+        raise ValueError(f"`k` must be at most n_features; got {validation.short_repr(k)}.")
     line = _coefficients(a=a, b=b)
 
     def loss(k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import validation
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 from .values.law import definition
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
 _INDEPENDENT = "Features are independent, each is on with probability p and then uniform on [0, 1]."
 
 
-@once
+@cached_derivation
 def derive_moments(name: str) -> Derivation:
     """Derive a moment of one feature or of a pair, an attribute of `SparseUniform`, from the definition.
 
@@ -39,7 +39,7 @@ def derive_moments(name: str) -> Derivation:
     return Derivation(found[name], (p, k) if name == "moment" else (p,), (_INDEPENDENT,))
 
 
-@once
+@cached_derivation
 def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of the "covariance" or "second_moment" of n features.
 
@@ -61,7 +61,7 @@ def derive_eigenvalues(matrix: str) -> Derivation:
     return Derivation(sp.Matrix(rows), (p, n), (_INDEPENDENT,))
 
 
-@once
+@cached_derivation
 def derive_chernoff_bound() -> Derivation:
     """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
 
@@ -79,7 +79,7 @@ def derive_chernoff_bound() -> Derivation:
     return Derivation(log_bound.subs(s, best), (n, k, p), (_INDEPENDENT, "n p < k < n."))
 
 
-@once
+@cached_derivation
 def derive_value_moment(values: Any) -> Derivation:
     """Integrate E v^k over the value of a feature that is on, at scale 1: a function of k.
 
@@ -102,7 +102,7 @@ def derive_value_moment(values: Any) -> Derivation:
     return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
 
 
-@once
+@cached_derivation
 def derive_value_transform(values: Any) -> Derivation:
     """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
 

@@ -22,7 +22,7 @@ def _indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArr
 
 
 def _chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    return validation.real(name, validation.each(name, value, n), 0, 1)
+    return validation.real(name, validation.numbers_or_repeat(name, value, n), 0, 1)
 
 
 def group(name: str, value: Any, n: int) -> Group:
@@ -30,7 +30,8 @@ def group(name: str, value: Any, n: int) -> Group:
     if not isinstance(value, Sequence) or len(value) != 3:
         made_by = "as `synchronous`, `exclusive` and `parent_child` of theory.features make it"
         raise ValueError(
-            f"`{name}` must be (indices, patterns, probabilities), {made_by}; got {validation.shown(value)}."
+            f"`{name}` must be (indices, patterns, probabilities), {made_by}; "
+            f"got {validation.short_repr(value)}."
         )
     indices = _indices(f"{name} indices", value[0], n)
     table = validation.matrix(f"{name} patterns", value[1], (None, indices.size))

@@ -13,7 +13,7 @@ from ..validation import FloatArray
 from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
 from .groups import Group, group
 from .sparse import SparseUniform
-from .values import named
+from .values import law_named
 from .values.law import transforms_at
 
 __all__ = ["Features", "Group", "as_features"]
@@ -82,7 +82,7 @@ class Features:
     groups: Sequence[Any] = ()
     exactly: int | None = None
 
-    @validation.keywords
+    @validation.check_keywords
     def __init__(
         self, n_features: int, p: Any = None, values: Any = "uniform", scale: Any = 1.0,
         importance: Any = 1.0, groups: Sequence[Any] = (), exactly: int | None = None, *,
@@ -90,7 +90,7 @@ class Features:
     ) -> None:  # fmt: skip
         # `sparsity` is no field: it follows from p, which `dataclasses.replace` may change.
         if p is not None and sparsity is not None:
-            both = f"{validation.shown(p)} and {validation.shown(sparsity)}"
+            both = f"{validation.short_repr(p)} and {validation.short_repr(sparsity)}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {both}.")
         on = p if sparsity is None else validation.from_sparsity("sparsity", sparsity)
         if sparsity is not None and np.ndim(on):
@@ -108,9 +108,9 @@ class Features:
 
     def __post_init__(self) -> None:
         n = validation.integer("n_features", self.n_features, 1)
-        validation.fits("n_features", n, 8.0 * min(n, 2**62))
+        validation.check_fits("n_features", n, 8.0 * min(n, 2**62))
         if not isinstance(self.groups, Sequence):
-            raise ValueError(f"`groups` must be a sequence; got {validation.shown(self.groups)}.")
+            raise ValueError(f"`groups` must be a sequence; got {validation.short_repr(self.groups)}.")
         groups = tuple(group(f"groups[{i}]", one, n) for i, one in enumerate(self.groups))
         members = np.concatenate([np.empty(0, np.int64), *(indices for indices, _, _ in groups)])
         if np.unique(members).size < members.size:
@@ -121,15 +121,19 @@ class Features:
                 f"`p` must be given, or `sparsity` instead; got neither for {n - members.size} features."
             )
         # The groups have their own probabilities.
-        p = np.ones(n) if self.p is None else validation.each("p", self.p, n).copy()
+        p = np.ones(n) if self.p is None else validation.numbers_or_repeat("p", self.p, n).copy()
         validation.probability("p", np.delete(p, members))
-        scale = validation.real("scale", validation.each("scale", self.scale, n), _SMALLEST, _LARGEST)
-        importance = validation.real("importance", validation.each("importance", self.importance, n), 0)
+        scale = validation.real(
+            "scale", validation.numbers_or_repeat("scale", self.scale, n), _SMALLEST, _LARGEST
+        )
+        importance = validation.real(
+            "importance", validation.numbers_or_repeat("importance", self.importance, n), 0
+        )
         if not np.any(importance):
             raise ValueError("`importance` must not be all 0.")
         for indices, patterns, probabilities in groups:
             p[indices] = np.minimum(probabilities @ patterns, 1.0)
-        values = named("values", self.values)
+        values = law_named("values", self.values)
         exactly = None if self.exactly is None else validation.integer("exactly", self.exactly, 0, n)
         checked = {"n_features": n, "p": p, "scale": scale, "importance": importance, "groups": groups}
         for name, value in {**checked, "values": values, "exactly": exactly}.items():
@@ -178,7 +182,7 @@ class Features:
         return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
     def _affords(self, columns: int) -> None:
-        validation.fits("n_features", self.n_features, float(self.n_features) * columns)
+        validation.check_fits("n_features", self.n_features, float(self.n_features) * columns)
 
     def on_probability(self) -> FloatArray:
         """P(x_i is on), shape (n_features,); given `exactly`, cost O(n_features exactly)."""
@@ -307,7 +311,7 @@ class Features:
                [1., 0., 1., 1.]])
         """
         size = validation.integer("size", size, 1)
-        validation.fits("size", size, 3.0 * min(size, 2**62) * self.n_features)
+        validation.check_fits("size", size, 3.0 * min(size, 2**62) * self.n_features)
         generator = validation.generator("rng", rng)
         if self.exactly is not None:
             self._affords(self.exactly + 1)

@@ -48,7 +48,7 @@ class SparseUniform:
     p: npt.ArrayLike
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", validation.plain(validation.probability("p", self.p)))
+        object.__setattr__(self, "p", validation.scalar_or_array(validation.probability("p", self.p)))
 
     @property
     def _p(self) -> Real:
@@ -57,7 +57,7 @@ class SparseUniform:
     def _fitting(self, n: int, power: int) -> int:
         """Check a number of features, and that n^power doubles for each p fit into memory."""
         n = validation.integer("n", n, 1, _COUNTED)
-        validation.fits("n", n, float(n) ** power * np.size(self.p))
+        validation.check_fits("n", n, float(n) ** power * np.size(self.p))
         return n
 
     @property
@@ -158,7 +158,7 @@ class SparseUniform:
         n, k = validation.integer("n", n, 1, _COUNTED), validation.whole("k", k, 0)
         # P(Binomial(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
         inside = special.betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), self._p)
-        return validation.plain(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
+        return validation.scalar_or_array(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
 
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
@@ -180,4 +180,4 @@ class SparseUniform:
         with np.errstate(invalid="ignore"):  # p = 1, k < n: inf - inf, replaced by 1 below
             bound = np.exp(rounding - terms[0] - terms[1])
         bound = np.where(on <= n * self._p, 1.0, np.clip(bound, _TINY, 1.0))
-        return validation.plain(np.where(k > n, 0.0, bound))
+        return validation.scalar_or_array(np.where(k > n, 0.0, bound))

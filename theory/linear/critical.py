@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..results import result
-from ..validation import FloatArray, choice, fits, flag, integer, matrix
+from ..validation import FloatArray, check_fits, choice, flag, integer, matrix
 from .spectrum import EQUAL, Covariance, checked_indices, checked_spectrum, spectrum
 
 __all__ = ["RULES", "CriticalPoint", "critical_hessian", "critical_loss", "critical_point", "growth_rates"]
@@ -85,7 +85,7 @@ def critical_point(
     found = spectrum(covariance)
     kept = checked_indices(indices, found.eigenvalues.size)
     hidden = _hidden(n_hidden, kept.size)
-    fits("n_hidden", hidden, hidden * found.eigenvalues.size * 4)
+    check_fits("n_hidden", hidden, hidden * found.eigenvalues.size * 4)
     basis = found.eigenvectors[:, kept]
     if mixing is None:
         C = np.eye(kept.size, hidden)

@@ -6,7 +6,7 @@ encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance
 
 from typing import Any
 
-from ..derivation import Derivation, derived, once, sp
+from ..derivation import Derivation, cached_derivation, derived, sp
 
 __all__ = [
     "derive_aligned_mode", "derive_aligned_pair", "derive_critical_rates", "derive_curl", "derive_energy",
@@ -43,7 +43,7 @@ def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
     return sigma * rest * W, rest * sigma * W
 
 
-@once
+@cached_derivation
 def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the mean of :math:`|x - ABx|^2`, summed over features, from E x_i x_j = s_ij.
 
@@ -62,7 +62,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived(total)
 
 
-@once
+@cached_derivation
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
     r"""Differentiate the loss, a sum over data points x_ij: by A, and below it by B' (Notes, Eqs. 1, 2, 19).
 
@@ -77,7 +77,7 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
     return derived(sp.Matrix.vstack(gradient(loss, A), gradient(loss, B).T).expand())
 
 
-@once
+@cached_derivation
 def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive three flows at A = B' = W, each minus half a gradient, side by side.
 
@@ -96,7 +96,7 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived((-sp.Matrix.hstack(by_b.T, by_a, both) / 2).expand())
 
 
-@once
+@cached_derivation
 def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy (Eq. 28).
 
@@ -113,7 +113,7 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     return derived(sp.expand(n_features * lam / 4 - work))
 
 
-@once
+@cached_derivation
 def derive_curl() -> Derivation:
     r"""Antisymmetric part of the Jacobian of Eq. 22, two features on one neuron, :math:`\Sigma` diagonal.
 
@@ -127,7 +127,7 @@ def derive_curl() -> Derivation:
     return derived(sp.factor(sp.diff(flow[0], W[1]) - sp.diff(flow[1], W[0])))
 
 
-@once
+@cached_derivation
 def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the weighted loss of the tied linear model on independent inputs of mean m and variance v.
 
@@ -153,7 +153,7 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
     return derived(sp.Matrix([loss([0] * n), loss(best)]), "Inputs are independent.")
 
 
-@once
+@cached_derivation
 def derive_rotation() -> Derivation:
     r"""Rotate a kept eigenvector j by eps towards one left out, k (Notes, Prop. 3 and Eq. 18).
 
@@ -172,7 +172,7 @@ def derive_rotation() -> Derivation:
     return derived(sp.Matrix([*projection.diagonal(), sp.factor(sp.simplify(fall))]))
 
 
-@once
+@cached_derivation
 def derive_filling() -> Derivation:
     r"""Let a spare hidden neuron take up an eigenvector k that is left out, with weights eps: the fall.
 
@@ -188,7 +188,7 @@ def derive_filling() -> Derivation:
     return derived(sp.expand(fall))
 
 
-@once
+@cached_derivation
 def derive_critical_rates(rule: str) -> Derivation:
     r"""Linearise a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
 
@@ -210,7 +210,7 @@ def derive_critical_rates(rule: str) -> Derivation:
     return derived(jacobian.subs(dict.fromkeys(deviation, 0)), "Both eigenvalues are positive.")
 
 
-@once
+@cached_derivation
 def derive_singular_values() -> Derivation:
     r"""Rates of one singular value of tied weights under the flows of encoder and decoder, a row.
 
@@ -226,7 +226,7 @@ def derive_singular_values() -> Derivation:
     return derived(sp.Matrix([[sp.expand(slow[0, 0]), sp.expand(oja[0, 0])]]))
 
 
-@once
+@cached_derivation
 def derive_aligned_mode() -> Derivation:
     r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}` (Saxe et al. 2014, Eq. 12).
 
@@ -239,7 +239,7 @@ def derive_aligned_mode() -> Derivation:
     return derived(1 / sp.sqrt(sp.expand(solved.rhs)), "The weight is positive.")
 
 
-@once
+@cached_derivation
 def derive_aligned_pair() -> Derivation:
     r"""Solve the Riccati equation of :math:`q = (a+b)^2` along the flow of an aligned pair.
 
@@ -258,7 +258,7 @@ def derive_aligned_pair() -> Derivation:
     return derived(2 * sp.diff(u, t) / (lam * u), "The conserved k is positive.")
 
 
-@once
+@cached_derivation
 def derive_riccati() -> Derivation:
     r"""Solve the decoder's flow on tied weights for M = WW', two features on one hidden neuron.
 

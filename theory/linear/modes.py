@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..validation import Real, choice, finite, plain, real
+from ..validation import Real, choice, finite, real, scalar_or_array
 
 __all__ = ["aligned_mode", "aligned_pair"]
 
@@ -49,7 +49,7 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     rate = double * (real("eigenvalue", eigenvalue, 0) * real("t", t, 0))
     gone, left = -np.expm1(-2 * rate), np.exp(-rate)
     # a hypotenuse, so that no square underflows before the weight has grown
-    return plain(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
+    return scalar_or_array(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
 
 
 @finite
@@ -95,4 +95,4 @@ def aligned_pair(
     down = np.hypot(np.hypot(plus * minus / large, large * left), plus * gone)
     down = down / np.hypot(np.hypot(gone, plus / large * left), large / np.abs(minus))
     up, down = np.copysign(up, plus), np.copysign(down, minus)
-    return plain(np.asarray((up + down) / 2)), plain(np.asarray((up - down) / 2))
+    return scalar_or_array(np.asarray((up + down) / 2)), scalar_or_array(np.asarray((up - down) / 2))

@@ -28,13 +28,15 @@ def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 def biases(b: npt.ArrayLike, n: int) -> FloatArray:
     """Return the biases of n outputs; one number serves all."""
-    return _contiguous(validation.real("b", validation.each("b", b, n), -LARGEST_ENTRY, LARGEST_ENTRY))
+    return _contiguous(
+        validation.real("b", validation.numbers_or_repeat("b", b, n), -LARGEST_ENTRY, LARGEST_ENTRY)
+    )
 
 
 def encodings(W: npt.ArrayLike) -> FloatArray:
     """Return the encodings, small enough for their overlaps and for a matrix of them."""
     W = validation.real("W", validation.matrix("W", W), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-    validation.fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
+    validation.check_fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
     return W
 
 

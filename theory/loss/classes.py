@@ -12,7 +12,7 @@ from ..results import result
 from ..validation import FloatArray, flag, integer, number
 from . import checks
 from .cube import class_gradient, class_losses
-from .dropped import dropped
+from .dropped import truncated_share
 
 __all__ = ["Mixture", "class_loss", "class_weights", "gradient_of_map", "mixture_loss", "outputs"]
 
@@ -52,7 +52,9 @@ def _last(n: int, up_to: int | None, largest: int) -> int:
 # --- One class ---------------------------------------------------------------------------------------------
 
 
-def _checked(W: ArrayLike, b: ArrayLike, of_map: bool) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+def _check_class(
+    W: ArrayLike, b: ArrayLike, of_map: bool
+) -> tuple[FloatArray | None, FloatArray, FloatArray]:
     """Return the encodings, None where M is given, the matrix M and the biases."""
     if flag("of_map", of_map):
         return None, *checks.square(W, b)
@@ -124,7 +126,7 @@ def class_loss(
     >>> class_loss(W, 0.0, 2, gradient=True)[1].round(12)
     array([-0.33333333, -0.33333333])
     """
-    encodings, M, b = _checked(W, b, of_map)
+    encodings, M, b = _check_class(W, b, of_map)
     weights = checks.importances(importance, b.size)
     largest = LARGEST_GRADIENT_CLASS if flag("gradient", gradient) else LARGEST_CLASS
     k = integer("k", k, 0, min(b.size, largest))
@@ -192,7 +194,7 @@ def mixture_loss(
     >>> mixture.terms.round(12), mixture.left_out
     (array([0.        , 0.        , 0.00333333]), 0.0)
     """
-    encodings, M, b = _checked(W, b, of_map)
+    encodings, M, b = _check_class(W, b, of_map)
     n = b.size
     p = number("p", p, 0, 1, brackets="(]")
     weights = checks.importances(importance, n)
@@ -204,5 +206,5 @@ def mixture_loss(
         return _by_weights(encodings, by_map), by_bias
     classes = np.array([weights @ outputs(M, b, k) for k in range(last + 1)])
     terms = chances * classes
-    left_out = float(weights @ dropped(M, b, p, last)) if last < n else 0.0
+    left_out = float(weights @ truncated_share(M, b, p, last)) if last < n else 0.0
     return Mixture(float(terms.sum()), left_out, classes, terms)

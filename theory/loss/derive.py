@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 from ..validation import integer
 
 __all__ = ["derive_class_loss"]
@@ -21,7 +21,7 @@ def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tup
     return out
 
 
-@once
+@cached_derivation
 def derive_class_loss(k: int) -> Derivation:
     r"""Integrate the squared error of an output over the cube of the k features that are on.
 

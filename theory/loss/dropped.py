@@ -7,7 +7,7 @@ from ..features import SparseUniform
 from ..validation import FloatArray, Real, integer, number
 from . import checks
 
-__all__ = ["dropped", "dropped_bound", "worst_dropped_bound"]
+__all__ = ["dropped_bound", "truncated_share", "worst_dropped_bound"]
 
 # Bounds are raised by this factor, which covers their own rounding (tails are good to 2e-14 n^(1/2)).
 ROUNDING_UP = 1.0 + 1e-10
@@ -41,7 +41,7 @@ def _off_and_on(
     return (second_moment(start, start * start, up_to + 1), second_moment(start + slope / 2.0, square, up_to))
 
 
-def dropped(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:
+def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:
     """Return a bound on what patterns with more than `up_to` features on add to the loss of each output."""
     n, slope = b.size, np.diag(M) - 1.0
     others = M - np.diag(np.diag(M))
@@ -100,7 +100,7 @@ def dropped_bound(
     p = number("p", p, 0, 1, brackets="(]")
     weights = checks.importances(importance, b.size)
     up_to = integer("up_to", up_to, 0, b.size)
-    return float(weights @ dropped(M, b, p, up_to)) if up_to < b.size else 0.0
+    return float(weights @ truncated_share(M, b, p, up_to)) if up_to < b.size else 0.0
 
 
 def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0, bias: float = 0.0) -> float:

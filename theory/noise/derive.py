@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from .. import validation
-from ..derivation import Derivation, derived, once, sp
+from ..derivation import Derivation, cached_derivation, derived, sp
 from ..special import derive_ramp_moment
 
 __all__ = [
@@ -106,7 +106,7 @@ def _mean(expression: Any, other: str, moment: Orders) -> Any:
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
 
 
-@once
+@cached_derivation
 def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     r"""Derive :math:`E (W \cdot \xi)^a (|\xi|^2)^b` for any number of neurons; 0 if a is odd.
 
@@ -150,7 +150,7 @@ def expectation(expression: Any) -> Any:
     return _mean(whole, "R", lambda a, b: derive_moment(a, b).expression)
 
 
-@once
+@cached_derivation
 def derive_random_fourth_norm() -> Derivation:
     r"""Derive the mean of :math:`|W|_4^4` over random unit vectors: :math:`3/(m + 2)`.
 
@@ -171,7 +171,7 @@ def derive_random_fourth_norm() -> Derivation:
 # --- One step ---------------------------------------------------------------------------------------------
 
 
-@once
+@cached_derivation
 def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     r"""Derive the gradient of the loss on input e_1, :math:`2 (|W_1|^2 - 1 + W_1 \cdot \xi)(2 W_1 + \xi)`.
 
@@ -193,7 +193,7 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     return derived(W.applyfunc(lambda w: sp.expand(sp.diff(loss, w).subs(switched))), LONE)
 
 
-@once
+@cached_derivation
 def derive_squared_norm() -> Derivation:
     r"""Derive the squared length after one step: Lecomte et al. (2024), App. C.2, at p2 = 1.
 
@@ -207,13 +207,13 @@ def derive_squared_norm() -> Derivation:
     return derived(sp.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
 
 
-@once
+@cached_derivation
 def derive_next_step_square() -> Derivation:
     """Derive the mean squared length after one step, a polynomial in eta."""
     return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
 
-@once
+@cached_derivation
 def derive_next_step_loss() -> Derivation:
     r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2` after one step: a polynomial of degree 4 in eta.
 
@@ -238,7 +238,7 @@ def _over_entries(expression: Any) -> Any:
     return sp.expand(sum(factor * _power_sum(k).as_expr() for (k,), factor in terms))
 
 
-@once
+@cached_derivation
 def derive_fourth_norm_drift() -> Derivation:
     r"""Derive the mean change of the shape :math:`F = p_4/p_2^2` in one step, to order eta^2.
 
@@ -266,7 +266,7 @@ def derive_fourth_norm_drift() -> Derivation:
     return derived(sp.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out.")
 
 
-@once
+@cached_derivation
 def derive_random_drift() -> Derivation:
     r"""Derive the mean of the drift at |W| = 1 over all directions of W.
 
@@ -288,7 +288,7 @@ def derive_random_drift() -> Derivation:
 # --- Many encodings ---------------------------------------------------------------------------------------
 
 
-@once
+@cached_derivation
 def derive_normal_relu() -> Derivation:
     r"""Derive the means of 1, y and y^2 over y > 0 for y normal with mean g and variance v.
 
@@ -305,7 +305,7 @@ def derive_normal_relu() -> Derivation:
     return Derivation(column, (g, v), ("The noise is normal.",))
 
 
-@once
+@cached_derivation
 def derive_edgeworth() -> Derivation:
     r"""Derive what the fourth cumulant of the noise adds to E ReLU(g + W.xi)^2, to first order.
 
@@ -325,7 +325,7 @@ def derive_edgeworth() -> Derivation:
     )
 
 
-@once
+@cached_derivation
 def derive_sparsifying_rate() -> Derivation:
     r"""Derive the rate B of the effective potential's force :math:`B W_j^3` at one fixed overlap g.
 
@@ -339,7 +339,7 @@ def derive_sparsifying_rate() -> Derivation:
     return Derivation(sp.simplify(rate), tuple(symbols), edgeworth.assumptions)
 
 
-@once
+@cached_derivation
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by a parameter tau.
 

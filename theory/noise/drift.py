@@ -8,7 +8,7 @@ second order moves it, :func:`derive_fourth_norm_drift` says.
 import numpy as np
 import numpy.typing as npt
 
-from ..validation import Real, finite, number, plain, whole
+from ..validation import Real, finite, number, scalar_or_array, whole
 from .moments import encodings, noise_law
 
 __all__ = ["fourth_norm_drift", "random_fourth_norm_drift"]
@@ -62,7 +62,7 @@ def fourth_norm_drift(
     isotropic = ((s - 1) ** 2 / s + variance) * variance * (3 - (m + 2) * F)
     shaped = 2 * kurtosis * variance**2 * (F - 4 * sixth + 3 * F**2)
     rate = number("learning_rate", learning_rate)
-    return plain(np.asarray(8 * rate**2 * (isotropic + shaped)))
+    return scalar_or_array(np.asarray(8 * rate**2 * (isotropic + shaped)))
 
 
 @finite
@@ -92,4 +92,4 @@ def random_fourth_norm_drift(
     _, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     share = m / (m + 2) * ((m - 1) / (m + 4)) / (m + 6)
     rate = number("learning_rate", learning_rate)
-    return plain(np.asarray(48 * rate**2 * (ratio - 3) * std**4 * share))
+    return scalar_or_array(np.asarray(48 * rate**2 * (ratio - 3) * std**4 * share))

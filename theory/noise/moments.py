@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..validation import FloatArray, Real, choice, finite, number, plain, real
+from ..validation import FloatArray, Real, choice, finite, number, real, scalar_or_array
 
 __all__ = ["NOISES", "excess_kurtosis", "fourth_moment", "noise_moments"]
 
@@ -151,4 +151,4 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     squares = weights**2
     others = np.sum(squares, axis=-1, keepdims=True) - squares
     pairs = np.sum(squares * others, axis=-1)
-    return plain(np.asarray(fourth * np.sum(squares**2, axis=-1) + 3 * square * pairs))
+    return scalar_or_array(np.asarray(fourth * np.sum(squares**2, axis=-1) + 3 * square * pairs))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from ..validation import FloatArray, Real, choice, finite, matrix, number, plain, real
+from ..validation import FloatArray, Real, choice, finite, matrix, number, real, scalar_or_array
 from .moments import noise_law
 from .relu import METHODS, can_list, means_by_states, noise_values, relu_means
 
@@ -62,7 +62,7 @@ def noise_averaged_loss(
     >>> round(noise_averaged_loss([[1.0, 0.0], [0.0, 1.0]], "bipolar", 0.1), 12)
     0.03
     """
-    return _averaged(W, noise, noise_std, excess_kurtosis, method)[0]
+    return _mean_over_noise(W, noise, noise_std, excess_kurtosis, method)[0]
 
 
 @finite
@@ -85,10 +85,10 @@ def noise_averaged_gradient(
     array([[0.03, 0.2 ],
            [0.2 , 0.03]])
     """
-    return _averaged(W, noise, noise_std, excess_kurtosis, method)[1]
+    return _mean_over_noise(W, noise, noise_std, excess_kurtosis, method)[1]
 
 
-def _averaged(
+def _mean_over_noise(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
     weights = real("W", matrix("W", W), -1e150, 1e150)
@@ -190,7 +190,7 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     std = number("noise_std", noise_std, 0.0, brackets="(]")
     pull, length, fourth = _thresholds(matrix("W", W), std)
     scale = std * length
-    return plain(np.asarray(-kurtosis / 12 * float(np.sum(scale * pull * scale * fourth))) + 0.0)
+    return scalar_or_array(np.asarray(-kurtosis / 12 * float(np.sum(scale * pull * scale * fourth))) + 0.0)
 
 
 @finite

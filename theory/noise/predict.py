@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from ..validation import FloatArray, Real, finite, fits, integer, number, plain, real, vector
+from ..validation import FloatArray, Real, check_fits, finite, integer, number, real, scalar_or_array, vector
 from .moments import noise_law
 from .relu import relu_moments
 
@@ -214,7 +214,7 @@ def sparsification_time(
     """
     n = integer("n_features", n_features, 2)
     m = integer("n_hidden", n_hidden, max(n - 1, 2))
-    fits("n_hidden", m, 10 * m)
+    check_fits("n_hidden", m, 10 * m)
     rate = simplex_rate(n, noise_std, excess_kurtosis)
     sizes = special.ndtri((np.arange(1, m + 1) / 2 + m / 2) / (m + 0.5))  # quantiles of |normal|
     length = math.sqrt(simplex_square(n, noise_std))
@@ -282,4 +282,4 @@ def interference_free_l1_norm(
     std = real("noise_std", noise_std, 0.0, math.sqrt(2), brackets="()")
     name, _, ratio = noise_law(noise, 1.0, excess_kurtosis)
     size = {"uniform": math.sqrt(3.0), "normal": math.inf, "laplace": math.inf}.get(name, math.sqrt(ratio))
-    return plain(np.asarray((1 - std**2 / 2) / ((n - 1) * size * std)))
+    return scalar_or_array(np.asarray((1 - std**2 / 2) / ((n - 1) * size * std)))

@@ -126,7 +126,7 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
         elif name in ("bipolar", "three-point") and can_list(values, int(np.count_nonzero(unit))):
             found = means_by_states(z, unit, values, shares)
         else:
-            found = _inverted(z, unit, name, ratio)
+            found = _invert_transform(z, unit, name, ratio)
         scales = (1.0, spread, spread**2, std, std * spread)
         for part, some, scale in zip(means, found, scales, strict=True):
             part[near] = some * scale
@@ -266,7 +266,7 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
     return value, -np.sin(level * x) / level, np.ones_like(x)
 
 
-def _rests(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _remainders(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the product over the last axis, and the products that leave out one entry (which may be 0)."""
     before = np.ones_like(values)
     before[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
@@ -275,7 +275,7 @@ def _rests(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return before[:, -1] * values[:, -1], before * after
 
 
-def _inverted(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
+def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
     """Add to the means for normal noise the Fourier integral of the difference of characteristic functions.
 
     The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
@@ -296,7 +296,7 @@ def _inverted(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
     for start in range(1, _NODES, _BLOCK):
         t: FloatArray = step * np.arange(float(start), float(start + _BLOCK))
         value, slope, limit = _characteristic(t[:, None] * size, name, ratio)
-        product, rest = _rests(value)
+        product, rest = _remainders(value)
         normal = np.exp(-0.5 * t * t)
         gap = normal - product
         # Derivative of the gap in each weight, with the weight's sign.

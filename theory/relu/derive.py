@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 from ..loss.derive import derive_class_loss
 from .pair import checked_sign
 
@@ -19,7 +19,7 @@ def _stationary(loss: Any, x: Any) -> list[Any]:
     return [sp.factor(sp.radsimp(one)) for one in (best, loss.subs(x, best))]
 
 
-@once
+@cached_derivation
 def derive_projection() -> Derivation:
     """Subtract the squared error of ReLU from that of the linear output, at a pre-activation -z < 0.
 
@@ -34,7 +34,7 @@ def derive_projection() -> Derivation:
     return Derivation(sp.factor(linear - ramp), (x, z), ("The pre-activation is -z < 0.",))
 
 
-@once
+@cached_derivation
 def derive_bias_trade_off() -> Derivation:
     """Integrate what a bias -t leaves in L_1, 0 < t < 1: of the output's own feature, and of an overlap c.
 
@@ -58,7 +58,7 @@ def derive_bias_trade_off() -> Derivation:
     return Derivation(column, (t, c, m), ("0 < t < 1, t < m and t < c.",))
 
 
-@once
+@cached_derivation
 def derive_truncated_bias() -> Derivation:
     """Minimise over the bias of an output without weights, in all classes and in classes 0 and 1.
 
@@ -82,7 +82,7 @@ def derive_truncated_bias() -> Derivation:
 # --- Two features in one dimension --------------------------------------------------------------------------
 
 
-@once
+@cached_derivation
 def derive_onset(sign: int) -> Derivation:
     """Derive how the loss changes when a dropped feature gets a small encoding.
 
@@ -128,7 +128,7 @@ def derive_onset(sign: int) -> Derivation:
     return Derivation(column, (p, alpha, delta), (f"eps is small and positive, {where}.",))
 
 
-@once
+@cached_derivation
 def derive_steep_bound() -> Derivation:
     """Derive the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
 
@@ -147,7 +147,7 @@ def derive_steep_bound() -> Derivation:
 # --- Points on a sphere -------------------------------------------------------------------------------------
 
 
-@once
+@cached_derivation
 def derive_thomson_bound() -> Derivation:
     r"""Derive the bound of :func:`superposition.theory.relu.thomson_bound`.
 
@@ -170,7 +170,7 @@ def derive_thomson_bound() -> Derivation:
     return Derivation(column, (n, m, t, u, c), ("n (1 - m t) > 2 m (1 - t), 0 <= t <= 1.",))
 
 
-@once
+@cached_derivation
 def derive_sphere_losses() -> Derivation:
     """Derive the losses with one and two features on for lengths 1 or 0 without bias.
 
@@ -191,7 +191,7 @@ def derive_sphere_losses() -> Derivation:
     return Derivation(sp.Matrix([kept, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
 
 
-@once
+@cached_derivation
 def derive_common_norm() -> Derivation:
     """Derive the best common length of n features with energy E on the unit sphere.
 
@@ -205,7 +205,7 @@ def derive_common_norm() -> Derivation:
     return Derivation(column, (n, E), ("There is no bias.",))
 
 
-@once
+@cached_derivation
 def derive_code_loss() -> Derivation:
     """Derive length and bias that make all interference free when no inner product exceeds mu.
 
@@ -222,7 +222,7 @@ def derive_code_loss() -> Derivation:
     return Derivation(column, (mu,), ("0 < mu < 1.",))
 
 
-@once
+@cached_derivation
 def derive_antiprism() -> Derivation:
     """Derive the heights with which a square antiprism, bare or with both caps, has least energy.
 
@@ -239,7 +239,7 @@ def derive_antiprism() -> Derivation:
     return Derivation(column, (), ("The squares lie at opposite heights.",))
 
 
-@once
+@cached_derivation
 def derive_tricapped_prism() -> Derivation:
     """Derive the height with which a triangular prism with three caps has least energy.
 

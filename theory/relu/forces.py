@@ -6,7 +6,7 @@ import numpy.typing as npt
 from ..loss import checks
 from ..loss.checks import LARGEST_ENTRY
 from ..loss.cube import other_loss, own_loss
-from ..validation import FloatArray, Real, finite, plain, real, together
+from ..validation import FloatArray, Real, broadcast, finite, real, scalar_or_array
 
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
@@ -14,7 +14,7 @@ __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "in
 def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
     """Return weights or biases, given by their names, that the kernels can square and that broadcast."""
     arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in given.items()}
-    together(**arrays)
+    broadcast(**arrays)
     return list(arrays.values())
 
 
@@ -45,7 +45,7 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     >>> feature_benefit([0.0, 0.5, 1.0]).round(12)                    # (1 - (1 - m)²)/3 without bias
     array([0.        , 0.25      , 0.33333333])
     """
-    return plain(np.asarray(1.0 / 3.0 - own_loss(*_entries(square=square, b=b))))
+    return scalar_or_array(np.asarray(1.0 / 3.0 - own_loss(*_entries(square=square, b=b))))
 
 
 @finite
@@ -72,7 +72,7 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     >>> interference([-0.5, 0.5, 0.5], [0.0, 0.0, -0.25]).round(12)
     array([0.        , 0.08333333, 0.01041667])
     """
-    return plain(np.asarray(other_loss(*_entries(overlap=overlap, b=b))))
+    return scalar_or_array(np.asarray(other_loss(*_entries(overlap=overlap, b=b))))
 
 
 def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:

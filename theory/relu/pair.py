@@ -70,7 +70,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
     clipped = (1.0 - on) * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
     cost = on * spread + (1.0 - on) * clipped
-    return validation.plain(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
+    return validation.scalar_or_array(np.asarray(cost / (on / 3.0 - on * on / 4.0)))
 
 
 @validation.finite
@@ -108,7 +108,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
         off = on * (1.0 + delta) ** 2 * (2.0 - delta) / 6.0
     cubic = 2.0 * on * cross - 2.0 / 3.0 * on * clipped + 2.0 * q * alpha * off
     drag = 2.0 * alpha * variance * np.asarray(onset_importance(on, sign))
-    return validation.plain(np.asarray(cubic + drag))
+    return validation.scalar_or_array(np.asarray(cubic + drag))
 
 
 def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
@@ -132,5 +132,5 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     """
     steep = validation.real("a", a, 1)
     on = validation.real("p", p, 0, 1)
-    validation.together(a=steep, p=on)
-    return validation.plain(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))
+    validation.broadcast(a=steep, p=on)
+    return validation.scalar_or_array(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))

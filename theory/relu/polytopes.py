@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..loss.checks import MOST
-from ..validation import FloatArray, Real, choice, finite, fits, integer, plain, whole
+from ..validation import FloatArray, Real, check_fits, choice, finite, integer, scalar_or_array, whole
 
 __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 
@@ -28,7 +28,7 @@ def polygon(n_features: int) -> FloatArray:
            [-0.5  , -0.866]])
     """
     n = integer("n_features", n_features, 1)
-    fits("n_features", n, 4 * n)
+    check_fits("n_features", n, 4 * n)
     angle = 2 * math.pi * np.arange(n) / n
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
@@ -58,7 +58,7 @@ def simplex(n_hidden: int) -> FloatArray:
            [-1.]])
     """
     m = integer("n_hidden", n_hidden, 1)
-    fits("n_hidden", m, m * (m + 1))
+    check_fits("n_hidden", m, m * (m + 1))
     # Column k: what corner k has in its own direction, and all later ones against it.
     W = np.zeros((m + 1, m))
     for k in range(m):
@@ -93,7 +93,7 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     n = whole("n_features", n_features, 3, MOST)
     turn = np.cos(np.pi / n)
     odd = np.where(n % 4 == 1, n - 3 - 1 / turn, n - 5 + 1 / turn)
-    return plain(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
+    return scalar_or_array(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
 
 
 def _signs(*values: float) -> list[tuple[float, ...]]:

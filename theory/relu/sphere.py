@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..loss import checks
 from ..loss.checks import MOST
-from ..validation import Real, finite, number, plain, real, together, whole
+from ..validation import Real, broadcast, finite, number, real, scalar_or_array, whole
 
 __all__ = ["code_loss", "common_norm_loss", "obtuse_pair_loss", "thomson_bound", "thomson_energy"]
 
@@ -83,12 +83,12 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     """
     n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
     t = -real("bias", bias, -1.0, 0.0)
-    together(n_features=n, n_hidden=m, bias=t)
+    broadcast(n_features=n, n_hidden=m, bias=t)
     excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
     excess = np.where(excess > 0, excess, 0.0)
     # Positive wherever the excess is: n > 2m there.
     below = np.where(excess > 0, m * (n * (m + 1) - 4 * m), 1.0)
-    return plain(np.asarray(n * excess**2 / below))
+    return scalar_or_array(np.asarray(n * excess**2 / below))
 
 
 # --- What the model's loss makes of it: totals over features and patterns, importances 1 -------------------
@@ -117,8 +117,8 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     0.3333333333333333
     """
     n, energy = whole("n_features", n_features, 1, MOST), real("energy", energy, 0.0, 1e100)
-    together(n_features=n, energy=energy)
-    return plain(np.asarray(n * energy / (3 * (n + energy))))
+    broadcast(n_features=n, energy=energy)
+    return scalar_or_array(np.asarray(n * energy / (3 * (n + energy))))
 
 
 def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
@@ -143,8 +143,8 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     0.08463541666666667
     """
     n, mu = whole("n_features", n_features, 1, MOST), real("largest", largest, 0.0, 1.0, brackets="[)")
-    together(n_features=n, largest=mu)
-    return plain(np.asarray(n * mu**2 * (3 + mu) / 12))
+    broadcast(n_features=n, largest=mu)
+    return scalar_or_array(np.asarray(n * mu**2 * (3 + mu) / 12))
 
 
 def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
@@ -163,4 +163,4 @@ def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     0.16666666666666666
     """
     c = real("inner", inner, -1.0, 0.0)
-    return plain(np.asarray(c * c * (2 + c) / 6))
+    return scalar_or_array(np.asarray(c * c * (2 + c) / 6))

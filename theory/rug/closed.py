@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..compile.kernels import inner, kernel, shared, ufunc
+from ..compile.kernels import inlined, inner, kernel, ufunc
 from ..special.normal import ramps, tails
 from ..validation import FloatArray
 
@@ -24,7 +24,7 @@ _WEIGHTS = 0.5 * np.polynomial.legendre.leggauss(10)[1]
 Four = tuple[float, float, float, float]
 
 
-@shared
+@inlined
 def squared_error(v: float, missing: float, x: float, s: float, jump: float, at: Four) -> float:
     """E (v - D)^2 where D = Y if Z > -x, else 0, and Y = v - missing + s Z, which is `jump` at Z = -x.
 

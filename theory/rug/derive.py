@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from .. import validation
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 
 __all__ = [
     "derive_asymptotic_loss", "derive_asymptotic_shift", "derive_edgeworth_correction", "derive_gradient",
@@ -53,7 +53,7 @@ def _losses() -> dict[str, Any]:
     return {"off": off, "on": on, "loss": (1 - p) * off + p * on}
 
 
-@once
+@cached_derivation
 def derive_loss(part: str = "loss") -> Derivation:
     """Integrate the definition of the macroscopic loss (Eq. 5) over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
@@ -69,7 +69,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     return Derivation(_losses()[part], symbols(), (_NORMAL,))
 
 
-@once
+@cached_derivation
 def derive_gradient(by: str) -> Derivation:
     """Differentiate the macroscopic loss by "a" (Eq. 15), "b" or "sigma".
 
@@ -82,7 +82,7 @@ def derive_gradient(by: str) -> Derivation:
     return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
 
 
-@once
+@cached_derivation
 def derive_optimal_scale() -> Derivation:
     """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a (Eq. 16).
 
@@ -105,7 +105,7 @@ def derive_optimal_scale() -> Derivation:
     return Derivation(column, (b, sigma, p), (_NORMAL, "b stands for beta = b/a."))
 
 
-@once
+@cached_derivation
 def derive_zero_ratio_limit() -> Derivation:
     """Let sigma → ∞ at a fixed shift z = b/(a sigma), the scale optimal.
 
@@ -125,7 +125,7 @@ def derive_zero_ratio_limit() -> Derivation:
     return Derivation(sp.Matrix(losses), (z, p), (_NORMAL, "sigma is infinite."))
 
 
-@once
+@cached_derivation
 def derive_variance_bound() -> Derivation:
     """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden (App. C).
 
@@ -147,7 +147,7 @@ def derive_variance_bound() -> Derivation:
     return Derivation(sp.Matrix([bound, found[common]]), (p, n_features, n_hidden), (diagonal,))
 
 
-@once
+@cached_derivation
 def derive_linear_optimum() -> Derivation:
     """Minimise the loss of the affine output a (x + nu) + b over a and b at the least interference.
 
@@ -188,7 +188,7 @@ def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
     return t, *(sp.expand(c.subs(slope, best)) for c in series), off, scale.subs(slope, best)
 
 
-@once
+@cached_derivation
 def derive_asymptotic_loss() -> Derivation:
     """Expand the loss at b = -a t sigma and the best a in sigma, to next-to-leading order.
 
@@ -206,7 +206,7 @@ def derive_asymptotic_loss() -> Derivation:
     return Derivation(loss, (t, sigma, p), (_NORMAL, small))
 
 
-@once
+@cached_derivation
 def derive_asymptotic_shift() -> Derivation:
     """Differentiate the leading order of the loss by the shift t, over sigma²: its zero is the best shift.
 
@@ -221,7 +221,7 @@ def derive_asymptotic_shift() -> Derivation:
     return Derivation(slope, (t, p), (_NORMAL, "p is small against 1, and so is sigma."))
 
 
-@once
+@cached_derivation
 def derive_edgeworth_correction() -> Derivation:
     r"""Add the first terms of Edgeworth's expansion of the interference to the loss.
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import validation
-from ..features.values import named
-from .hedging import checked, code_cost, strength
+from ..features.values import law_named
+from .hedging import check_hedging, code_cost, strength
 
 __all__ = [
     "absorbing_pair", "absorbing_slope", "absorption_bracket", "tilt_slope", "tilted_pair", "true_pair_loss",
@@ -131,7 +131,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     >>> absorption_bracket("uniform"), absorption_bracket("binary")
     ((0.08333333333333331, 0.14583333333333331), (0.0, 0.0))
     """
-    law = named("values", values)
+    law = law_named("values", values)
     size = validation.number("scale", scale, 1e-50, 1e50)  # beyond, moments and their ratios are no doubles
     if law.support[0] < 0.0:
         raise ValueError(f"`values` must not be negative; got {law!r}.")
@@ -142,9 +142,9 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
 def _chances(parent: float, child: float, both: float) -> tuple[float, float, float]:
     q2 = validation.number("child", child, 0.0, 1.0)
     if q2 == 0.0:
-        q1, q12 = checked(parent=parent, both=both)
+        q1, q12 = check_hedging(parent=parent, both=both)
         return q1, 0.0, q12
-    q1, q2, q12 = checked(parent=parent, child=q2, both=both)
+    q1, q2, q12 = check_hedging(parent=parent, child=q2, both=both)
     return q1, q2, q12
 
 
@@ -187,7 +187,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     >>> round(math.degrees(angle), 4), round(objective, 8)
     (2.5291, 0.05660414)
     """
-    q, q12 = checked(alone=alone, together=together)
+    q, q12 = check_hedging(alone=alone, together=together)
     mu = 0.5 * strength(l1)
     # A strong penalty makes several minima: one where the slope turns positive, and one at 45 degrees once
     # an atom there does not code its feature alone.

@@ -6,7 +6,7 @@ or the child, is on alone, and q_12 that both are; mu is half the l1 strength.
 
 from typing import Any
 
-from ..derivation import Derivation, derived, once, sp
+from ..derivation import Derivation, cached_derivation, derived, sp
 
 __all__ = [
     "derive_absorbing_slope",
@@ -22,7 +22,7 @@ def _symbols() -> tuple[Any, ...]:
     return found
 
 
-@once
+@cached_derivation
 def derive_code() -> Derivation:
     r"""Derive the least of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over h, with k = d x for a unit atom d.
 
@@ -37,7 +37,7 @@ def derive_code() -> Derivation:
     return derived(X - sp.factor(X - cost.subs(h, best)))
 
 
-@once
+@cached_derivation
 def derive_hedging() -> Derivation:
     r"""Derive tan(2 theta) of the one latent without l1 penalty, from second moments m_11, m_12, m_22.
 
@@ -55,7 +55,7 @@ def derive_hedging() -> Derivation:
     return derived(sp.factor(sp.solve(reduced, twice)[0]))
 
 
-@once
+@cached_derivation
 def derive_hedging_quartic() -> Derivation:
     r"""Derive the polynomial in t = tan(theta/2) whose roots are the angles of one latent with an l1 penalty.
 
@@ -74,7 +74,7 @@ def derive_hedging_quartic() -> Derivation:
     return derived(sp.Matrix([sp.factor(one) for one in polynomial.all_coeffs()]))
 
 
-@once
+@cached_derivation
 def derive_tilt_slope() -> Derivation:
     r"""Derive the slope in epsilon of the objective of two atoms at epsilon and 90° - epsilon.
 
@@ -94,7 +94,7 @@ def derive_tilt_slope() -> Derivation:
     return derived(sp.diff(total, epsilon))
 
 
-@once
+@cached_derivation
 def derive_absorbing_slope() -> Derivation:
     r"""Derive the slope in theta of the objective of the parent's atom and one for both, at theta.
 

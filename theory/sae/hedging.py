@@ -8,10 +8,10 @@ import numpy.typing as npt
 from .. import validation
 from ..validation import FloatArray
 
-__all__ = ["checked", "code_cost", "hedging_angle", "hedging_angle_l1", "hedging_quartic", "strength"]
+__all__ = ["check_hedging", "code_cost", "hedging_angle", "hedging_angle_l1", "hedging_quartic", "strength"]
 
 
-def checked(**chances: float) -> tuple[float, ...]:
+def check_hedging(**chances: float) -> tuple[float, ...]:
     """Return probabilities of patterns that exclude each other, after checking them."""
     found = tuple(validation.number(name, one, 0.0, 1.0, brackets="(]") for name, one in chances.items())
     if sum(found) > 1.0 + 1e-12:
@@ -70,16 +70,18 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
     """
     m = validation.real("second_moment", validation.matrix("second_moment", second_moment, (2, 2)))
     if m[0, 1] != m[1, 0]:
-        raise ValueError(f"`second_moment` must be symmetric; got {validation.shown(second_moment)}.")
+        raise ValueError(f"`second_moment` must be symmetric; got {validation.short_repr(second_moment)}.")
     if m[0, 1] == 0.0 and m[0, 0] == m[1, 1]:
-        raise ValueError(f"`second_moment` must have two eigenvalues; got {validation.shown(second_moment)}.")
+        raise ValueError(
+            f"`second_moment` must have two eigenvalues; got {validation.short_repr(second_moment)}."
+        )
     angle = 0.5 * math.atan2(2.0 * m[0, 1], m[0, 0] - m[1, 1])
     return angle + math.pi if angle <= -0.5 * math.pi else angle
 
 
 def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
     """Return the coefficients, from t^4 down, of the polynomial in t = tan(theta/2) of `hedging_angle_l1`."""
-    q1, q12 = checked(parent=parent, both=both)
+    q1, q12 = check_hedging(parent=parent, both=both)
     mu = 0.5 * strength(l1)
     return np.array([
         -q12 * (mu + 1.0), -2.0 * (q1 + mu * (q1 + q12)), 6.0 * q12, 2.0 * (q1 - mu * (q1 + q12)), q12 * (mu -
@@ -115,7 +117,7 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     >>> [round(math.degrees(hedging_angle_l1(0.2, 0.05, one)), 3) for one in (0.0, 0.2, 1.0)]
     [13.283, 13.536, 15.9]
     """
-    q1, q12 = checked(parent=parent, both=both)
+    q1, q12 = check_hedging(parent=parent, both=both)
     mu = 0.5 * strength(l1)
     roots = np.roots(hedging_quartic(q1, q12, l1))
     real = roots[np.abs(roots.imag) < 1e-7].real

@@ -6,7 +6,7 @@ In the normal form an encoding of positive weights w1, w2, ... follows
 
 from typing import Any
 
-from ..derivation import Derivation, derived, once, sp
+from ..derivation import Derivation, cached_derivation, derived, sp
 from ..special import derive_ramp_moment
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@once
+@cached_derivation
 def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the flow with interference, minus the gradient of the loss.
 
@@ -63,7 +63,7 @@ def slope(expression: Any, n_weights: int) -> Any:
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
 
-@once
+@cached_derivation
 def derive_rates(n_weights: int = 3) -> Derivation:
     r"""Derive the slopes of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
@@ -79,7 +79,7 @@ def derive_rates(n_weights: int = 3) -> Derivation:
     return derived(sp.Matrix([sp.expand(slope(norm, n_weights)) for norm in norms]))
 
 
-@once
+@cached_derivation
 def derive_reduction(n_weights: int = 3) -> Derivation:
     """Reduce the flow to one equation: |w_k| = A (v_k - c) with g = 1/A; the column dg/dc, dt/dc.
 
@@ -99,7 +99,7 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
     return derived(sp.Matrix([sp.expand(-(g**2) * found[d_stretch] / speed * lam) / lam, 1 / speed]))
 
 
-@once
+@cached_derivation
 def derive_limit_law() -> Derivation:
     r"""Derive the motion of threshold and length when the sums over m normal weights are their means.
 
@@ -118,7 +118,7 @@ def derive_limit_law() -> Derivation:
     return derived(column.applyfunc(sp.expand), "The weights are many and normal.")
 
 
-@once
+@cached_derivation
 def derive_limit_moments() -> Derivation:
     """Derive E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2, a column.
 
@@ -133,7 +133,7 @@ def derive_limit_moments() -> Derivation:
     return derived(sp.Matrix([sp.expand(2 * one.expression.subs(one.symbols[0], zeta)) for one in ramps]))
 
 
-@once
+@cached_derivation
 def derive_tail_fluctuations() -> Derivation:
     r"""Expand mean and variance of number and l1 norm when many weights are left, all from the tail.
 
@@ -193,7 +193,7 @@ def derive_tail_fluctuations() -> Derivation:
     return derived(column.applyfunc(sp.simplify), "The weights left are many, and all from the tail.")
 
 
-@once
+@cached_derivation
 def derive_winner() -> Derivation:
     r"""Derive the time in which one weight goes from x0 to x, given the zeros r, s, -r - s of its speed.
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import validation
-from ..compile.kernels import kernel, shared
+from ..compile.kernels import inlined, kernel
 from ..validation import FloatArray
 
 __all__ = ["CRITICAL", "CubicRoots", "cubic", "cubic_roots"]
@@ -40,7 +40,7 @@ class CubicRoots(NamedTuple):
     """high - middle, without cancellation."""
 
 
-@shared
+@inlined
 def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
     """Return low, middle, high and high - middle for kappa >= 0; see `cubic_roots`."""
     gap = (CRITICAL - kappa) + _REST

@@ -1,12 +1,12 @@
 """SymPy derivations: the definitions integrated or solved."""
 
 from .. import validation
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 
 __all__ = ["derive_cubic_roots", "derive_ramp_moment"]
 
 
-@once
+@cached_derivation
 def derive_ramp_moment(order: int) -> Derivation:
     """Integrate E (Z - w)_+^order over a standard normal Z, for an order from 0 to 30: a function of w.
 
@@ -20,7 +20,7 @@ def derive_ramp_moment(order: int) -> Derivation:
     return Derivation(moment, (w,), ("Z is standard normal.",))
 
 
-@once
+@cached_derivation
 def derive_cubic_roots() -> Derivation:
     r"""Solve x - x^3 = kappa by the triple angle: x = A cos(v) with A such that cos(3v) is all that is left.
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import validation
-from ..compile.kernels import kernel, shared
+from ..compile.kernels import inlined, kernel
 from ..validation import FloatArray
 
 __all__ = ["POINTS", "WEIGHTS", "all_tails", "ramp_moments", "ramps", "tails"]
@@ -41,7 +41,7 @@ _FRACTION_FROM = 2.0
 _VANISHED = 39.0  # from here on the normal density is below the smallest double
 
 
-@shared
+@inlined
 def tails(x: float) -> tuple[float, float, float, float]:
     """T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
     density = _INV_SQRT_2PI * math.exp(-0.5 * x * x)
@@ -68,7 +68,7 @@ def tails(x: float) -> tuple[float, float, float, float]:
     return t0, t1, t2, t2 * r3
 
 
-@shared
+@inlined
 def ramps(x: float) -> tuple[float, float, float, float]:
     """H_0, H_1, H_2, H_3 at any x: the tails for x < 0, a polynomial less the tails for x > 0."""
     t0, t1, t2, t3 = tails(abs(x))
@@ -77,7 +77,7 @@ def ramps(x: float) -> tuple[float, float, float, float]:
     return 1.0 - t0, x + t1, 0.5 * (x * x + 1.0) - t2, x * (x * x + 3.0) / 6.0 + t3
 
 
-@shared
+@inlined
 def all_tails(x: float, out: FloatArray) -> None:
     """Write T_0, T_1, ... (at most T_30) at x >= 0 into `out`; relative error 3e-15 max(1, x^2).
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ..compile.kernels import shared
+from ..compile.kernels import inlined
 from ..validation import FloatArray, IntArray
 
 __all__ = ["ascending"]
 
 
-@shared
+@inlined
 def ascending(x: FloatArray) -> IntArray:
     """Return what sorts x, stably, by merging."""
     order, merged = np.empty(x.size, np.int64), np.empty(x.size, np.int64)

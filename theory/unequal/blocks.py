@@ -214,10 +214,10 @@ def block_law(name: str, law: Features) -> Features:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
     if law.values.sides not in (0, 1):
         raise ValueError(f"`{name}` must have values that are uniform or binary; got {law.values!r}.")
-    return unconditioned(name, law)
+    return marginal_chances(name, law)
 
 
-def unconditioned(name: str, law: Features) -> Features:
+def marginal_chances(name: str, law: Features) -> Features:
     """Return a law after checking that no number of features on is given."""
     if law.exactly is not None:
         raise ValueError(f"`{name}` must not be given exactly so many on; got {law.exactly}.")
@@ -264,8 +264,8 @@ def block_losses(
     alpha = validation.real(
         "coefficients", validation.matrix("coefficients", coefficients, (k, k)), -1e50, 1e50
     )
-    bias = validation.real("b", validation.each("b", b, k), -1e50, 1e50)
-    noise = validation.real("variance", validation.each("variance", variance, k), 0, 1e100)
+    bias = validation.real("b", validation.numbers_or_repeat("b", b, k), -1e50, 1e50)
+    noise = validation.real("variance", validation.numbers_or_repeat("variance", variance, k), 0, 1e100)
     units = law.scale
     found = losses(
         *table(law),
@@ -320,7 +320,7 @@ def least_noise(
     alpha = validation.matrix("coefficients", coefficients, (None, k))
     for name, one in (("capacity", C), ("covariance", S)):
         if np.abs(one - one.T).max() > 1e-9 * np.abs(one).max():
-            raise ValueError(f"`{name}` must be symmetric; got {validation.shown(one)}.")
+            raise ValueError(f"`{name}` must be symmetric; got {validation.short_repr(one)}.")
     least = np.linalg.eigvalsh(S)[[0, -1]]
     if least[0] <= 1e-12 * least[1]:
         raise ValueError(f"`covariance` must be positive definite; got an eigenvalue {least[0]:g}.")
@@ -432,10 +432,10 @@ def independent_copies(law: Features, copies: int) -> Features:
     >>> independent_copies(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 3).n_features
     6
     """
-    unconditioned("law", validation.instance("law", law, Features))
+    marginal_chances("law", validation.instance("law", law, Features))
     count, k = validation.integer("copies", copies, 1), law.n_features
     # Refused before the work begins. A group takes 0.3 ms, as long as ten thousand doubles.
-    validation.fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))
+    validation.check_fits("copies", count, float(min(count, 2**62)) * (12.0 * k + 10_000.0 * len(law.groups)))
     groups: Sequence[Group] = [
         (members + k * c, patterns, chances)
         for c in range(count)

@@ -18,7 +18,7 @@ from scipy.optimize import brentq, elementwise, minimize_scalar
 from .. import validation
 from ..features import Features
 from ..validation import FloatArray, Real
-from .blocks import unconditioned
+from .blocks import marginal_chances
 from .capacity import uniform
 
 __all__ = ["loss_bound"]
@@ -63,7 +63,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     >>> round(1000 * loss_bound(law, 20), 6)
     0.001739
     """
-    features = unconditioned("law", uniform(law))
+    features = marginal_chances("law", uniform(law))
     n, m = features.n_features, validation.integer("n_hidden", n_hidden, 1)
     found = sum(_total(rows, m) for rows in _selections(features)) / n
     if features.alike and m < n:
@@ -89,12 +89,12 @@ def alike_bound(p: Real, ratio: Real) -> FloatArray:
     p = np.maximum(p, 1e-200)  # of rarer features the bound is below the doubles
     kappa, found = p * (1.0 - p), np.zeros(p.shape)
     for C, h in (FIRST, SECOND):
-        theta = np.minimum(r + np.sqrt(r * (r + p * kappa / (C * _dead(p, h)))), 1.0)
+        theta = np.minimum(r + np.sqrt(r * (r + p * kappa / (C * _dead_share(p, h)))), 1.0)
         found = np.maximum(found, (1.0 - r / theta) * row_loss(p, kappa / theta, (C, h)))
     # The page's v = log(theta/z) at z = ratio, and beta v = x; strength is beta at a draw of 1.
     draw = _best_draw(r)
     dead, strength = row_logarithm(p, kappa, FIRST)
-    beta, v = strength / draw, np.log(_drawn(draw)) - np.log(r)
+    beta, v = strength / draw, np.log(_sampled_weights(draw)) - np.log(r)
     inner = (v > 0.0) & (beta * v * v <= np.expm1(v) - v)
     found = np.maximum(found, np.where(inner, dead * beta * v / (1.0 + beta * v), 0.0))
     # Elsewhere some rows are drawn and lose nothing, and the others all have one v, which decides on mu.
@@ -109,7 +109,7 @@ def alike_bound(p: Real, ratio: Real) -> FloatArray:
     return found.reshape(shape)
 
 
-def _drawn(draw: FloatArray) -> FloatArray:
+def _sampled_weights(draw: FloatArray) -> FloatArray:
     """Return theta, the probability with which a feature is drawn, of draw = p (1 - p)/mu."""
     return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
@@ -129,7 +129,7 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
     """Return the chord of `derive_chord_loss` over -D, at the mu whose tangent point is u."""
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
-    theta = _drawn(strength * u * u / (np.expm1(u) - u))
+    theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
     return np.asarray(mixed * (ratio / np.maximum(theta, 1e-300) - 1.0))
 
 
@@ -204,7 +204,7 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
     return float(np.exp(max(found, key=lambda one: found[one])))
 
 
-def _dead(p: FloatArray, h: float) -> FloatArray:
+def _dead_share(p: FloatArray, h: float) -> FloatArray:
     """Return D, the loss that no row exceeds in the bound."""
     return np.asarray(p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p))
 
@@ -212,7 +212,7 @@ def _dead(p: FloatArray, h: float) -> FloatArray:
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
     """Return R(mu/C) of step 7, the least loss of a row whose interference is mu/C."""
     C, h = family
-    dead, push = _dead(p, h), p * mu / C
+    dead, push = _dead_share(p, h), p * mu / C
     return np.asarray(dead * push / (dead + push))
 
 
@@ -221,7 +221,7 @@ def row_logarithm(
 ) -> tuple[FloatArray, FloatArray]:
     """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
     C, h = family
-    dead = _dead(p, h)
+    dead = _dead_share(p, h)
     return dead, np.asarray(p / (C * dead) * mu)
 
 
@@ -238,7 +238,7 @@ def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> f
 def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 8 on the total loss, at a good lambda."""
     p, w, counts = rows
-    theta = _drawn(p * (1.0 - p) / mu)
+    theta = _sampled_weights(p * (1.0 - p) / mu)
     if counts @ theta <= m:
         return 0.0
     dead, beta = row_logarithm(p, mu, family)

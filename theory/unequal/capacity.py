@@ -27,7 +27,9 @@ def independent(law: Any, n_features: int | None = None) -> Features:
     if n_features is not None:
         law = as_features(law, n_features)
     if not isinstance(law, Features) or not law.independent:
-        raise ValueError(f"`law` must be a Features of independent features; got {validation.shown(law)}.")
+        raise ValueError(
+            f"`law` must be a Features of independent features; got {validation.short_repr(law)}."
+        )
     return law
 
 
@@ -39,7 +41,7 @@ def independent_uniform(law: Any, n_features: int | None = None) -> Features:
 def uniform(law: Any) -> Features:
     """Return a law after checking that it is one whose values are uniform."""
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be a Features; got {validation.shown(law)}.")
+        raise ValueError(f"`law` must be a Features; got {validation.short_repr(law)}.")
     if not law.values.uniform:
         raise ValueError(f"`law` must have uniform values; got {law.values!r}.")
     return law
@@ -103,7 +105,9 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
     array([3., 0.])
     """
     features = independent(law)
-    share = validation.real("capacity", validation.each("capacity", capacity, features.n_features), 0, 1)
+    share = validation.real(
+        "capacity", validation.numbers_or_repeat("capacity", capacity, features.n_features), 0, 1
+    )
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(features.variance * (1.0 - share) / share)
 
@@ -140,7 +144,7 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     """
     square = validation.square("M", M)
     n = square.shape[0]
-    features, bias = independent_uniform(law, n), validation.each("b", b, n)
+    features, bias = independent_uniform(law, n), validation.numbers_or_repeat("b", b, n)
     diagonal = np.diagonal(square)
     if np.any(diagonal <= 0.0):
         raise ValueError(f"`M` must have a positive diagonal; got {diagonal[diagonal <= 0.0][0]:g}.")

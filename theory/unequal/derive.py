@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..derivation import Derivation, once, sp
+from ..derivation import Derivation, cached_derivation, sp
 
 __all__ = [
     "derive_chord_loss", "derive_interference_variance", "derive_row_loss", "derive_tail_loss",
@@ -10,7 +10,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@once
+@cached_derivation
 def derive_interference_variance() -> Derivation:
     """Solve the definition of the capacity for the interference in units of the diagonal.
 
@@ -22,7 +22,7 @@ def derive_interference_variance() -> Derivation:
     return Derivation(sp.factor(found), (v, c))
 
 
-@once
+@cached_derivation
 def derive_row_loss() -> Derivation:
     r"""Minimise D s² + p q (1 - s)² over s, the least loss of a row whose interference is q.
 
@@ -37,7 +37,7 @@ def derive_row_loss() -> Derivation:
     return Derivation(sp.factor(sp.simplify(loss.subs(s, best))), (D, p, q))
 
 
-@once
+@cached_derivation
 def derive_chord_loss() -> Derivation:
     r"""Find the chord from z = theta to the loss of a row in z that touches it, over D: beta and value there.
 
@@ -56,7 +56,7 @@ def derive_chord_loss() -> Derivation:
     return Derivation(sp.Matrix([sp.factor(found), chord]), (u, r, theta), ("0 < r < theta, u > 0.",))
 
 
-@once
+@cached_derivation
 def derive_weak_interference_loss() -> Derivation:
     """Allocate m to two features of losses kappa (1/c - 1), at equal slopes, neither of which is kept.
 
@@ -71,7 +71,7 @@ def derive_weak_interference_loss() -> Derivation:
     return Derivation(sp.simplify(loss.subs(c, best)), (first, second, m), ("c_1 < 1 and c_2 < 1.",))
 
 
-@once
+@cached_derivation
 def derive_tail_loss() -> Derivation:
     r"""Integrate the loss of a power law's tail beyond its kept head, over kappa_1.
 

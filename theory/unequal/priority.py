@@ -21,7 +21,7 @@ from .. import validation
 from ..compile.kernels import check_interrupt, inner, kernel
 from ..features import Features
 from ..validation import FloatArray, IntArray
-from .blocks import unconditioned
+from .blocks import marginal_chances
 from .capacity import uniform
 
 __all__ = ["priority_loss", "priority_weights"]
@@ -99,7 +99,7 @@ def priority_weights(
     reach = validation.number("reach", reach, 1, 1e12)
     _, held, planes = _best(law, n_hidden)
     n, m, kept = law.n_features, int(n_hidden), held.size
-    validation.fits("n_hidden", n_hidden, 2 * n * m)
+    validation.check_fits("n_hidden", n_hidden, 2 * n * m)
     W_out, W_in, b = np.zeros((n, m)), np.zeros((m, n)), law.mean.copy()
     W_out[held, np.arange(kept)] = W_in[np.arange(kept), held] = 1.0
     b[held] = 0.0
@@ -126,11 +126,11 @@ def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
     return angle, np.append(0.0, np.append(angle[:first] + 0.5 * np.pi, 1.5 * np.pi))[:k]
 
 
-class _Dealer:
+class _PlaneAssignment:
     """Deals the features of a law to planes, and evaluates their loss there."""
 
     def __init__(self, law: Features) -> None:
-        n, p = unconditioned("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
+        n, p = marginal_chances("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
         self.weight = law.importance * law.scale**2
         self.dropped = self.weight * (p / 3.0 - p**2 / 4.0)
         self.order = np.argsort(-p * np.sqrt(self.weight), kind="stable")
@@ -175,7 +175,7 @@ class _Dealer:
 
 def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
     """Return the loss of the best code, the features that are kept, and those of each plane by priority."""
-    dealer = _Dealer(law)
+    dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if m >= n:
         return 0.0, dealer.order, []

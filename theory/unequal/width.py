@@ -14,7 +14,7 @@ from .. import validation
 from ..features import Features
 from ..rug.asymptotics import asymptotic_shift
 from ..special import ramp_moments
-from ..validation import FloatArray, Real, plain
+from ..validation import FloatArray, Real, scalar_or_array
 from .capacity import independent_uniform
 
 __all__ = ["power_law", "tail_loss", "weak_interference"]
@@ -47,7 +47,7 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     """
     alpha = validation.number("alpha", alpha, 0.0, 20.0)
     n = validation.integer("n_features", n_features, 1)
-    validation.fits("n_features", n, 4.0 * min(n, 2**62))
+    validation.check_fits("n_features", n, 4.0 * min(n, 2**62))
     on = validation.number("number_on", number_on, 0.0, n, brackets="(]")
     p = np.arange(1.0, n + 1.0) ** -alpha
     sums = np.cumsum(p[::-1])[::-1]
@@ -123,11 +123,11 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     >>> tail_loss(2.0, [10.0, 100.0]).round(9)
     array([5.333333e-03, 5.333000e-06])
     """
-    power, m = validation.together(
+    power, m = validation.broadcast(
         alpha=validation.real("alpha", alpha, 1.0, 20.0, brackets="(]"),
         n_hidden=validation.real("n_hidden", n_hidden, 1.0, 1e12),
     )
     head = (power - 1.0) / power * m
     if np.any(head < 1.0 - 1e-9):
         raise ValueError(f"`n_hidden` must be at least alpha/(alpha - 1); got {m[head < 1.0].flat[0]:g}.")
-    return plain(power / ((power - 1.0) * (2.0 * power - 1.0)) * head ** (1.0 - 2.0 * power))
+    return scalar_or_array(power / ((power - 1.0) * (2.0 * power - 1.0)) * head ** (1.0 - 2.0 * power))

@@ -11,7 +11,7 @@ import xarray as xr
 
 from ...theory.features import Features
 
-__all__ = ["CERTAINTIES", "Answer", "certainty_with", "counted", "law_in_words"]
+__all__ = ["CERTAINTIES", "Answer", "certainty_with", "count_noun", "law_in_words"]
 
 # What `Answer.certainty` may begin with, from the strongest to the weakest.
 CERTAINTIES = (
@@ -20,7 +20,7 @@ CERTAINTIES = (
 )  # fmt: skip
 
 
-def counted(count: int, thing: str) -> str:
+def count_noun(count: int, thing: str) -> str:
     """Return so many of a thing, in words: 1 neuron, 2 neurons."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
@@ -62,7 +62,7 @@ def certainty_with(value: float, error: float, zero: float) -> str:
 _COLUMNS = 80
 
 
-def _fitted(line: str) -> str:
+def _wrap(line: str) -> str:
     """Return a line that fits, or several: below its last column, if it has columns."""
     if len(line) <= _COLUMNS:
         return line
@@ -127,7 +127,7 @@ class Answer:
         return float(self.loss)
 
     def __str__(self) -> str:
-        return "\n".join(map(_fitted, self.lines))
+        return "\n".join(map(_wrap, self.lines))
 
     __repr__ = __str__
 

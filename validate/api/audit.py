@@ -7,9 +7,9 @@ import xarray as xr
 
 from ...solvers.progress import status
 from ...theory.model import Model
-from ..audit import Audited, NetworkAudit
+from ..audit import ModelAudit, NetworkAudit
 from ..audit import audit as audit_weights
-from ..audit.advice import advice, likely
+from ..audit.advice import advice, chance_of_better
 from ..audit.models import HITS
 from ..audit.networks import audit_networks, seconds_of
 from ..loading import load
@@ -76,7 +76,7 @@ def audit(
     -------
     Answer
         ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
-        the first model, as in `superposition.validate.audit.Audited`, and ``models``, all of them; of
+        the first model, as in `superposition.validate.audit.ModelAudit`, and ``models``, all of them; of
         networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
         is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
         strongest interference of each feature.
@@ -114,7 +114,7 @@ def audit(
             lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure)}")
-    values = {name: getattr(first, name) for name in Audited.__dataclass_fields__}
+    values = {name: getattr(first, name) for name in ModelAudit.__dataclass_fields__}
     values |= {
         "models": found.models, "advice": advice(first), "left_out": first.left_out,
         "sentence": first.sentence, "model": models[0],
@@ -162,7 +162,7 @@ def _of_networks(said: str, models: list[Model], law: Any, target: Any, seconds:
     return Answer(tuple(lines), sure, _SOURCES, values, data, None)
 
 
-def certainty_of(one: Audited) -> str:
+def certainty_of(one: ModelAudit) -> str:
     """Return how sure it is that the best known loss is the least."""
     if one.verdict == "proved best":
         return "proved"
@@ -170,7 +170,7 @@ def certainty_of(one: Audited) -> str:
         return "not decided: no search was made at this size"
     planned = f" of {one.planned}" if one.planned > one.searched else ""
     said = f"best of {one.searched}{planned} starts"
-    few = f"; {likely(one.unseen, one.searched)}" if one.hits < HITS and one.unseen > 0.0 else ""
+    few = f"; {chance_of_better(one.unseen, one.searched)}" if one.hits < HITS and one.unseen > 0.0 else ""
     if one.hits:
         return f"{said} ({one.hits} hits){few}"
     if one.best_name.startswith("a search"):

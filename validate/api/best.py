@@ -15,11 +15,11 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
-from ..audit.advice import likely
+from ..audit.advice import chance_of_better
 from ..audit.models import HITS, loss_within, usual_starts
 from ..audit.networks import seconds_of
 from ..loading import Weights
-from .answer import Answer, counted, law_in_words
+from .answer import Answer, count_noun, law_in_words
 from .entry import entry
 from .per_feature import feature_names, feature_table, near_equal, unrepresented
 
@@ -59,10 +59,10 @@ def in_words(shape: str) -> str:
 
     def told(found: re.Match[str]) -> str:
         n, rank, positions, members = found.groups()
-        along = f" along {counted(int(positions), 'direction')}" if positions else ""
+        along = f" along {count_noun(int(positions), 'direction')}" if positions else ""
         whole = found.group() == shape and int(n) > _LISTED  # the list would be of all features
         which = "" if whole else f" ({members})"
-        return f"{counted(int(n), 'feature')} in {counted(int(rank), 'dimension')}{along}{which}"
+        return f"{count_noun(int(n), 'feature')} in {count_noun(int(rank), 'dimension')}{along}{which}"
 
     parts = shape.split(", ")
     dropped = [one for one in parts if one.startswith("dropped")]
@@ -86,7 +86,9 @@ def certainty_of(found: Minimum, zero: float) -> str:
     moved = "" if found.hits else ", found by moving features of another minimum"
     said = f"best of {found.starts} starts ({found.hits} hits{moved})"
     return (
-        f"{said}; {likely(found.unseen, found.starts)}" if found.hits < HITS and found.unseen > 0.0 else said
+        f"{said}; {chance_of_better(found.unseen, found.starts)}"
+        if found.hits < HITS and found.unseen > 0.0
+        else said
     )
 
 
@@ -152,7 +154,7 @@ def best(
     """
     if not isinstance(law, Features):
         raise ValueError(
-            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.shown(law)}."
+            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
         )
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if n > _MOST:
@@ -196,7 +198,8 @@ def answer_of(
     represented = table["represented"].values
     least = "0: a loss is never negative" if is_nothing(found.loss, zero) else "none is known for this law"
     lines = [
-        f"best model found of {counted(n, 'feature')} on {counted(m, 'hidden neuron')}; {law_in_words(law)}",
+        f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}; "
+        f"{law_in_words(law)}",
         f"loss per feature   {found.loss:.7g} ({100 * found.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else f"proved floor       {least}",
         f"represented        {represented.sum()} of {n} features" + (f": {in_words(shape)}" if shape else ""),

@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers.sae import Ceiling
 from ...solvers.sae import ceiling as reached
 from ..experiments.sae import plot_reached
-from .answer import Answer, counted
+from .answer import Answer, count_noun
 from .entry import entry
 
 __all__ = ["ceiling"]
@@ -97,7 +97,7 @@ def ceiling(
 def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
     used = 2 * found.samples
-    size = f"{counted(n, 'feature')} in {counted(d, 'dimension')}"
+    size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"
     lines = [
         f"{size}, {found.on:.4g} on; one latent each, F1 is their mean",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",

@@ -53,7 +53,7 @@ def claims(
         for one in wanted:
             if one not in known:
                 there = stored_verdicts.ranges(known)
-                raise ValueError(f"`id` must be one of {there}; got {validation.shown(one)}.")
+                raise ValueError(f"`id` must be one of {there}; got {validation.short_repr(one)}.")
         rows = [row for row in rows if row["id"] in wanted]
     if wrong:
         rows = [row for row in rows if row["verdict"] in stored_verdicts.WRONG]

@@ -5,11 +5,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from ...solvers.progress import quiet, shown
+from ...solvers.progress import quiet, report_progress
 from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
-from ...theory.validation import keywords
+from ...theory.validation import check_keywords
 
 __all__ = ["entry"]
 
@@ -22,7 +22,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
     A caller who gives `progress` is told there and sees no line.
     """
-    checked = keywords(as_annotated(function))
+    checked = check_keywords(as_annotated(function))
     names = list(inspect.signature(function).parameters)
     own = "progress" in names
 
@@ -34,7 +34,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         if own and kwargs.get("progress") is False:
             with quiet():
                 return checked(*args, **kwargs)
-        with shown(function.__name__):
+        with report_progress(function.__name__):
             return checked(*args, **kwargs)
 
     return called

@@ -72,7 +72,7 @@ def laws(
     count = n if n_features is None else validation.integer("n_features", n_features, 1)
     if sparsity is not None:
         if p is not None or name == "power":
-            got = f"p = {validation.shown(p)} as well" if p is not None else "it with 'power'"
+            got = f"p = {validation.short_repr(p)} as well" if p is not None else "it with 'power'"
             raise ValueError(f"`sparsity` must stand without p, and not with 'power'; got {got}.")
         p = validation.from_sparsity("sparsity", sparsity)
     return made(count, on if p is None else p)

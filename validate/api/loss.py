@@ -7,7 +7,7 @@ import xarray as xr
 
 from ...solvers.loss import Loss, evaluator, exact_loss, value_and_gradient
 from ...solvers.loss.evaluator import SAMPLES
-from ...solvers.progress import shown
+from ...solvers.progress import report_progress
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ..audit.networks import sampled_loss
@@ -71,7 +71,7 @@ def loss(
         If the model is of a kind whose loss is not computed, or law and model do not fit; also if a
         gradient is asked for that only samples would have.
     """
-    with shown("loss"):
+    with report_progress("loss"):
         return _answer(model_of(model, law=law), law, target, tol, gradient)
 
 

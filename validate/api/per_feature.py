@@ -33,7 +33,7 @@ def feature_names(names: Any, n: int) -> list[Any]:
         return list(range(n))
     found = [] if isinstance(names, str | bytes) or not np.iterable(names) else list(names)
     if len(found) != n or len(set(map(str, found))) != n:
-        raise ValueError(f"`names` must be {n} distinct names; got {validation.shown(names)}.")
+        raise ValueError(f"`names` must be {n} distinct names; got {validation.short_repr(names)}.")
     return [str(one) for one in found]
 
 
@@ -68,13 +68,13 @@ def feature_table(
 
 def unrepresented(table: xr.Dataset) -> str:
     """Return which features a model does not represent, for the end of a line."""
-    return listed(table["feature"].values[~table["represented"].values])
+    return join_names(table["feature"].values[~table["represented"].values])
 
 
-def listed(names: Any) -> str:
+def join_names(names: Any) -> str:
     """Return names with commas, few of many.
 
-    >>> listed(range(20))
+    >>> join_names(range(20))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 others'
     """
     more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
@@ -99,7 +99,7 @@ def near_equal(
             continue
         seen.add(kept.tobytes())
         swap = [
-            f"{what} {listed([names[k] for k in np.flatnonzero(which).tolist()])}"
+            f"{what} {join_names([names[k] for k in np.flatnonzero(which).tolist()])}"
             for what, which in (("represents", kept & ~represented), ("drops", represented & ~kept))
             if which.any()
         ]

@@ -13,10 +13,10 @@ from ...solvers.progress import status, time_left
 from ...solvers.relu import PHASES, phase_diagram
 from ...theory import validation
 from ...theory.features import Features
-from ...theory.features.values import named
+from ...theory.features.values import law_named
 from ...theory.relu import feature_dimensionality
 from ..audit.models import HITS
-from .answer import Answer, counted
+from .answer import Answer, count_noun
 from .best import geometry
 from .entry import entry
 
@@ -108,7 +108,7 @@ def phases(
         "p": on,
         "importance": importance,
     }
-    values, starts = named("values", values), validation.integer("starts", starts, 1)
+    values, starts = law_named("values", values), validation.integer("starts", starts, 1)
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
     if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
         data, certainty = _pair(axes, ticks, fixed)
@@ -119,7 +119,7 @@ def phases(
             "starts": starts,
             "rng": rng,
         }
-        data, certainty = _searched(axes, ticks, fixed, settings, progress)
+        data, certainty = _search_points(axes, ticks, fixed, settings, progress)
     names, counts = np.unique(data["geometry"].values, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
@@ -145,7 +145,7 @@ def phases(
 def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
     words = {"n_features": "feature", "n_hidden": "neuron"}
     return " on ".join(
-        f"several {word}s" if key in axes else counted(fixed[key], word) for key, word in words.items()
+        f"several {word}s" if key in axes else count_noun(fixed[key], word) for key, word in words.items()
     )
 
 
@@ -202,7 +202,7 @@ def _pair(
     return data.transpose(*axes, ...), "computed: the least of all minima that a lattice of starts leads to"
 
 
-def _searched(
+def _search_points(
     axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any],
     settings: Mapping[str, Any], progress: Any,
 ) -> tuple[xr.Dataset, str]:  # fmt: skip

@@ -11,7 +11,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ...theory import validation
-from ..experiments.drawing import STYLE, widest
+from ..experiments.drawing import STYLE, largest_interval
 
 __all__ = [
     "axes",
@@ -35,7 +35,7 @@ def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
     """Return the axes that are given, or new ones of a column's width in the style of the project."""
     if ax is not None:
         if not isinstance(ax, Axes):
-            raise ValueError(f"`ax` must be Matplotlib axes; got {validation.shown(ax)}.")
+            raise ValueError(f"`ax` must be Matplotlib axes; got {validation.short_repr(ax)}.")
         return ax
     import matplotlib.pyplot as plt
 
@@ -268,7 +268,7 @@ def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
     paler = 1.0 - 0.6 * (1.0 - palette[index])
     ax.pcolormesh(x, y, paler.transpose(1, 0, 2), shading="nearest", rasterized=True)
     for k, name in enumerate(found):
-        i, j, _ = widest(index == k)
+        i, j, _ = largest_interval(index == k)
         ax.text(float(x[i]), float(y[j]), name.replace(", ", "\n"), ha="center", va="center", fontsize=8,
                 path_effects=_OUTLINE)  # fmt: skip
     labels = {
@@ -350,5 +350,5 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
         return draw_columns(result.reset_coords(), axes(ax), **settings)
     raise ValueError(
         "`result` must be an answer of the front door, a Model, or a dataset of one dimension; got "
-        f"{validation.shown(result)}."
+        f"{validation.short_repr(result)}."
     )

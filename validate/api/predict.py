@@ -13,11 +13,11 @@ from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
 from ...theory import validation
 from ...theory.features import Features
-from ..audit.models import solved
+from ..audit.models import best_known
 from ..experiments.codes import known_envelope
-from ..experiments.rug.runs import unbroken
+from ..experiments.rug.runs import unbroken_lines
 from ..reference import read
-from .answer import Answer, counted
+from .answer import Answer, count_noun
 from .entry import entry
 from .predictions import PREDICTIONS
 from .predictions import predict as predict_phenomenon
@@ -94,7 +94,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     if not isinstance(law, Features):
         names = ", ".join(PREDICTIONS)
         rule = f"a Features, or the name of a phenomenon ({names})"
-        raise ValueError(f"`law` must be {rule}; got {validation.shown(law)}.")
+        raise ValueError(f"`law` must be {rule}; got {validation.short_repr(law)}.")
     if settings:
         raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
     if n_hidden is None:
@@ -107,7 +107,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
     }
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
-    lines = [f"{counted(law.n_features, 'feature')}, {_listed(widths)}; loss per feature"]
+    lines = [f"{count_noun(law.n_features, 'feature')}, {_table_lines(widths)}; loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
@@ -122,16 +122,16 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths, True)
 
 
-def _listed(widths: Sequence[int]) -> str:
+def _table_lines(widths: Sequence[int]) -> str:
     if len(widths) == 1:
-        return counted(widths[0], "hidden neuron")
+        return count_noun(widths[0], "hidden neuron")
     return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
 
 
 def _table(law: Features, widths: Sequence[int]) -> list[Any]:
     """Return n_hidden, what, kind, loss and note of each prediction, width by width."""
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
-    shared = _affine(law, narrow), _alike(law, narrow)
+    shared = _affine(law, narrow), _equal_features(law, narrow)
     return [(m, *row) for m in widths for row in _rows(law, m, shared)]
 
 
@@ -150,7 +150,7 @@ def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> li
     )
     for rows in shared:
         found += rows.get(m, [])
-    return found + _unlike(law, m) + _solved(law, m)
+    return found + _general_features(law, m) + _solved_models(law, m)
 
 
 def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
@@ -170,14 +170,14 @@ def _same(law: Features) -> bool:
     return bool(law.alike and np.all(law.importance == law.importance[0]))
 
 
-def _alike(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     """Return what is known of features that are all alike, at all widths: the codes of one p serve all."""
     p, n = float(law.p[0]), law.n_features
     if not widths or not _same(law) or not 1e-6 <= p < 1.0:
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
     found = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
-    trained = _measured(p, [m / n for m in widths])
+    trained = _trained_models(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
         rows[m] = [
@@ -195,7 +195,7 @@ def _alike(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     return rows
 
 
-def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
+def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
     near = partial(_any_near, p)
@@ -207,7 +207,7 @@ def _measured(p: float, ratios: Sequence[float]) -> list[list[Row]]:
         for k, ratio in enumerate(ratios):
             mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
             if mine.any() and n > best[k][0]:
-                losses = unbroken(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                losses = unbroken_lines(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
                 if not losses.size:
                     continue
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
@@ -219,7 +219,7 @@ def _any_near(p: float, values: Sequence[float]) -> bool:
     return any(abs(one / p - 1.0) <= _NEAR for one in values)
 
 
-def _unlike(law: Features, m: int) -> list[Row]:
+def _general_features(law: Features, m: int) -> list[Row]:
     if not law.values.uniform or law.exactly is not None:
         return []
     rows: list[Row] = [
@@ -241,10 +241,10 @@ def _unlike(law: Features, m: int) -> list[Row]:
     return rows
 
 
-def _solved(law: Features, m: int) -> list[Row]:
+def _solved_models(law: Features, m: int) -> list[Row]:
     rows = []
     for tied in (True, False):
-        for one in solved(law.n_features, m, law, tied):
+        for one in best_known(law.n_features, m, law, tied):
             kind = "tied" if tied else "free decoder"
             note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
             rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
@@ -259,7 +259,7 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     told = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(one.name == "p" for one in told.parameters):
         if "p" in settings:
-            got = f"{validation.shown(settings['p'])} and {validation.shown(settings['sparsity'])}"
+            got = f"{validation.short_repr(settings['p'])} and {validation.short_repr(settings['sparsity'])}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
         settings = dict(settings)
         settings["p"] = validation.from_sparsity("sparsity", settings.pop("sparsity"))
@@ -269,12 +269,15 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     if data.sizes["point"] == 1:
         width = max(map(len, columns))
         lines += [
-            f"{key:{width}}  {_shown(v[0]):14} {told.sources.get(key, 'given')}" for key, v in columns.items()
+            f"{key:{width}}  {_rows_as_text(v[0]):14} {told.sources.get(key, 'given')}"
+            for key, v in columns.items()
         ]
     else:
         width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
-            lines.append(f"{key:{width}}  {''.join(f'{_shown(one):12}' for one in values[:shown])}".rstrip())
+            lines.append(
+                f"{key:{width}}  {''.join(f'{_rows_as_text(one):12}' for one in values[:shown])}".rstrip()
+            )
         left = data.sizes["point"] - shown
         if left:
             lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
@@ -286,5 +289,5 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
 
 
-def _shown(value: npt.ArrayLike) -> str:
+def _rows_as_text(value: npt.ArrayLike) -> str:
     return str(value) if isinstance(value, str) else f"{float(np.asarray(value)):.6g}"

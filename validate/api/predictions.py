@@ -198,7 +198,7 @@ def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     linear = theory.linear
     columns: dict[str, list[float]] = {"loss": [], "unbiased_loss": [], "first": [], "others": []}
     for q, n, d in zip(p.tolist(), n_features.tolist(), n_hidden.tolist(), strict=True):
-        theory.validation.fits("n_features", n, n**2)
+        theory.validation.check_fits("n_features", n, n**2)
         data, kept = theory.features.SparseUniform(q), range(min(n, d))
         moments = data.covariance(n) + np.full((n, n), float(data.mean) ** 2)
         values = linear.spectrum(moments).eigenvalues
@@ -215,7 +215,7 @@ def _computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     computation = theory.computation
 
     def loss(network: str, target: str = "relu") -> Any:
-        return computation.alike_loss(network, p, n_features, n_hidden, target=target)
+        return computation.equal_features_loss(network, p, n_features, n_hidden, target=target)
 
     unbiased = np.minimum(loss("readout"), loss("constant"))
     points = zip(n_features.tolist(), n_hidden.tolist(), strict=True)

@@ -84,7 +84,7 @@ def _here(
     function: Callable[..., Any], grid: Mapping[str, Sequence[Any]], settings: dict[str, Any], tell: Any
 ) -> xr.Dataset:
     if not callable(function):
-        raise ValueError(f"`function` must be a function or a name; got {validation.shown(function)}.")
+        raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")
     names = list(grid)
     shape = [len(grid[name]) for name in names]
     rows, positional = [], _positional(function, names)

@@ -3,15 +3,15 @@
 from ..loading import LAYOUTS, Layout, Weights, recognise, state_of
 from .models import audit, read
 from .networks import NetworkAudit, audit_network, naive_loss
-from .results import COLUMNS, VERDICTS, Audit, Audited
+from .results import COLUMNS, VERDICTS, Audit, ModelAudit
 
 __all__ = [
     "COLUMNS",
     "LAYOUTS",
     "VERDICTS",
     "Audit",
-    "Audited",
     "Layout",
+    "ModelAudit",
     "NetworkAudit",
     "Weights",
     "audit",

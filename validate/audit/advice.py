@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 
 from .models import HITS
-from .results import Audited
+from .results import ModelAudit
 
-__all__ = ["advice", "likely"]
+__all__ = ["advice", "chance_of_better"]
 
 
-def likely(unseen: float, starts: int) -> str:
+def chance_of_better(unseen: float, starts: int) -> str:
     """Return what few hits mean for the search for a better model.
 
-    >>> likely(0.63, 27)
+    >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'
-    >>> likely(1.0, 2)
+    >>> chance_of_better(1.0, 2)
     'a better one is likely'
     """
     if starts < HITS:
@@ -28,7 +28,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %"
 
 
-def advice(one: Audited) -> str:
+def advice(one: ModelAudit) -> str:
     """Return in a sentence what to do with a model, how far from the best known it is, and what says so.
 
     Of dead outputs the first is named.
@@ -52,7 +52,7 @@ def advice(one: Audited) -> str:
         return _going_on(one, rests)
     few = f"only {one.hits} ended here, so give the search more seconds to be surer"
     if one.unseen > 0.0:
-        few += f": {likely(one.unseen, one.searched)}"
+        few += f": {chance_of_better(one.unseen, one.searched)}"
     return {
         "proved best": "Nothing: no model can be better, which is proved.",
         "best of a search": f"Nothing: it is as good as the best of {one.searched} starts {rests}.",
@@ -66,7 +66,7 @@ def advice(one: Audited) -> str:
     }[one.verdict]
 
 
-def _going_on(one: Audited, rests: str) -> str:
+def _going_on(one: ModelAudit, rests: str) -> str:
     """Return what to do with a model from which descent goes on."""
     fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
     how = "Train on" if one.verdict == "unfinished" else "Kick the weights a little and train on"
@@ -87,7 +87,7 @@ def _going_on(one: Audited, rests: str) -> str:
     return f"{said}, to the best loss known {rests}."
 
 
-def _silent_outputs(one: Audited) -> Any:
+def _silent_outputs(one: ModelAudit) -> Any:
     """Return the outputs that are 0 for every input although their features matter."""
     top = one.per_feature >= 0.5 * one.law.second_moment
     at_kink = (one.b == 0.0) & ~(one.W_out @ one.W_in).any(axis=1) & (one.law.importance > 0.0)

@@ -27,7 +27,7 @@ from ..experiments.codes import known_envelope
 from ..loading import Weights, load, state_of
 from ..loading.live import is_live
 from .networks import STILL, sampled_loss, seconds_of
-from .results import REPRESENTED, SAME, Audit, Audited
+from .results import REPRESENTED, SAME, Audit, ModelAudit
 
 # Kicks at weights that descent does not leave: how many, and their size in units of the weights'.
 KICKS, KICK = 3, 0.01
@@ -132,7 +132,7 @@ def _search(
     simple = Weights(eye, eye.T, b)
     lost = float(np.sum((law.importance * law.variance)[order[m:]]) / n)
     known.add(lost, f"the {m} features that matter most, the others dropped" if m < n else "all kept", simple)
-    for entry in solved(n, m, law, tied):
+    for entry in best_known(n, m, law, tied):
         name = f"entry {entry.name} of the atlas"
         model = Weights(entry.W_out, entry.W_in, entry.b)
         known.add(entry.loss, name, model, entry.starts, entry.hits)
@@ -166,7 +166,7 @@ def usual_starts(n_features: int, tied: bool) -> int:
     return _CHEAP if tied and n_features <= _FEW else _STARTS
 
 
-def solved(n: int, m: int, law: Features, tied: bool) -> list[Any]:
+def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
     """Return the entries of the atlas that solve this very problem."""
     return [one for one in atlas.entries(n_features=n, n_hidden=m, tied=tied) if one.law == law]
 
@@ -290,7 +290,7 @@ def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
     return np.asarray(1.0 - np.divide(per_feature, law.variance, out=out, where=law.variance > 0.0))
 
 
-def _bent(one: Weights, law: Features) -> float:
+def _has_kink(one: Weights, law: Features) -> float:
     """Return the loss by samples if hidden neurons had a ReLU: of files that do not tell."""
     x = law.sample(_SAMPLES, np.random.default_rng(0))
     y = Model(one.W_in, hidden="relu", W_out=one.W_out, b=one.b)(x)
@@ -306,9 +306,9 @@ def _slope(aim: Objective, one: Weights, deadline: Deadline) -> float:
         return float(np.linalg.norm(aim.slope(x)))
 
 
-def _measured(
+def _measure(
     k: int, one: Weights, law: Features, known: _Known, here: Loss, steps: int, rng: Any, deadline: Deadline
-) -> Audited:
+) -> ModelAudit:
     """Return a model with what it is by itself; what is best known, and the verdict, need all models."""
     n, m = one.W_out.shape
     aim = Objective(n, m, law, one.tied)
@@ -328,7 +328,7 @@ def _measured(
             reset, name = ends.reset.loss, "descent with the biases of dead outputs reset"
             known.add(reset, name, Weights(ends.reset.W_out, ends.reset.W_in, ends.reset.b), k=k)
     saved = shares_saved(here.per_feature, law)
-    return Audited(
+    return ModelAudit(
         instance=k,
         n_features=n,
         n_hidden=m,
@@ -366,12 +366,12 @@ def _measured(
         dead=dead_outputs(one.W_out, one.W_in, one.b, law),
         stopped=stopped,
         verdict="not tried",
-        bent_loss=_bent(one, law) if here.loss > aim.unit else np.nan,
+        bent_loss=_has_kink(one, law) if here.loss > aim.unit else np.nan,
         law=law,
     )
 
 
-def _verdict(one: Audited, known: _Known) -> str:
+def _verdict(one: ModelAudit, known: _Known) -> str:
     rounding = SAME * one.loss + one.loss_error
     if np.isnan(one.end_loss):
         return "not tried"
@@ -393,7 +393,7 @@ def _verdict(one: Audited, known: _Known) -> str:
     return "best of a search" if known.hits >= HITS else "not beaten by a search"
 
 
-def _judged(one: Audited, known: _Known) -> Audited:
+def _with_verdict(one: ModelAudit, known: _Known) -> ModelAudit:
     name, best = known.name, known.model
     assert best is not None
     if known.instance is not None:
@@ -418,7 +418,7 @@ def _judged(one: Audited, known: _Known) -> Audited:
     )
 
 
-def _checked(k: int, one: Weights) -> Weights:
+def _check_models(k: int, one: Weights) -> Weights:
     W_out = validation.matrix(f"W_out of instance {k}", one.W_out)
     n, m = W_out.shape
     if max(n, m) > _LARGEST:
@@ -531,13 +531,15 @@ def audit(
     generator = validation.generator("rng", rng)
     name, found = read(model, layout, keys)
     if instances is not None and not isinstance(instances, Sequence | np.ndarray | range):
-        raise ValueError(f"`instances` must be a list of whole numbers; got {validation.shown(instances)}.")
+        raise ValueError(
+            f"`instances` must be a list of whole numbers; got {validation.short_repr(instances)}."
+        )
     picked = (
         range(len(found))
         if instances is None
         else [validation.integer("instances", one, 0, len(found) - 1) for one in instances]
     )
-    models = {k: _checked(k, found[k]) for k in picked}
+    models = {k: _check_models(k, found[k]) for k in picked}
     several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
     laws = list(law) if several else [law] * len(found)
     if len(laws) != len(found):
@@ -558,9 +560,9 @@ def audit(
             if steps:
                 progress(f"descent from the weights of model {k}")
             deadline = known.deadline.part(1.0 / (len(group) - done))
-            measured[k] = _measured(k, one, own, known, here, steps, generator, deadline), known
+            measured[k] = _measure(k, one, own, known, here, steps, generator, deadline), known
             reached(k)
-    return Audit(layout=name, models=tuple(_judged(*pair) for pair in (measured[k] for k in models)))
+    return Audit(layout=name, models=tuple(_with_verdict(*pair) for pair in (measured[k] for k in models)))
 
 
 def _with_losses(

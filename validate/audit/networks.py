@@ -12,9 +12,9 @@ from ...solvers.loss import evaluator
 from ...solvers.loss.evaluator import SAMPLES, Loss
 from ...solvers.loss.methods.outputs import Law
 from ...solvers.loss.network.assemble import RESIDUAL, TARGETS, importance_of, rest_of, targets
-from ...solvers.loss.network.neuron_means import Setting
+from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
-from ...solvers.loss.network.time_limit import OutOfTime, within
+from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
 from ...theory import validation
 from ...theory.annotations import as_annotated
 from ...theory.computation import loss_floor
@@ -193,13 +193,13 @@ def naive_loss(
     (0.008020833333333333, 2)
     """
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be Features; got {validation.shown(law)}.")
+        raise ValueError(f"`law` must be Features; got {validation.short_repr(law)}.")
     n_hidden = validation.integer("n_hidden", n_hidden, 1)
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
     A, name, B = targets(target, outputs, law.n_features)
-    setting, mean = Setting.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
+    setting, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
     A, B = (np.zeros(A.shape) if one is None else one * law.scale for one in (A, B))
     # Variances of f(x) and of x, and their covariance.
@@ -269,7 +269,7 @@ def audit_network(
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
-    closer = _closer(model, features, target)
+    closer = _verdict(model, features, target)
     given, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
@@ -334,10 +334,10 @@ def _loss(
     """Return the loss, and about how many seconds the exact one needs, and with its gradient; 0 if it had."""
     bends, found, needed = model.output != "identity", None, {False: 0.0, True: 0.0}
     if bends and not covers(model):
-        return _sampled(model, law, goal, deadline), 0.0, 0.0
+        return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     for gradient in (False,) if bends else (True, False):
         try:
-            with within(max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS)):
+            with limit_seconds(max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS)):
                 found = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
             break
         except OutOfTime as out:
@@ -345,9 +345,9 @@ def _loss(
         except ValueError:  # features that depend on each other, too many of them for an exact sum
             if law.independent:
                 raise
-            return _sampled(model, law, goal, deadline), 0.0, 0.0
+            return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     if found is None or (deadline.is_limit() and found.error_estimate > _SMALL * found.loss):
-        other = _sampled(model, law, goal, deadline)
+        other = _sampled_loss(model, law, goal, deadline)
         if found is None:
             found = other
         elif other.error_estimate < found.error_estimate:
@@ -355,21 +355,21 @@ def _loss(
     return found, needed[False], needed[True]
 
 
-def _wanted(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
+def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
     """Return the targets A f(x) + B x, f a function of features by its name; f(x) without A."""
     f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
     of_f = f if A is None else f @ A.T
     return of_f if B is None else of_f + x @ B.T
 
 
-def _closer(model: Model, law: Features, target: Any) -> str:
+def _verdict(model: Model, law: Features, target: Any) -> str:
     """Return the named target that the outputs are closest to, if that is not the one by name."""
     if not isinstance(target, str) or model.n_outputs != model.n_features:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
     for one in (*TARGETS, RESIDUAL):
-        wanted = _wanted(x, *targets(one, model.n_outputs, model.n_features))
+        wanted = _target_matrix(x, *targets(one, model.n_outputs, model.n_features))
         squares[one] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda one: float(squares[one].mean()))
     apart = squares[target] - squares[best]
@@ -386,7 +386,7 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: D
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
         return None
     try:
-        with within(max(0.25 * deadline.seconds_left(), _LEAST_SECONDS)):
+        with limit_seconds(max(0.25 * deadline.seconds_left(), _LEAST_SECONDS)):
             parts = [
                 evaluator(replace(law, exactly=k))(model, target=goal) for k in (0, 1) if chances[k] > 0.0
             ]
@@ -423,7 +423,7 @@ def _several_on(law: Features, least: int, count: int, rng: np.random.Generator)
     return np.asarray(x)
 
 
-def _sampled(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
+def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
     """Return a loss with four standard errors, from samples in which features are on.
 
     The share of the loss in which fewer features are on than in the samples is exact.
@@ -432,7 +432,7 @@ def _sampled(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadl
     importance = importance_of(Law(law), model.n_outputs)
 
     def errors(x: FloatArray) -> FloatArray:
-        return np.asarray((_wanted(x, *goal) - model(x)) ** 2)
+        return np.asarray((_target_matrix(x, *goal) - model(x)) ** 2)
 
     rest = _one_or_none(model, law, goal, deadline)
     if rest is not None:
@@ -465,4 +465,4 @@ def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: fl
     They are the same at each call. `target` is as `solvers.loss.evaluator` takes it; None is the features.
     """
     goal = (None, "identity") if target is None else targets(target, model.n_outputs, model.n_features)
-    return _sampled(model, law, goal, Deadline(seconds))
+    return _sampled_loss(model, law, goal, Deadline(seconds))

@@ -8,7 +8,7 @@ from ..experiments.drawing import svg
 from ..report import page
 from ..runner.declarations import Figure, span
 from .advice import advice
-from .results import COLUMNS, Audit, Audited
+from .results import COLUMNS, Audit, ModelAudit
 
 # Losses in a picture, the model's own first.
 _LOSSES = {
@@ -79,7 +79,7 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def _figure(one: Audited) -> Figure:
+def _figure(one: ModelAudit) -> Figure:
     arrays = {
         "W_out": (("feature", "neuron"), one.W_out),
         "W_in": (("neuron", "feature"), one.W_in),
@@ -92,7 +92,7 @@ def _figure(one: Audited) -> Figure:
     return Figure("model", "Weights and losses", " ".join(said), data, panels, len(panels), (3.5, 3.1))
 
 
-def _law(one: Audited) -> str:
+def _law(one: ModelAudit) -> str:
     law = one.law
     said = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     said += [f"importance {span(law.importance)}"]
@@ -101,7 +101,7 @@ def _law(one: Audited) -> str:
     return ", ".join(said)
 
 
-def _model(one: Audited) -> str:
+def _model(one: ModelAudit) -> str:
     slope = one.gradient_norm
     search = f"{one.evidence}; {one.seconds:.1f} s"
     saved = f"{one.represented}: at least half of their loss is saved"
@@ -126,7 +126,7 @@ def _model(one: Audited) -> str:
         page.paragraphs(advice(one)),
         page.paragraphs(one.sentence + (f"\n\nStructure: {one.structure}." if one.structure else "")),
         page.table("", ["what", "value"], numbers),
-        page.drawn(figure, f"model-{one.instance}", svg(figure)),
+        page.render_figure(figure, f"model-{one.instance}", svg(figure)),
     ]
     if one.n_features <= _FEW:
         columns = one.per_feature, one.share_saved, one.b, one.dimensionality

@@ -10,7 +10,7 @@ from ...theory.results import result
 from ...theory.validation import FloatArray, IntArray
 from ..reference import files
 
-__all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "Audit", "Audited"]
+__all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "Audit", "ModelAudit"]
 
 # Relative differences of losses below this are rounding of the weights.
 SAME = 1e-6
@@ -34,7 +34,7 @@ def _percent(share: float) -> str:
 
 
 @result
-class Audited:
+class ModelAudit:
     """One model beside what is known of its law. Losses are per feature, weighed by importance."""
 
     instance: int
@@ -203,7 +203,7 @@ class Audit:
 
     layout: str
     """Name of the layout in which the weights were found."""
-    models: tuple[Audited, ...]
+    models: tuple[ModelAudit, ...]
 
     def write_page(self, path: str | Path, name: str = "a model") -> Path:
         """Write one HTML file that loads nothing, readable on phones, on paper and on dark screens.

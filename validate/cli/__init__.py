@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     command = "superposition"
     try:
-        from ...solvers.progress import shown
+        from ...solvers.progress import report_progress
         from . import text
-        from .parser import parsed
+        from .parser import parse
 
         if sys.stdout is None:
             raise OSError("standard output is closed")
@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 stream, "reconfigure"
             ):  # what an encoding lacks is escaped, not an error after the work
                 stream.reconfigure(errors="backslashreplace")
-        options = parsed(arguments)
+        options = parse(arguments)
         if options is None:
             return 2
         command += f" {options.command}"
-        with shown(command), warnings.catch_warnings():
+        with report_progress(command), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: text.tell(
                 text.complaint(f"{command}: {message}")
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .laws import add_law, add_layout, add_target, law_of
-from .text import Add, as_json, columns, pairs, print_json, say, written
+from .text import Add, as_json, columns, format_pairs, format_written, print_json, say
 
 _PICTURE = "write a picture here: .png, .svg or .pdf"
 
@@ -97,7 +97,7 @@ def _best(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
         if options.plot is not None:
-            files.another_file(options.plot, {"out": options.out}, "plot")
+            files.refuse_same_file(options.plot, {"out": options.out}, "plot")
     found = best(
         law_of(options),
         options.n_hidden,
@@ -120,7 +120,7 @@ def _loss(options: argparse.Namespace) -> None:
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
-        files.another_file(options.plot, {"model": options.file}, "plot")
+        files.refuse_same_file(options.plot, {"model": options.file}, "plot")
     one = model_of(options.file, instance=options.instance, layout=options.layout)
     found = loss(one, laws_of(options, [one.n_features])[0], target=target_of(options, one.n_features))
     _show(found, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
@@ -131,7 +131,7 @@ def _phases(options: argparse.Namespace) -> None:
     from ..runner import execute
 
     check_picture(options.plot, "plot")
-    grid = execute.settings(pairs("grid", options.grid or []))
+    grid = execute.settings(format_pairs("grid", options.grid or []))
     size = options.n_features, options.n_hidden
     y = options.y or ("importance" if size == (2, 1) and options.x != "importance" else None)
     found = phases(
@@ -154,16 +154,16 @@ def _plot(options: argparse.Namespace) -> None:
     from ..reference import files
 
     check_picture(options.out, "out")
-    files.another_file(options.out, {"model": options.file})
+    files.refuse_same_file(options.out, {"model": options.file})
     model = model_of(options.file, instance=options.instance, layout=options.layout)
     save(plot(model), options.out)
-    written(options.out, options.json)
+    format_written(options.out, options.json)
 
 
 def _explore(options: argparse.Namespace) -> None:
     from ..api.explore import explore
 
-    written(explore(options.file), options.json)
+    format_written(explore(options.file), options.json)
 
 
 def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:
@@ -193,5 +193,5 @@ def save(ax: Any, path: str) -> None:
     """Write a picture, whole or not at all."""
     from ..reference import files
 
-    with files.replacing(path) as part:
+    with files.atomic_write(path) as part:
         ax.figure.savefig(part, format=Path(path).suffix[1:], dpi=200)

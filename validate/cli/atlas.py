@@ -3,7 +3,18 @@
 import argparse
 
 from .laws import chances_of
-from .text import Add, Listed, as_json, layouts, print_json, print_table, say, shown, tell, written
+from .text import (
+    Add,
+    TableRows,
+    as_json,
+    format_value,
+    format_written,
+    layouts,
+    print_json,
+    print_table,
+    say,
+    tell,
+)
 
 FILTERS = ("n_features", "n_hidden", "p", "importance", "tied")
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
@@ -20,7 +31,7 @@ def add(add_command: Add) -> None:
     option("name", nargs="?", metavar="NAME", help="a model of the list (default: the list)")
     option("--out", metavar="FILE", help="where to write the model: .safetensors or .npz")
     layout = "of the file (default: Anthropic notebook)"
-    known = Listed(layouts)
+    known = TableRows(layouts)
     option("--layout", metavar="LAYOUT", default="Anthropic notebook", choices=known, help=layout)
     option("--n-features", type=int, choices=range(2, 10), help="list these alone")
     option("--n-hidden", type=int, choices=range(1, 5), help="list these alone")
@@ -53,7 +64,7 @@ def _atlas(options: argparse.Namespace) -> None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, path=options.out, layout=options.layout)
-        return written(options.out, options.json)
+        return format_written(options.out, options.json)
     if options.sparsity is not None:
         options.p = chances_of(options)[0]
     wanted = {name: getattr(options, name) for name in FILTERS}
@@ -62,7 +73,10 @@ def _atlas(options: argparse.Namespace) -> None:
         print_json([{name: as_json(value) for name, value in vars(one).items()} for one in found])
         return
     rows = [
-        [one.name, *("" if getattr(one, name) is None else shown(getattr(one, name)) for name in COLUMNS)]
+        [
+            one.name,
+            *("" if getattr(one, name) is None else format_value(getattr(one, name)) for name in COLUMNS),
+        ]
         for one in found
     ]
     print_table("best models known", ["name", *COLUMNS], rows)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...solvers.progress import status
 from .laws import add_law, add_layout, add_target, laws_of, target_of
-from .text import Add, as_json, number, print_json, print_table, say, shown, tell
+from .text import Add, as_json, format_value, number, print_json, print_table, say, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -73,7 +73,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
-        files.another_file(options.html, {"model": options.file}, "html")
+        files.refuse_same_file(options.html, {"model": options.file}, "html")
     loaded = load(options.file, layout=options.layout, keys=_keys(options.keys))
     layout = loaded.layout
     if loaded.models[0].hidden != "identity":
@@ -101,7 +101,9 @@ def _audit(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"layout": layout, "models": [_object(one) for one in found.models]})
         return
-    rows = [[str(one.instance), *(shown(getattr(one, name)) for name in COLUMNS)] for one in found.models]
+    rows = [
+        [str(one.instance), *(format_value(getattr(one, name)) for name in COLUMNS)] for one in found.models
+    ]
     sizes = {(one.n_features, one.n_hidden): None for one in found.models}
     said = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
     print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
@@ -132,7 +134,7 @@ def _shown(value: Any) -> str:
     """Return a number or a decision as text."""
     if value is None or isinstance(value, bool):
         return {True: "yes", False: "no", None: "undecided"}[value]
-    return str(shown(value))
+    return str(format_value(value))
 
 
 _WORDS = ("target", "method", "closer", "left_out", "sentence", "advice")

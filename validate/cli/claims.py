@@ -9,7 +9,7 @@ from typing import Any
 
 from ...solvers.progress import status
 from ..ledger import stored_verdicts
-from .text import Add, Listed, print_json, print_table, say, tell
+from .text import Add, TableRows, print_json, print_table, say, tell
 
 Record = dict[str, Any]
 VERDICTS = tuple(map(str, stored_verdicts.Verdict))
@@ -26,14 +26,18 @@ def add(add_command: Add) -> None:
     option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
     source = "only claims of this source, such as cowsik2024, or how its name begins"
     option(
-        "--source", metavar="SOURCE", type=_source_named, choices=Listed(stored_verdicts.sources), help=source
+        "--source",
+        metavar="SOURCE",
+        type=_source_named,
+        choices=TableRows(stored_verdicts.sources),
+        help=source,
     )
     wrong = "what does not hold as printed, of which kind its fault is, and what is true instead"
     option("--wrong", action="store_true", help=wrong)
     verdict = (
         "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
     )
-    option("--verdict", metavar="VERDICT", type=_spaced, choices=VERDICTS, help=verdict)
+    option("--verdict", metavar="VERDICT", type=_with_spaces, choices=VERDICTS, help=verdict)
     option("--evidence", action="store_true", help="print the computed evidence as well")
     option("--run", action="store_true", help="check by computation now (minutes for all)")
     option("--full", action="store_true", help="the same with larger searches")
@@ -51,7 +55,7 @@ def _source_named(word: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _spaced(word: str) -> str:
+def _with_spaces(word: str) -> str:
     return word.replace("-", " ")
 
 
@@ -69,7 +73,7 @@ def _claims(options: argparse.Namespace) -> bool:
     if options.store and (options.full or not options.run):
         raise ValueError("`--store` must stand with `--run`, and not with `--full`; got other options.")
     verdict = options.verdict
-    records = _judged(options, verdict) if fresh else _stored(options, verdict)
+    records = _judge_rows(options, verdict) if fresh else _stored_rows(options, verdict)
     if options.wrong:
         records = [one for one in records if one["verdict"] in stored_verdicts.WRONG]
     if options.json:
@@ -91,7 +95,7 @@ def _claims(options: argparse.Namespace) -> bool:
     return any(one["trouble"] and "needs PyTorch" not in one["trouble"] for one in records)
 
 
-def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
+def _stored_rows(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     """Return stored rows."""
     known = stored_verdicts.recall()
     words = {row["verdict"] for row in known.values()}
@@ -101,7 +105,7 @@ def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
         or {options.source} - {*sources, None}
         or {verdict} - {*words, None}
     ):
-        return _judged(options, verdict)  # which names what is wrong, or has a row that is not stored yet
+        return _judge_rows(options, verdict)  # which names what is wrong, or has a row that is not stored yet
     wanted = [
         id
         for id, row in known.items()
@@ -111,12 +115,12 @@ def _stored(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     return [known[id] for id in wanted if verdict in (None, known[id]["verdict"])]
 
 
-def _judged(options: argparse.Namespace, verdict: str | None) -> list[Record]:
+def _judge_rows(options: argparse.Namespace, verdict: str | None) -> list[Record]:
     from datetime import date
 
     from .. import ledger
 
-    _of_the_source(options, [row.id for row in ledger.select(options.id, options.source)])
+    _of_the_source(options, [row.id for row in ledger.select_claims(options.id, options.source)])
     if options.wrong:
         wrong = {id for kind in ledger.WRONG for id in _ids_of(options, str(kind))}
         records = _run(sorted(wrong), None, None, options)
@@ -131,7 +135,7 @@ def _ids_of(options: argparse.Namespace, verdict: str) -> set[str]:
     """Return the ids of the selected rows that may have a verdict: those without stored evidence may."""
     from .. import ledger
 
-    chosen = {row.id for row in ledger.select(options.id, options.source)}
+    chosen = {row.id for row in ledger.select_claims(options.id, options.source)}
     other = {row.claim.id for row in ledger.recall(chosen) if row.verdict != verdict}
     return chosen - other
 
@@ -141,7 +145,7 @@ def _run(
 ) -> list[Record]:
     from .. import ledger
 
-    def progress(row: ledger.Checked) -> None:
+    def progress(row: ledger.CheckedClaim) -> None:
         status(f"checked {row.claim.id}")
 
     jobs = 1 if options.jobs is None else options.jobs
@@ -152,7 +156,7 @@ def _run(
 def _rows(records: Sequence[Record]) -> list[Any]:
     from .. import ledger
 
-    return [ledger.from_record(ledger.select([one["id"]])[0], one) for one in records]
+    return [ledger.from_record(ledger.select_claims([one["id"]])[0], one) for one in records]
 
 
 def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from ... import solvers, theory
 from ...theory.lazy import public_modules
 from ..api.predictions import PREDICTIONS
-from .text import Add, print_json, say, written
+from .text import Add, format_written, print_json, say
 
 _TOP, _, _ = __name__.partition(".")
 
@@ -51,7 +51,7 @@ def _interface(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
         files.write_text(options.out, interface())
-        written(options.out, options.json)
+        format_written(options.out, options.json)
     elif options.json:
         print_json({"text": interface()})
     else:

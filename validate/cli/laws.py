@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .text import Listed, layouts
+from .text import TableRows, layouts
 
 # Names of `sp.laws`, which is not imported for `--help`.
 PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
@@ -47,7 +47,7 @@ def add_law(option: Any, sizes: bool = True) -> None:
 def add_layout(option: Any) -> None:
     """Add the option that says how a file of weights is laid out."""
     told = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
-    option("--layout", metavar="LAYOUT", choices=Listed(layouts), help=told)
+    option("--layout", metavar="LAYOUT", choices=TableRows(layouts), help=told)
 
 
 def add_target(option: Any) -> None:

@@ -51,7 +51,7 @@ full disk; 70 a fault of the program; 130 interrupted
 'superposition COMMAND --help' explains a command."""
 
 
-def _meant(value: Any, known: Iterable[Any]) -> str:
+def _did_you_mean(value: Any, known: Iterable[Any]) -> str:
     """Return a question after what was meant, if something is near."""
     near = get_close_matches(str(value), [str(one) for one in known], 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        meant = _meant(value, action.choices)
+        meant = _did_you_mean(value, action.choices)
         if isinstance(action, argparse._SubParsersAction):
             known = ", ".join(map(repr, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {known})")
@@ -75,7 +75,8 @@ class _Parser(argparse.ArgumentParser):
         options, extra = super().parse_known_args(args, namespace)
         if wrong := [one for one in extra if one.startswith("--")]:
             self.error(
-                f"unrecognized arguments: {' '.join(extra)}{_meant(wrong[0], self._option_string_actions)}"
+                f"unrecognized arguments: {' '.join(extra)}"
+                f"{_did_you_mean(wrong[0], self._option_string_actions)}"
             )
         return options, extra
 
@@ -111,14 +112,14 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace | None:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace | None:
     """Return the options of a command line; none where it is wrong or empty, after saying so."""
     if arguments is not None and not (
         isinstance(arguments, Sequence) and all(isinstance(one, str) for one in arguments)
     ):
-        from ...theory.validation import shown  # help and version load nothing heavy
+        from ...theory.validation import short_repr  # help and version load nothing heavy
 
-        raise ValueError(f"`arguments` must be a list of words; got {shown(arguments)}.")
+        raise ValueError(f"`arguments` must be a list of words; got {short_repr(arguments)}.")
     parser = make_parser()
     try:
         options = parser.parse_args(arguments)

@@ -5,7 +5,7 @@ import argparse
 from ..api.predictions import PREDICTIONS, predict
 from .api import check_picture, save
 from .laws import add_law, chances_of, law_of
-from .text import Add, number, print_json, print_table, say, shown
+from .text import Add, format_value, number, print_json, print_table, say
 
 
 def add(add_command: Add) -> None:
@@ -81,6 +81,6 @@ def _predict(options: argparse.Namespace) -> None:
         sources = dict(prediction.sources)
         print_json([dict(zip(columns, map(number, row), strict=True), sources=sources) for row in rows])
         return
-    print_table(prediction.title, list(columns), [[shown(value) for value in row] for row in rows])
+    print_table(prediction.title, list(columns), [[format_value(value) for value in row] for row in rows])
     for name, source in prediction.sources.items():
         say(f"{name:>18}  {source}")

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable
 
-from .text import Add, Listed, print_json, say, tell
+from .text import Add, TableRows, print_json, say, tell
 
 
 def add(add_command: Add) -> None:
@@ -18,7 +18,7 @@ def add(add_command: Add) -> None:
     option("--out", metavar="FOLDER", default="out/report", help="where to write (default: out/report)")
     profile = "quick (minutes on two cores, the default) or full (hours)"
     option("--profile", default="quick", choices=("quick", "full"), help=profile)
-    option("--only", metavar="PHENOMENON", choices=Listed(lambda: [*_phenomena(), "ledger"]), help=only)
+    option("--only", metavar="PHENOMENON", choices=TableRows(lambda: [*_phenomena(), "ledger"]), help=only)
     option("--seed", type=int, default=0, help="seed of everything random (default: 0)")
     option("--jobs", type=int, help="processes (default: one for each core)")
     option("--json", action="store_true", help="an object: the page, and what failed")
@@ -33,7 +33,7 @@ def add(add_command: Add) -> None:
         "--only",
         nargs="+",
         metavar="PHENOMENON",
-        choices=Listed(_phenomena),
+        choices=TableRows(_phenomena),
         help="these alone, such as rug relu",
     )
     option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")

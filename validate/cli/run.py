@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .text import DEVICES, PRECISIONS, Add, number, pairs, print_json, print_table, say, tell
+from .text import DEVICES, PRECISIONS, Add, format_pairs, number, print_json, print_table, say, tell
 
 
 def add(add_command: Add) -> None:
@@ -38,7 +38,7 @@ def add(add_command: Add) -> None:
 def _run(options: argparse.Namespace) -> bool:
     from ..runner import commands, execute
 
-    changed = execute.settings(pairs("set", options.set))
+    changed = execute.settings(format_pairs("set", options.set))
     chosen = commands.select(options.names)
     if options.list or not options.names:
         _list(chosen, options)

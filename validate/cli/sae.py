@@ -61,7 +61,7 @@ def _ceiling(options: argparse.Namespace) -> None:
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
-        files.another_file(options.plot, {"mixing": options.file, "draws": options.draws}, "plot")
+        files.refuse_same_file(options.plot, {"mixing": options.file, "draws": options.draws}, "plot")
     mixing, law = _dictionary(options.file), _dictionary(options.draws, "draws")
     if law is None:
         law = laws_of(options, [mixing.shape[1]])[0]
@@ -78,7 +78,7 @@ def _sae(options: argparse.Namespace) -> None:
 
     check_picture(options.plot, "plot")
     if options.plot is not None:
-        files.another_file(options.plot, {"model": options.file}, "plot")
+        files.refuse_same_file(options.plot, {"model": options.file}, "plot")
     taken = {"yes": True, "no": False, None: None}[options.subtract_b_dec]
     one = model_of(options.file, apply_b_dec_to_input=taken)
     mixing = _dictionary(options.mixing)

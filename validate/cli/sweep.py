@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .text import Add, columns, pairs, print_json, print_table, say, shown, tell
+from .text import Add, columns, format_pairs, format_value, print_json, print_table, say, tell
 
 _ROWS = 100  # points that are printed
 
@@ -57,13 +57,13 @@ def _sweep(options: argparse.Namespace) -> bool:
     from ..reference import files
     from ..runner import execute, sweep
 
-    grid, settings = _grid_of(execute.settings(pairs("settings", options.settings)), options.settings)
+    grid, settings = _grid_of(execute.settings(format_pairs("settings", options.settings)), options.settings)
     path = options.out
     if path is not None and Path(path).resolve().is_relative_to(Path(options.store).resolve()):
         raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")
     out = None if path is None else files.output_file(path, "out", make_folder=True)
     if out is not None:
-        files.another_file(out, settings)
+        files.refuse_same_file(out, settings)
     names = ("store", "keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     given = {name: getattr(options, name) for name in names}
     ds = sweep.run(options.name, grid, settings=settings, tell=tell, **given)
@@ -116,5 +116,5 @@ def _cell(values: Any) -> str:
     absent = values.size - numbers.size
     if not numbers.size:
         return "nan" if absent else "none"
-    low, high = (shown(float(one)) for one in (numbers.min(), numbers.max()))
+    low, high = (format_value(float(one)) for one in (numbers.min(), numbers.max()))
     return (low if low == high else f"{low} to {high}") + (f", {absent} nan" if absent else "")

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ...solvers.progress import unlined
+from ...solvers.progress import without_line
 
 Add = Callable[..., Any]  # adds a command to the program and returns its parser
 DEVICES, PRECISIONS = ("auto", "cpu", "cuda"), ("float32", "tf32", "bf16")
@@ -18,7 +18,7 @@ _MOST = 1500  # characters of a complaint: a longer one holds what was given, an
 _WIDE = 24  # characters that a column of sentences needs to be readable
 
 
-class Listed:
+class TableRows:
     """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
 
     def __init__(self, read: Callable[[], Iterable[str]]) -> None:
@@ -72,7 +72,7 @@ def complaint(line: str) -> str:
 
 
 def _put(file: Any, text: str) -> None:
-    with unlined():
+    with without_line():
         file.write(text)
         file.flush()
 
@@ -87,12 +87,12 @@ def number(value: Any) -> float | str | None:
     return float(value) if math.isfinite(value) else None
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return text as it is and a number with six digits."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-def pairs(name: str, words: Iterable[str]) -> dict[str, str]:
+def format_pairs(name: str, words: Iterable[str]) -> dict[str, str]:
     """Read NAME=VALUE; `name` is what the caller calls them."""
     found: dict[str, str] = {}
     for word in words:
@@ -119,7 +119,7 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, str | int) or value is None else number(value)
 
 
-def written(path: Any, as_json: bool) -> None:
+def format_written(path: Any, as_json: bool) -> None:
     """Print the file that a command wrote."""
     if as_json:
         print_json({"written": str(path)})

@@ -20,13 +20,20 @@ from matplotlib.legend import Legend
 from scipy.ndimage import distance_transform_edt
 
 from ...solvers.statistics import LEVEL, Estimate, mean, student
-from ...theory.annotations import as_annotated, called
-from ...theory.validation import choice, doubles, each, shown
+from ...theory.annotations import as_annotated, callable_object
+from ...theory.validation import choice, doubles, numbers_or_repeat, short_repr
 from ..runner.declarations import Figure
 
 __all__ = [
-    "draw_estimates", "draw_means", "draws", "finished", "plot_theory_vs_experiment", "size_axis", "svg",
-    "widest", "with_prefix",
+    "draw_estimates",
+    "draw_means",
+    "finish_axes",
+    "largest_interval",
+    "plot_function",
+    "plot_theory_vs_experiment",
+    "size_axis",
+    "svg",
+    "with_prefix",
 ]  # fmt: skip
 
 # Markers in a group, each with the same style: it can stand once, at the group.
@@ -59,7 +66,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def draws(function: Callable[P, R]) -> Callable[P, R]:
+def plot_function(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a plotting function to reject what is no dataset, or one that lacks the variables it reads.
 
     Examples
@@ -73,7 +80,7 @@ def draws(function: Callable[P, R]) -> Callable[P, R]:
         ...
     ValueError: `ds` must be a dataset with 'loss'; got one of p.
     """
-    called("function", function)
+    callable_object("function", function)
     checked = as_annotated(function)
 
     @functools.wraps(function)
@@ -109,7 +116,7 @@ def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
 
 
 @as_annotated
-def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
+def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
     """Return axes with these settings and a legend at a place, or by its options; None is none."""
     ax.set(**settings)
     if isinstance(legend, str):
@@ -120,16 +127,16 @@ def finished(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settin
 
 
 @as_annotated
-def widest(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+def largest_interval(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
     """Return where a region of a grid is widest, a place for its name, and how far its border is from there.
 
     Examples
     --------
-    >>> widest(np.array([[True, True, True, False]] * 3))
+    >>> largest_interval(np.array([[True, True, True, False]] * 3))
     (1, 1, 2.0)
     """
     if region.ndim != 2 or region.size == 0 or region.dtype != np.bool_:
-        raise ValueError(f"`region` must be a matrix of True and False; got {shown(region)}.")
+        raise ValueError(f"`region` must be a matrix of True and False; got {short_repr(region)}.")
     depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]  # the edge of the grid is a border too
     i, j = np.unravel_index(np.argmax(depth), depth.shape)
     return int(i), int(j), float(depth[i, j])
@@ -186,7 +193,7 @@ def plot_theory_vs_experiment(
     for curve in curves:
         if not isinstance(curve, xr.DataArray | tuple):
             rule = "a DataArray, a tuple of arrays, or a list of these"
-            raise ValueError(f"`theory` must be {rule}; got {shown(curve)}.")
+            raise ValueError(f"`theory` must be {rule}; got {short_repr(curve)}.")
     for curve, line in zip(curves, cycle(_coloured()), strict=False):
         _plot_curve(curve, line, ax)
     x = experiment[others[0]]
@@ -199,7 +206,7 @@ def plot_theory_vs_experiment(
     middle, half = student(values, axis=0)
     said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
     ax.errorbar(x, middle, half, fmt="o", color=DATA, markersize=3, elinewidth=0.8, label=said)
-    return finished(ax, xlabel=_label(x), ylabel=_label(experiment))
+    return finish_axes(ax, xlabel=_label(x), ylabel=_label(experiment))
 
 
 def _coloured() -> list[str]:
@@ -229,7 +236,7 @@ def _label(values: xr.DataArray) -> str:
 @as_annotated
 def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], **style: Any) -> None:
     """Draw estimates as markers with their limits as bars."""
-    x = each("x", x)
+    x = numbers_or_repeat("x", x)
     if x.size != len(estimates):
         raise ValueError(f"`estimates` must be one for each of {x.size} points `x`; got {len(estimates)}.")
     middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
@@ -242,7 +249,7 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
     kept = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
-    x = each("x", x)
+    x = numbers_or_repeat("x", x)
     if len(kept) != x.size:
         raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(kept)}.")
     some = [row.size > 1 for row in kept]

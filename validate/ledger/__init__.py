@@ -1,11 +1,11 @@
 """The ledger of claims: every statement of the sources, checked, with a computed verdict."""
 
-from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select, store
+from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select_claims, store
 from .claim import (
     MEANINGS,
     UNDECIDED,
     WRONG,
-    Checked,
+    CheckedClaim,
     Claim,
     Evidence,
     Finding,
@@ -18,7 +18,8 @@ from .claim import (
 )
 
 __all__ = [
-    "CLAIMS", "MEANINGS", "UNDECIDED", "WRONG", "Checked", "Claim", "Evidence", "Finding", "Statement",
-    "Verdict", "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select", "store",
+    "CLAIMS", "MEANINGS", "UNDECIDED", "WRONG", "CheckedClaim", "Claim", "Evidence", "Finding", "Statement",
+    "Verdict", "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select_claims",
+    "store",
     "text", "verdict",
 ]  # fmt: skip

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import choice, shown
-from ..runner.cache import Lab, schedule, shelf
+from ...theory.validation import choice, short_repr
+from ..runner.cache import ResultCache, cache_folder, schedule
 from ..runner.tasks import Task, perform
 from . import stored_verdicts
-from .claim import WRONG, Checked, Claim, Evidence, Verdict, as_record, from_record
+from .claim import WRONG, CheckedClaim, Claim, Evidence, Verdict, as_record, from_record
 
 # All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
 # project began with come first, others by their letter.
@@ -32,7 +32,7 @@ CLAIMS: tuple[Claim, ...] = tuple(
 
 
 @as_annotated
-def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:
+def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -> tuple[Claim, ...]:
     """Return the claims with these ids, or of this source, in the order of the ledger; all if not given.
 
     Parameters
@@ -44,7 +44,7 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
 
     Examples
     --------
-    >>> [claim.id for claim in select(["C6", "C1"])]
+    >>> [claim.id for claim in select_claims(["C6", "C1"])]
     ['C1', 'C6']
     """
     known = {claim.id: claim for claim in CLAIMS}
@@ -52,14 +52,16 @@ def select(ids: Iterable[str] | None = None, source: str | None = None) -> tuple
     for name in wanted - set(known):
         close = [id for id in known if id.lower() == str(name).strip().lower()]
         meant = f" (did you mean {close[0]}?)" if close else ""
-        raise ValueError(f"`id` must be one of {stored_verdicts.ranges(known)}; got {shown(name)}{meant}.")
+        raise ValueError(
+            f"`id` must be one of {stored_verdicts.ranges(known)}; got {short_repr(name)}{meant}."
+        )
     if source is not None:
         choice("source", source, sorted({claim.source for claim in CLAIMS}))
     return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
 
 
 @as_annotated
-def judge(claim: Claim, lab: Lab) -> Checked:
+def judge(claim: Claim, lab: ResultCache) -> CheckedClaim:
     """Run the check of one claim, with the datasets that it needs.
 
     A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
@@ -80,7 +82,7 @@ def judge(claim: Claim, lab: Lab) -> Checked:
         return _not_judged(claim, f"{', '.join(missing)} needs PyTorch ({how})", start)
     try:
         found = claim.check(lab.profile == "quick", *(lab[name] for name in claim.needs))
-        checked = Checked(claim, found, time.perf_counter() - start)
+        checked = CheckedClaim(claim, found, time.perf_counter() - start)
         needs_sentence = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
         if checked.verdict in needs_sentence and not found.corrections:
             raise ValueError(
@@ -94,20 +96,20 @@ def judge(claim: Claim, lab: Lab) -> Checked:
     return checked
 
 
-def _not_judged(claim: Claim, why: str, start: float) -> Checked:
-    return Checked(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
+def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
+    return CheckedClaim(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
 
 
 @as_annotated
 def recall(
     ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
-) -> tuple[Checked, ...]:
+) -> tuple[CheckedClaim, ...]:
     """Return stored rows, as they were last judged; nothing is run.
 
     Parameters
     ----------
     ids, source : optional
-        As in `select`.
+        As in `select_claims`.
     verdict : str, optional
         Only rows with this verdict.
 
@@ -117,14 +119,14 @@ def recall(
     ['C21']
     """
     _known_verdict(verdict)
-    chosen = {claim.id: claim for claim in select(ids, source)}
+    chosen = {claim.id: claim for claim in select_claims(ids, source)}
     kept = stored_verdicts.recall(chosen)
     rows = (from_record(claim, kept[id]) for id, claim in chosen.items() if id in kept)
     return tuple(row for row in rows if verdict in (None, row.verdict))
 
 
 @as_annotated
-def store(rows: Iterable[Checked], day: str, *, path: Path = stored_verdicts.STORED) -> None:
+def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.STORED) -> None:
     """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored.
 
     Raises
@@ -147,9 +149,9 @@ def _known_verdict(verdict: str | None) -> None:
 
 
 @as_annotated
-def judge_or_recall(lab: Lab, id: str) -> dict[str, Any]:
+def judge_or_recall(lab: ResultCache, id: str) -> dict[str, Any]:
     """Return a row as `as_record` makes it, from an earlier run if it is kept."""
-    (claim,), name = select([id]), f"claim-{id}"
+    (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = lab.kept(name, claim.needs)
     if record is None:
         checked = judge(claim, lab)
@@ -166,10 +168,10 @@ def run(
     verdict: str | None = None,
     quick: bool = True,
     jobs: int = 1,
-    progress: Callable[[Checked], None] | None = None,
+    progress: Callable[[CheckedClaim], None] | None = None,
     *,
     data: str | Path | None = None,
-) -> tuple[Checked, ...]:
+) -> tuple[CheckedClaim, ...]:
     """Judge claims and return the rows of the ledger, in its order.
 
     Experiments run at seed 0, and every check is seeded by itself, so the rows do not depend on `jobs` or on
@@ -178,7 +180,7 @@ def run(
     Parameters
     ----------
     ids, source : optional
-        As in `select`.
+        As in `select_claims`.
     verdict : str, optional
         Judge only rows whose stored verdict is this one, or that have none, and return those of which it is
         true.
@@ -201,12 +203,12 @@ def run(
     ['C21']
     """
     _known_verdict(verdict)
-    chosen = {f"claim {claim.id}": claim for claim in select(ids, source)}
+    chosen = {f"claim {claim.id}": claim for claim in select_claims(ids, source)}
     if verdict is not None:
         kept = stored_verdicts.recall(claim.id for claim in chosen.values())
         others = {id for id, record in kept.items() if record["verdict"] != verdict}
         chosen = {name: claim for name, claim in chosen.items() if claim.id not in others}
-    rows: dict[str, Checked] = {}
+    rows: dict[str, CheckedClaim] = {}
 
     def reached(task: Task, found: dict[str, Any] | None, seconds: float) -> None:
         if found is not None:
@@ -218,8 +220,8 @@ def run(
                     error.add_note(f"Raised by `progress` at the row {chosen[task.name].id}.")
                     raise
 
-    with shelf(data=data) as folder:
-        lab = Lab(folder, "quick" if quick else "full")
+    with cache_folder(data=data) as folder:
+        lab = ResultCache(folder, "quick" if quick else "full")
         works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
         perform(schedule(lab, works), jobs, reached)
     return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

@@ -24,26 +24,54 @@ from ..runner.findings import (
     Criterion,
     Finding,
     Limit,
-    after,
-    allowed,
-    before,
     between,
     bound,
+    confirmed,
     derived,
     experiment,
+    not_refuted,
     numeric,
+    post_hoc,
+    preregistered,
     rounding,
     runs,
-    shown,
     symbolic,
 )
 from .stored_verdicts import MEANINGS, UNDECIDED, WRONG, Verdict
 
 __all__ = [
-    "MEANINGS", "ROUGHLY", "SAME", "UNDECIDED", "WRONG", "Checked", "Claim", "Criterion", "Evidence",
-    "Finding", "Limit", "Statement", "Verdict", "after", "allowed", "as_record", "before", "between",
-    "bound", "claim", "derived", "evidence", "experiment", "from_record", "numeric", "rounding", "runs",
-    "says", "shown", "symbolic", "text", "verdict",
+    "MEANINGS",
+    "ROUGHLY",
+    "SAME",
+    "UNDECIDED",
+    "WRONG",
+    "CheckedClaim",
+    "Claim",
+    "Criterion",
+    "Evidence",
+    "Finding",
+    "Limit",
+    "Statement",
+    "Verdict",
+    "as_record",
+    "between",
+    "bound",
+    "claim",
+    "confirmed",
+    "corrected_statement",
+    "derived",
+    "evidence",
+    "experiment",
+    "from_record",
+    "not_refuted",
+    "numeric",
+    "post_hoc",
+    "preregistered",
+    "rounding",
+    "runs",
+    "symbolic",
+    "text",
+    "verdict",
 ]  # fmt: skip
 
 
@@ -143,7 +171,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedClaim:
     """A claim with its evidence and the seconds that the check took.
 
     `trouble` says why there is no evidence, if the check could not be run or raised an error. `judged` is the
@@ -246,7 +274,7 @@ def evidence(
     --------
     >>> right = numeric("gap", 1e-16, "<=", rounding(1e-9))
     >>> wrong = numeric("gap", 0.1, "<=", rounding(1e-9))
-    >>> found = evidence("added", wrong, says("it is 2", right))
+    >>> found = evidence("added", wrong, corrected_statement("it is 2", right))
     >>> str(verdict(found)), [one.text for one in found.corrections]
     ('wrong', ['it is 2'])
     """
@@ -255,13 +283,13 @@ def evidence(
     return Evidence(text, printed, numbers or {}, said, about, fault)
 
 
-def says(text: str, *findings: Finding) -> Statement:
+def corrected_statement(text: str, *findings: Finding) -> Statement:
     """Return a sentence of a correction and what it rests on; numbers in it are formatted from values."""
     return Statement(text, findings)
 
 
 @as_annotated
-def as_record(checked: Checked) -> dict[str, Any]:
+def as_record(checked: CheckedClaim) -> dict[str, Any]:
     """Return a row of the ledger as plain data that JSON can hold (a number that is not finite as text)."""
 
     def plain(value: Any) -> Any:
@@ -295,7 +323,7 @@ def as_record(checked: Checked) -> dict[str, Any]:
 
 
 @as_annotated
-def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
+def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
     """Return the row that `as_record` made plain.
 
     Raises
@@ -321,19 +349,20 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> Checked:
         found = [finding(one) for one in kept["findings"]]
         by_text = {one.text: one for one in reversed(found)}
         said = [
-            says(one["text"], *(by_text[text] for text in one["findings"])) for one in kept["corrections"]
+            corrected_statement(one["text"], *(by_text[text] for text in one["findings"]))
+            for one in kept["corrections"]
         ]
         numbers = {name: float(value) for name, value in kept["numbers"].items()}
         about = {"trouble": record["trouble"] or "", "judged": record["judged"] or ""}
         whole = Evidence(kept["text"], found, numbers, said, fault=Verdict(kept["fault"]))
-        return Checked(claim, whole, record["seconds"], **about)
+        return CheckedClaim(claim, whole, record["seconds"], **about)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ValueError(f"`record` must be what `as_record` makes ({why}).") from error
 
 
 @as_annotated
-def text(rows: Iterable[Checked], width: int = 100) -> str:
+def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     """Return rows as plain text to read: the statement, then indented the verdict and what is true instead.
 
     Parameters
@@ -366,7 +395,7 @@ def text(rows: Iterable[Checked], width: int = 100) -> str:
             words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         )
 
-    def paragraph(row: Checked) -> str:
+    def paragraph(row: CheckedClaim) -> str:
         more = row.correction or row.trouble
         found = f"{row.verdict}: {more}" if more else str(row.verdict)
         said = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"

@@ -9,12 +9,23 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.computation import best_readout, network_loss
-from ...theory.computation import alike_loss, fan_network, rare_losses
+from ...theory.computation import equal_features_loss, fan_network, rare_losses
 from ...theory.computation.derive import derive_moments
 from ...theory.derivation import sp
 from ...theory.features import Features
 from ...theory.model import Model
-from .claim import Evidence, Verdict, after, claim, derived, evidence, numeric, rounding, says, symbolic
+from .claim import (
+    Evidence,
+    Verdict,
+    claim,
+    corrected_statement,
+    derived,
+    evidence,
+    numeric,
+    post_hoc,
+    rounding,
+    symbolic,
+)
 
 BHAGAT, CIS, SPD = "bhagat2026", "cistoy2026", "spd2025"
 STEP = 0.033  # relative, of the grid on which K6's source looked for the least loss
@@ -48,7 +59,7 @@ def k2(quick: bool, ds: xr.Dataset) -> Evidence:
     allowed = (1 - ds["floor"] / ds["naive"]).mean("seed")
     rise = float(allowed.diff("sigma").min())
     none, p = float(np.abs(allowed.sel(sigma=0.0)).max()), 0.01
-    left = 1 - float(alike_loss("readout", p, 100, 50) / alike_loss("unbiased", p, 100, 50))
+    left = 1 - float(equal_features_loss("readout", p, 100, 50) / equal_features_loss("unbiased", p, 100, 50))
     return evidence(
         "The least loss of any network with a linear readout is at least the floor, the sum of the "
         "smallest eigenvalues of the targets' covariance. Findings: 100 features on 50 neurons, p = 0.01, "
@@ -63,7 +74,7 @@ def k2(quick: bool, ds: xr.Dataset) -> Evidence:
             "without output bias: share left without mixing, over that with most",
             left / float(allowed.max()),
             "<=",
-            after(0.01),
+            post_hoc(0.01),
         ),
     )
 
@@ -77,7 +88,7 @@ def k3(quick: bool) -> Evidence:
         "The mean of the fourth power is not the square of the mean square 1/6: values are uniform on "
         "[-1, 1].",
         symbolic("E ReLU(x)^4 of a feature that is on, less 1/36", mean - sp.Rational(1, 36)),
-        says(
+        corrected_statement(
             "it costs 1/10",
             symbolic("E ReLU(x)^4 of a feature that is on, less 1/10", mean - sp.Rational(1, 10)),
         ),
@@ -92,23 +103,23 @@ def k4(quick: bool) -> Evidence:
     for F, n in ((3, 3), (4, 4)):
         law = Features(F, p, "symmetric")
         fan = network_loss(best_readout(fan_network(F, n, eps=0.05)[0], 0.0, law, "abs"), law, "abs")
-        naive = min(float(alike_loss(name, p, F, n, target="abs")) for name in ("naive", "pairs"))
+        naive = min(float(equal_features_loss(name, p, F, n, target="abs")) for name in ("naive", "pairs"))
         shares[n] = (fan.loss + fan.error_estimate) / naive
     limit = rare_losses(100, 50, target="abs")
     same = max(
-        float(np.abs(alike_loss("naive", q, F, n) - alike_loss("floor", q, F, n)))
+        float(np.abs(equal_features_loss("naive", q, F, n) - equal_features_loss("floor", q, F, n)))
         for q, F, n in ((0.01, 100, 50), (0.3, 8, 3), (1.0, 20, 19))
     )
     return evidence(
         "For the squared error; features independent, uniform on [-1, 1] when on. The baseline decides: n "
         "functions computed exactly, or neurons that serve one feature each. Fans of n ReLU neurons compute "
         "nearly n absolute values as p -> 0, of which each takes two neurons.",
-        says(
+        corrected_statement(
             "with a linear readout, no model beats n of more targets computed exactly, if these are "
             "independent and alike; so none beats naive for ReLU(x)",
             numeric("naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
         ),
-        says(
+        corrected_statement(
             "for |x| fans of three and four neurons beat neurons that serve one feature each: they lose "
             f"{shares[3]:.2f} and {shares[4]:.2f} times as much at p = {p:g}",
             numeric("largest loss of a fan over the naive one", max(shares.values()), "<", derived(1)),
@@ -128,10 +139,11 @@ def k5(quick: bool) -> Evidence:
     """without a mixing matrix, trained networks never beat the naive baseline, at any p"""
     n, F = 50, 100
     at = {
-        p: float(alike_loss("readout", p, F, n) / alike_loss("unbiased", p, F, n)) for p in (0.01, 0.1, 1.0)
+        p: float(equal_features_loss("readout", p, F, n) / equal_features_loss("unbiased", p, F, n))
+        for p in (0.01, 0.1, 1.0)
     }
     shares = ", ".join(f"{100 * (1 - one):.2g} % at p = {p:g}" for p, one in at.items())
-    biased = float(np.abs(alike_loss("naive", 1.0, F, n) - alike_loss("floor", 1.0, F, n)))
+    biased = float(np.abs(equal_features_loss("naive", 1.0, F, n) - equal_features_loss("floor", 1.0, F, n)))
     return evidence(
         "The baseline there is that of another matrix: it answers half of the mixed targets exactly and 0 "
         "for the others, which is no network, and loses 0.1005 p; without mixing naive is 0.0833 p. The "
@@ -141,7 +153,7 @@ def k5(quick: bool) -> Evidence:
         numeric(
             "loss of the best readout at p = 1 over the naive one, less 1", at[1.0] - 1.0, ">=", derived(0)
         ),
-        says(
+        corrected_statement(
             "without biases a network of the same neurons, that reads the means from them, loses less "
             f"than the naive one: {shares}; where features are rare that vanishes (K2), and with an output "
             "bias nothing beats naive at any p",
@@ -170,11 +182,13 @@ def k6(quick: bool) -> Evidence:
         "step and half of the last printed digit are allowed. An earlier form of this row allowed the half "
         f"digit alone, and called 0.014 not reproduced. In closed form: {said}; the minimum is flat at p = "
         "0.1.",
-        numeric("offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", after(digit + STEP * best(1.0))),
         numeric(
-            "offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", after(digit + STEP * best(0.1))
+            "offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", post_hoc(digit + STEP * best(1.0))
         ),
-        says(
+        numeric(
+            "offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", post_hoc(digit + STEP * best(0.1))
+        ),
+        corrected_statement(
             f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {said}",
             numeric(
                 "of the exact best readout, three features on two", abs(own - closed), "<=", rounding(1e-12)

@@ -17,16 +17,16 @@ from ..training.schedule import BLOCK
 from . import claim as ledger
 from .claim import (
     Evidence,
-    after,
-    allowed,
-    before,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     experiment,
+    not_refuted,
+    post_hoc,
+    preregistered,
     runs,
-    says,
-    shown,
 )
 from .cowsik_structure import CONVERGED, ENDS, HALF, LOW, MIDDLE, QUARTER, SOURCE, STOP
 
@@ -35,14 +35,14 @@ LARGEST = {LOW: MANY, QUARTER: MOST, HALF: MANY}  # of five seeds, by ratio
 ALARM = 1e-2
 BATCH = 1024  # samples
 # "Essentially the same" and "identical" are given this much room.
-SAME = before(ledger.SAME)
+SAME = preregistered(ledger.SAME)
 # Of models of seeds 5 to 9. Limits were fixed before one of them was trained, when models of seeds 100 and
 # 101 had been looked at. Loss / rug - 1 after 16,000 steps of a slower phase: by ratio, up to 4096 features,
 # and of 8192. Where the rule of the source's public code ends training: |loss / rug - 1| at 4096 and more
 # features, and loss / rug - 1 at 2048.
-LATER = {LOW: before(-0.03), QUARTER: before(-0.15), HALF: before(-0.6)}
-LATER_MOST = before(-0.1)
-PUBLIC_NEAR, PUBLIC_BELOW = before(0.05), before(-0.05)
+LATER = {LOW: preregistered(-0.03), QUARTER: preregistered(-0.15), HALF: preregistered(-0.6)}
+LATER_MOST = preregistered(-0.1)
+PUBLIC_NEAR, PUBLIC_BELOW = preregistered(0.05), preregistered(-0.05)
 # Two sides of five cells of the public code, one of seven later losses and of a spread.
 _FRESH = Family(ALARM, 2 * 5 + 7 + 1)
 CELLS = ", ".join(f"{r:g} ({n} features)" for r, n in LARGEST.items())
@@ -56,8 +56,8 @@ class _Models:
         self.steps = f"{trained.attrs['steps']} steps"
         # Two sides of a statistic in each cell at both ends, of a change, and of the fall of losses.
         self.family = Family(ALARM, 2 * len(LARGEST) * len(ENDS) + 4)
-        self.keeps = partial(allowed, origin=trained)
-        self.true = partial(shown, origin=trained)
+        self.keeps = partial(not_refuted, origin=trained)
+        self.true = partial(confirmed, origin=trained)
         at = self.at["loss"].sel(end=STOP)
         least = min(int(at.sel(ratio=r, n_features=n).count()) for r, n in LARGEST.items())
         self.enough = runs("models in each cell that decides", least, origin=trained)
@@ -116,9 +116,9 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
     most, single = _mean(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
     near = [_mean(stop, r, MANY) for r in LATER] + [_mean(stop, QUARTER, MOST)]
     below = _mean(stop, QUARTER, SOME)
-    left = "shown" if shown("", below, "<=", PUBLIC_BELOW).passed else "not shown"
+    left = "shown" if confirmed("", below, "<=", PUBLIC_BELOW).passed else "not shown"
     told = "; ".join(f"{_list(found, '+.1%')} at {r:g}" for r, found in on.items())
-    same = partial(shown, origin=public)
+    same = partial(confirmed, origin=public)
     return evidence(
         f"Completed means by the rule of section 2. At p = {MIDDLE} and ratios {CELLS} the loss over the "
         f"rug's, less 1, is {_list(early, '+.1%')} where the stopping rule ends training, and "
@@ -158,7 +158,7 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
     end = _at(later, "excess")
     on = {r: [_mean(end, r, n) for n in (SOME, MANY)] for r in LATER}
     most, single = _mean(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
-    true = partial(shown, origin=later)
+    true = partial(confirmed, origin=later)
     unequal = _mean(_at(later, "row_variance_spread"), HALF, MANY)
     within = by_cell(small).sel(end=CONVERGED, ratio=HALF, p=[0.01, 0.05, 0.1], n_features=[128, 256, 512])
     spread, ratio = (float(within[name].min()) for name in ("row_variance_spread", "lyapunov_max"))
@@ -168,30 +168,30 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
         "at the rule (C27, C29, C31, C33), and is of the rug; trained on they are other codes. At ratio "
         "1/2 pairs have one large off-diagonal entry in each row, c or 1/c: row variances whose standard "
         "deviation is (c^2 - c^-2)/(c^2 + c^-2) of their mean, and a Lyapunov ratio of 1, at every n_s.",
-        says(
+        corrected_statement(
             f"no: at p = {MIDDLE}, where the rule ends training of {MANY} to {MOST} features, the loss still "
             "falls",
             models.true("part by which it falls in 100 batches", falls, ">", derived(0)),
         ),
-        says(
+        corrected_statement(
             f"trained on, models of {FEW} to {MOST} features at ratio {QUARTER} are a fifth and more below "
             f"the rug's loss, those of {FEW} to {MANY} at {HALF} three quarters and more; at {LOW} those of "
             f"{SOME} and {MANY} are {-LATER[LOW]:.0%} and more below",
             *(true(f"loss / rug - 1, ratio {r:g}", found, "<=", LATER[r]) for r, found in on.items()),
             true(f"loss / rug - 1, {MOST} features", most, "<=", LATER_MOST),
-            models.true(f"loss / rug - 1 at ratio {QUARTER}, {FEW} features", late, "<=", after(-0.2)),
-            models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", after(-0.75)),
-            true(f"loss / rug - 1 at ratio {QUARTER}", [*on[QUARTER], most], "<=", after(-0.2)),
-            true(f"loss / rug - 1 at ratio {HALF}", on[HALF], "<=", after(-0.75)),
+            models.true(f"loss / rug - 1 at ratio {QUARTER}, {FEW} features", late, "<=", post_hoc(-0.2)),
+            models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", post_hoc(-0.75)),
+            true(f"loss / rug - 1 at ratio {QUARTER}", [*on[QUARTER], most], "<=", post_hoc(-0.2)),
+            true(f"loss / rug - 1 at ratio {HALF}", on[HALF], "<=", post_hoc(-0.75)),
             experiment(f"that of {MOST} features there", single, "<=", LATER_MOST, origin=later),
         ),
-        says(
+        corrected_statement(
             f"at ratio {HALF} their rows are then unequal (s.d. over mean of row variances "
             f"{unequal.value:.2g} at {MANY} features, {spread:.2g} or more up to 512) and not Gaussian "
             f"(Lyapunov ratio {ratio:.5f} or more up to 512)",
-            true(f"s.d. over mean of row variances, {MANY} features", unequal, ">", after(0.5)),
-            experiment("the least in pairs up to 512 features", spread, ">=", after(0.9), origin=small),
-            experiment("least Lyapunov ratio there", ratio, ">=", after(0.9), origin=small),
+            true(f"s.d. over mean of row variances, {MANY} features", unequal, ">", post_hoc(0.5)),
+            experiment("the least in pairs up to 512 features", spread, ">=", post_hoc(0.9), origin=small),
+            experiment("least Lyapunov ratio there", ratio, ">=", post_hoc(0.9), origin=small),
         ),
         about="answer",
     )
@@ -222,5 +222,5 @@ def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
         "like 1/n_s^2 for any code (C30).",
         runs(f"models of {MOST} features at each ratio", int(counts.min()), origin=ds),
         models.keeps(text, early, "<=", SAME),
-        models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", before(0.05)),
+        models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", preregistered(0.05)),
     )

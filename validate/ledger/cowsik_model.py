@@ -10,14 +10,14 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    after,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -195,8 +195,8 @@ def c14(quick: bool) -> Evidence:
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma "
         f"= 100, {near.max():.1e} at 1000.",
         symbolic("root of dL/da less p U / S", best - p * cross / square),
-        bound("smallest order of the approach in 1/sigma", order.min(), ">=", after(0.9)),
-        numeric("largest relative gap at sigma = 1000", near.max(), "<=", after(1e-2)),
+        bound("smallest order of the approach in 1/sigma", order.min(), ">=", post_hoc(0.9)),
+        numeric("largest relative gap at sigma = 1000", near.max(), "<=", post_hoc(1e-2)),
     )
 
 
@@ -221,13 +221,13 @@ def c15(quick: bool) -> Evidence:
         f"0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and {0.5 / 3 - 0.25 / 4:.6f} "
         "corrected.",
         bound("smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
-        says(
+        corrected_statement(
             f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
             # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
             bound("smallest (limit loss - corrected bound) / p^2", corrected, ">=", rounding(-1e-12)),
             symbolic("p/3 - p^2 (E u)^2 - Var x", right),
         ),
-        says(
+        corrected_statement(
             "approached as b/sigma -> infinity",
             # The affine optimum misses it by Var x / (Var x + sigma^2), about the ratio.
             numeric("optimum at ratio 1e-9 over that, less 1", reached, "<=", derived(1e-8)),
@@ -304,7 +304,7 @@ def c21(quick: bool) -> Evidence:
         f"{gap.max():.2g} in {count} random cases. At the optimum for p = 0.01, ratio 0.1 the on part is "
         f"{part:.3f} of the loss. The lower bound that App. D goes on to derive needs this direction.",
         bound("largest L - p L_on", gap.max(), "<=", derived(0)),
-        says(
+        corrected_statement(
             "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
             # Rounding of the difference of numbers of order 10.
             bound("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),

@@ -12,18 +12,18 @@ from .claim import (
     ROUGHLY,
     Evidence,
     Verdict,
-    after,
-    allowed,
     bound,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     experiment,
+    not_refuted,
     numeric,
+    post_hoc,
     rounding,
     runs,
-    says,
-    shown,
 )
 from .cowsik_scaling import posterior_loss
 
@@ -48,9 +48,11 @@ def c35(quick: bool) -> Evidence:
         f"ratio. The Lyapunov ratio of rugs at ratio 1/4 is {', '.join(f'{one:.3f}' for one in ratios)} at "
         f"n_s = {', '.join(map(str, sizes))}.",
         numeric("least s.d. of the interference at n_d = n_s", left, ">", derived(0)),
-        says(
+        corrected_statement(
             "in the limit n_s -> infinity at a fixed n_d/n_s",
-            numeric("largest factor of Lambda, four times the features", _factor(ratios), "<=", after(0.75)),
+            numeric(
+                "largest factor of Lambda, four times the features", _factor(ratios), "<=", post_hoc(0.75)
+            ),
         ),
         fault=Verdict.MISPRINT,
     )
@@ -70,7 +72,7 @@ def c36(quick: bool, ds: xr.Dataset) -> Evidence:
         "a is the diagonal. Off-diagonal entries are of both signs: those of the source's Fig. 3 scatter "
         f"about 0, and rugs have entries of {lowest:.2g}.",
         numeric("least off-diagonal entry of rugs, 64 features, ratio 1/4", lowest, ">=", derived(0)),
-        says(
+        corrected_statement(
             "we never see negative diagonal elements",
             numeric("least a of optima, p = 1e-6 to 1, all ratios", float(a.min()), ">", derived(0)),
             experiment(
@@ -97,7 +99,7 @@ def c37(quick: bool) -> Evidence:
     return evidence(
         "The next display has sigma^2 where it belongs, before the integral over nu^2 alone.",
         numeric("largest relative difference of the two sides as printed", printed, "<=", rounding(1e-4)),
-        says(
+        corrected_statement(
             "no sigma^2 before the integral",
             # A step of 0.001 in nu at the ReLU's kink, and 200 nodes in u.
             numeric("the same without it", max(abs(ratio - 1) for _, ratio in over), "<=", rounding(1e-4)),
@@ -119,8 +121,8 @@ def c38(quick: bool) -> Evidence:
         f"L/(p/3) = {between[-1]:.4f}. The drop starts at r = (2/3) p log(1/p) (C26). The source's own "
         f"example is above that: at r = p^0.9 L/(p/3) is {', '.join(f'{one:.2g}' for one in example)} at p "
         f"= {', '.join(f'{one:g}' for one in p)}.",
-        numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(between[-1]), "<=", after(0.5)),
-        says(
+        numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(between[-1]), "<=", post_hoc(0.5)),
+        corrected_statement(
             "for r >> p log(1/p), as in the source's example r = p^(1 - epsilon)",
             bound(
                 "largest factor of L/p at r = p^0.9 from one p to the next",
@@ -161,24 +163,24 @@ def c39(quick: bool) -> Evidence:
         "not help where features are not rare, as printed (C25).",
         bound("least share of the loss where features are on", float(on.min()), ">=", derived(0.5)),
         bound("least share left if it is known which are on", float(share.min()), ">=", derived(0.5)),
-        says(
+        corrected_statement(
             "most of the error is made where features are on",
             bound("least share of the loss where features are on", float(on.min()), ">=", derived(0.5)),
         ),
-        says(
+        corrected_statement(
             f"but to know which are on would remove all of it but {most.min():.0%} to {most.max():.0%} for "
             f"p = {p[4]:g} to {p[0]:g} at ratio {ratio:g}, and as p -> 0 all but a share of about 2/log(1/p)",
             numeric("largest of these shares", float(most.max()), "<", derived(0.5)),
             numeric(
                 "share at p = 1e-16 times log(1/p)/2, less 1",
-                abs(float(share[-1] * np.log(1 / p[-1]) / 2) - 1), "<=", after(0.1),
+                abs(float(share[-1] * np.log(1 / p[-1]) / 2) - 1), "<=", post_hoc(0.1),
             ),
         ),
-        says(
+        corrected_statement(
             f"a threshold on the pre-activation, as in TRec, gains nothing at p = {p[0]:g}, as printed, and "
             "nearly all of this as p -> 0",
-            numeric("factor that it gains at p = 0.1, less 1", abs(float(gain[0]) - 1), "<=", after(0.01)),
-            numeric("part of this at p = 1e-16, less 1", abs(gain[-1] * share[-1] - 1), "<=", after(0.01)),
+            numeric("factor that it gains at p = 0.1, less 1", abs(float(gain[0]) - 1), "<=", post_hoc(0.01)),
+            numeric("part of this at p = 1e-16, less 1", abs(gain[-1] * share[-1] - 1), "<=", post_hoc(0.01)),
         ),
         fault=Verdict.OVERSTATED,
     )  # fmt: skip
@@ -232,7 +234,7 @@ def c41(quick: bool, ds: xr.Dataset) -> Evidence:
             "fluctuations at (0.1, 0.5) over their median, the larger",
             max(low),
             "<=",
-            after(1 / ROUGHLY),
+            post_hoc(1 / ROUGHLY),
             origin=ds,
         ),
     )
@@ -268,21 +270,21 @@ def c42(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{' and '.join(f'{v:.2f} at most at p = {p:g}' for p, v in largest.items())}; a Gaussian row of "
         f"this size has {np.sqrt(8 / np.pi / SMALLEST):.2f}.",
         runs("models at each place", least, origin=ds),
-        allowed("Lambda at p = 0.1 less that at 0.01, three ratios", rises, "<", derived(0), origin=ds),
-        says(
+        not_refuted("Lambda at p = 0.1 less that at 0.01, three ratios", rises, "<", derived(0), origin=ds),
+        corrected_statement(
             f"of {SMALLEST} features those at p = {ENDS_OF_P[1]:g} have nearly uniform entries at all ratios "
             f"tried (Lyapunov ratio, Eq. 3, at most {largest[ENDS_OF_P[1]]:.2f}), but so have those at "
             f"p = {ENDS_OF_P[0]:g} (at most {largest[ENDS_OF_P[0]]:.2f}), three models at each ratio",
             *(
-                experiment(f"largest Lambda at p = {p:g}", v, "<=", after(0.25), origin=ds)
+                experiment(f"largest Lambda at p = {p:g}", v, "<=", post_hoc(0.25), origin=ds)
                 for p, v in largest.items()
             ),
         ),
-        says(
+        corrected_statement(
             f"between them the number of neurons decides: at p = {P[0]:g} to {P[-1]:g} this ratio is lowest "
             f"at n_d/n_s = {ratios[0]:.2g}, and at {ratios[-1]:g}, where pairs form, it rises with p, to "
             f"{float(means.sel(ratio=ratios[-1]).max()):.2f}",
-            shown("Lambda at p = 0.1 less that at 0.01, ratio 0.5", rises[2], ">", derived(0), origin=ds),
+            confirmed("Lambda at p = 0.1 less that at 0.01, ratio 0.5", rises[2], ">", derived(0), origin=ds),
             experiment(
                 "mean Lambda at ratio 0.12 less the least of others, at each p",
                 lowest,

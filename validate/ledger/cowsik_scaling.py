@@ -17,14 +17,14 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    after,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -115,18 +115,18 @@ def c18(quick: bool) -> Evidence:
         f"1e-480. t/sqrt(log 1/p) is {shift[0] / np.sqrt(digits[0] * TEN):.3f} at p = 1e-5 and "
         f"{shift[-1] / np.sqrt(digits[-1] * TEN):.3f} at 1e-640, on the way to sqrt 2. The shift of the "
         f"exact optimum differs from the root by at most {gap.max():.2f} t sigma (relative).",
-        says(
+        corrected_statement(
             "the constant is sqrt 2: mu = t sigma with 4 E ReLU(Z - t) = p t for a standard normal Z (at "
             "the best scale)",
             symbolic("best on-loss / sigma^2 - (1 + t^2/4), sigma -> 0", leading - 1 - t**2 / 4),
-            numeric("exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", after(1.0)),
+            numeric("exact optimum: largest |t/root - 1|/(t sigma)", gap.max(), "<=", post_hoc(1.0)),
             # One Newton step from the Lambert W start leaves t^-7, at t >= 3.
             numeric("closed form: largest relative error, p <= 1e-4", closed, "<=", derived(1e-3)),
         ),
-        says(
+        corrected_statement(
             "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
             bound("largest change of |exponent - 1/2| per doubling", np.diff(away).max(), "<", derived()),
-            numeric("|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", after(0.01)),
+            numeric("|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", post_hoc(0.01)),
             # The next terms of the expansion are -6/t^2 + 21/t^4.
             numeric("largest t^2 |remainder of the expansion|", left, "<=", derived(6.0)),
         ),
@@ -188,16 +188,16 @@ def c19(quick: bool) -> Evidence:
         f"points are {noise:.4f}, {mean:.4f} and {worst_tail:.4f}. The first tends to 1 for small sigma "
         f"and mu; E_r^mean tends to {sharp:.4f} |mu|^3 for sigma << |mu|, so the orders cannot be "
         "improved.",
-        says(
+        corrected_statement(
             "E_nu < sigma^2 + mu^2",
             symbolic("E nu^2 without clipping less sigma^2 + mu^2", whole - s**2 - m**2),
             bound("largest E_nu over sigma^2 + mu^2", noise, "<=", derived(1)),
         ),
-        says(
+        corrected_statement(
             "E_r^mean < (8/3)|mu|^3",
             bound("largest E_r^mean over (8/3)|mu|^3", mean, "<=", derived(1)),
         ),
-        says(
+        corrected_statement(
             "E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for |mu| < 1/2",
             # Quadrature to 1e-8, the default of the library.
             numeric("E_r + E_nu against the on-loss, relative", total, "<=", rounding(1e-6)),
@@ -234,21 +234,21 @@ def c20(quick: bool) -> Evidence:
         f"points. Sharp: L/(p sigma^2) grows by {slope[0]:.4f} per unit of log(1/p) at p = 1e-10 and "
         f"{slope[-1]:.4f} at 1e-640, on the way to 1/2, in the law 1 + t^2/4 + ..., which the exact "
         f"optimum meets within {gap:.2f} (t sigma)^2.",
-        says(
+        corrected_statement(
             "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r",
             bound("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
             bound("largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", derived(1)),
             bound("largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", derived(1.0 + 1e-12)),
         ),
-        says(
+        corrected_statement(
             "the leading term has the constant 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with sigma^2 "
             "log(1/p) -> 0",
             bound("smallest change of the slope towards 1/2", np.diff(slope).min(), ">", derived()),
             # The slope is (1/2)(1 - 3/t^2 + ...), with t^2 = 2900 at p = 1e-640.
-            numeric("|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", after(0.01)),
+            numeric("|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", post_hoc(0.01)),
             # The law leaves out terms of the order of its small parameter squared; a limit of 2 could not
             # fail. This one was set when the value, 0.41, was known.
-            numeric("largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", after(1.0)),
+            numeric("largest |L / law - 1| / (t sigma)^2 for t sigma < 0.3", gap, "<=", post_hoc(1.0)),
         ),
         numbers={"L r / (p^2 log 1/p) at p = 1e-6, r = 0.01": scaled},
         about="order",
@@ -322,14 +322,14 @@ def c23(quick: bool) -> Evidence:
         f"{sharp:.6f} at 1/4, so C' = {sharp:.4f} is the largest constant. The source's chain (P(R = 1) >= "
         f"{WITHIN_ONE:.4f}, the variance of a normal variable cut at one standard deviation, P(y inside) "
         f">= {interior.min():.4f}) gives C' = {chain:.4f}.",
-        says(
+        corrected_statement(
             f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
             numeric("posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", rounding(1e-7)),
             bound("largest slope of posterior loss / sigma^2 in sigma", steepest, "<", rounding(1e-14)),
             bound("ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">=", derived()),
-            numeric("posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", after(1e-3)),
+            numeric("posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", post_hoc(1e-3)),
         ),
-        says(
+        corrected_statement(
             f"the source's chain of inequalities gives {chain:.4f}",
             bound("smallest posterior loss / sigma^2 less C' of the chain", over, ">", derived()),
             bound("largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", rounding(1e-14)),
@@ -364,25 +364,25 @@ def c24(quick: bool) -> Evidence:
         f"largest. The exponent of (1/r - 1) is {in_ratio:.4f}, that of p is {in_p:.4f} around 1e-22. What "
         "is missing from 2, times log(1/p), is the power of the logarithm: "
         f"{', '.join(f'{v:.3f}' for v in powers)} at p = 1e-40, 1e-160, 1e-640 by the law of C20.",
-        says(
+        corrected_statement(
             "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - r) "
             "<= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
             bound("smallest L over its lower bound, sigma < 1/4", lower, ">=", derived(1)),
             bound("largest L over its upper bound, sigma < 1/4", upper, "<=", derived(1)),
         ),
-        says(
+        corrected_statement(
             f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound with "
             "the largest C'",
             numeric("loss of uneven pairs at p = 1e-4 over that bound", below, "<", derived(1)),
         ),
-        says(
+        corrected_statement(
             "the logarithm enters to the first power: L = (p^2/3)(1/r - 1)(1 + t^2/4 + ...) with t^2 ~ 2 "
             "log(1/p)",
             # The next term is of relative size t sigma = 4e-3.
             numeric("|exponent of (1/r - 1) - 1| at p = 1e-10", abs(in_ratio - 1), "<=", derived(0.01)),
             # The logarithm takes 1/log(1/p) = 0.02 away.
             numeric("|exponent of p - 2| at p = 1e-22", abs(in_p - 2), "<=", derived(0.03)),
-            numeric("|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", after(0.02)),
+            numeric("|logarithm's power - 1| at p = 1e-640", abs(powers[-1] - 1), "<=", post_hoc(0.02)),
         ),
         numbers={"L r/p^2 at p = 1e-6, r = 0.01": float(optimum(1e-6, 0.01).loss * 0.01 / 1e-12)},
         about="order",
@@ -447,26 +447,26 @@ def c25(quick: bool) -> Evidence:
         "loss, and the best one where features are not rare.",
         numeric("factor at p = 1e-16 over that at 1e-8, less 1", rise, "<=", derived(0)),
         numeric("the same at 1e-640 over 1e-320, sigma -> 0, less 1", rise_far, "<=", derived(0)),
-        says(
+        corrected_statement(
             "not by a constant but by a logarithm, as the text has it (“up to logarithmic factors”): on the "
             "same noise JumpReLU (a y + b above a threshold, else 0) gains a factor of about (1/2) log(1/p) "
             f"for p -> 0: {factor[1]:.0f} at p = 1e-4, {factor[2]:.0f} at 1e-8 (r = 1/4)",
             # What is missing from 1/2 is (3/2)/t^2 and the vanishing off-loss, with t^2 = 2900.
-            numeric("|growth of the factor per log(1/p) - 1/2|", growth, "<=", after(0.01)),
+            numeric("|growth of the factor per log(1/p) - 1/2|", growth, "<=", post_hoc(0.01)),
             numeric("JumpReLU's on-loss against a double integral", gap, "<=", rounding(1e-6)),
         ),
-        says(
+        corrected_statement(
             f"this holds for rare features: at r = 1/4 the gain begins below p = {even:.1g}; at {p[4]:g} the "
             "best JumpReLU is a ReLU",
             numeric("|factor at p = 0.1, less 1|", abs(factor[4] - 1), "<=", SAME),
-            numeric("p below which JumpReLU gains, r = 1/4", even, ">", after(p[0] / 10)),
+            numeric("p below which JumpReLU gains, r = 1/4", even, ">", post_hoc(p[0] / 10)),
         ),
-        says(
+        corrected_statement(
             "a decoder that sees all outputs, which is neither, may lose nothing: message passing at p = "
             f"{p[0]:g}, r = 1/4",
             numeric("what it loses by state evolution", recovered, "<=", derived(0)),
         ),
-        says(
+        corrected_statement(
             f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} for "
             "sigma < 1/4",
             bound("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),

@@ -27,16 +27,16 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    after,
-    allowed,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     experiment,
+    not_refuted,
     numeric,
+    post_hoc,
     runs,
-    says,
-    shown,
     symbolic,
 )
 
@@ -53,11 +53,11 @@ Cell = tuple[float, float]
 Step = tuple[float, float, int, int]
 ALARM = 1e-2
 # "Essentially the same".
-SAME = after(ledger.SAME)
-FAR = after(0.75)  # by this much and more pairs are below the rug
+SAME = post_hoc(ledger.SAME)
+FAR = post_hoc(0.75)  # by this much and more pairs are below the rug
 # A statistic falls if it is less than this many times as large at more features. For the Lyapunov ratio of
 # Gaussian rows that is 0.71 at twice the features.
-FALLS = after(0.95)
+FALLS = post_hoc(0.95)
 
 
 def _cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
@@ -90,8 +90,8 @@ class _Models:
         compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS), *GROWN})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
         # Findings that estimates do not refute the print, which is a limit, and that they keep one.
-        self.keeps = partial(allowed, origin=trained)
-        self.true = partial(shown, origin=trained)
+        self.keeps = partial(not_refuted, origin=trained)
+        self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
         """Return means over seeds at the largest size that decides."""
@@ -117,7 +117,7 @@ class _Models:
         """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
         at = self.cells[statistic].sel(end=CONVERGED, ratio=HALF, p=list(SIZES), n_features=list(TRAINED))
         text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
-        return experiment(text, float(at.min()), ">=", after(limit), origin=self.origin)
+        return experiment(text, float(at.min()), ">=", post_hoc(limit), origin=self.origin)
 
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
         """Return the findings that a statistic falls at the stopping rule.
@@ -190,24 +190,24 @@ def c26(quick: bool) -> Evidence:
         f"Where a twentieth is lost, r/(p log 1/p) is {_list(scaled, '.3f')} for p = {_list(tiny)}, which "
         f"tends to {limit:.3f} (derived: {start:.3f}). That a drop starts where a twentieth is lost is our "
         "choice.",
-        numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", after(ROUGHLY)),
-        numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", after(ROUGHLY)),
-        numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", after(0.05)),
-        says(
+        numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", post_hoc(ROUGHLY)),
+        numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", post_hoc(ROUGHLY)),
+        numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", post_hoc(0.05)),
+        corrected_statement(
             f"nearly so for p = {_list(large)}: a twentieth of the loss is lost at r/p = "
             f"{_list(first, '.2g')}; this rises without limit as p falls",
             numeric("r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", derived(1)),
         ),
-        says(
+        corrected_statement(
             "as p -> 0 the drop starts at r = (2/3) p log(1/p)",
             symbolic("share lost, less (1 - k)(2 + k)^2/4", 3 * slope**2 / square - lost),
             symbolic("it starts from 0 at k = 1", sp.limit(3 * slope**2 / square, k, 1)),
-            numeric("r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", after(0.01)),
+            numeric("r/(p log 1/p) extrapolated - derived", abs(limit - start), "<=", post_hoc(0.01)),
         ),
-        says(
+        corrected_statement(
             "half of the loss is lost at (2 + sqrt 3)/3 p log(1/p)",
             symbolic("share lost at k = sqrt 3 - 1, less 1/2", at_half),
-            numeric("p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", after(0.03)),
+            numeric("p = 1e-48 over the constant, - 1", abs(middle / half - 1), "<=", post_hoc(0.03)),
         ),
         fault=Verdict.OVERSTATED,
     )
@@ -255,39 +255,39 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
             for end, found in ((STOP, early), (steps, late))
         ),
         experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
-        says(
+        corrected_statement(
             "it holds for models of thousands of features at the stopping rule: those of "
             f"{LARGE} features, at p = {MIDDLE} and ratios {_list(RATIOS)}, are {_list(large, '+.1%')} off "
             "the rug's loss",
             models.true(f"{name}, {LARGE} features", large, "<=", SAME),
             models.true(f"{name}, {LARGE} features", large, ">=", -SAME),
         ),
-        says(
+        corrected_statement(
             f"of models of {LARGEST} features ({MEDIUM} at p = {RARE}), at p = {_list(P)} and the three "
             f"ratios, two agree within a tenth: those at ratio {LOW} and p = {MIDDLE}, {COMMON} "
             f"({_list(same, '+.1%')})",
             models.true(f"{name} there", same, "<=", SAME),
             models.true(f"{name} there", same, ">=", -SAME),
         ),
-        says(
+        corrected_statement(
             f"at the other seven places they are below the rug, by {-rare.value:.0%} at p = {RARE} and ratio "
             f"{LOW}",
-            models.true(f"{name} there, stopping rule", below, "<", after(0)),
+            models.true(f"{name} there, stopping rule", below, "<", post_hoc(0)),
         ),
-        says(
+        corrected_statement(
             f"trained on for {steps} they are below it at all nine, at ratio {HALF} (pairs) by {FAR:.0%} and "
             f"more; but at p = {RAREST} and ratio {FEWEST} models of {SMALLEST} features have then "
             f"{worse.min():.1f} times its loss or more",
-            models.true(f"{name}, {steps}, all nine cells", late, "<", after(0)),
+            models.true(f"{name}, {steps}, all nine cells", late, "<", post_hoc(0)),
             models.true(f"{name}, {steps}, ratio {HALF}", pairs, "<=", -FAR),
             experiment(
-                f"least loss / rug at p = {RAREST}, ratio {FEWEST}", worse.min(), ">", after(2), origin=ds
+                f"least loss / rug at p = {RAREST}, ratio {FEWEST}", worse.min(), ">", post_hoc(2), origin=ds
             ),
         ),
-        says(
+        corrected_statement(
             f"at ratio {QUARTER} they are then above copies of a smaller model side by side, by "
             f"{_list(copies, '.1%')} for p = {_list(P)}, and so not at the optimum",
-            models.true("best loss over copies of the best other, less 1", copies, ">", after(0)),
+            models.true("best loss over copies of the best other, less 1", copies, ">", post_hoc(0)),
         ),
         fault=Verdict.INCOMPLETE,
     )
@@ -315,7 +315,7 @@ def c28(quick: bool, found: xr.Dataset) -> Evidence:
         # The printed bias with its error is [-0.19, -0.17].
         experiment("stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found),
         experiment(f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=found),
-        says(
+        corrected_statement(
             "the rug's optimum has not both of these numbers at any ratio",
             numeric("rug's highest bias at that diagonal", highest, "<", derived(bias - error)),
         ),

@@ -27,16 +27,16 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    after,
-    before,
     bound,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     numeric,
+    post_hoc,
+    preregistered,
     rounding,
-    says,
-    shown,
     symbolic,
 )
 
@@ -184,8 +184,8 @@ def c8(quick: bool) -> Evidence:
         "n_d eigenvalues equal to 1 would give the trace n_d, but the unit diagonal gives n_s.",
         saturates,
         numeric("largest |eigenvalue - 1|", from_one, "<=", ROUNDING),
-        says("it saturates the bound", saturates),
-        says(
+        corrected_statement("it saturates the bound", saturates),
+        corrected_statement(
             "its nonzero eigenvalues equal n_s/n_d, as their sum must be Tr W = n_s",
             numeric("largest |eigenvalue - n_s/n_d|", from_ratio, "<=", ROUNDING),
         ),
@@ -262,12 +262,12 @@ def c11(quick: bool) -> Evidence:
         f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with "
         f"AND H H^T = n I exactly, and the largest rank is {full}.",
         numeric("largest |H H^T - n I| with XOR", by_xor, "==", derived(0)),
-        says(
+        corrected_statement(
             "H_ij = parity(bin(i) AND bin(j))",
             numeric("largest |H H^T - n I| with AND", by_and, "==", derived(0)),
             numeric("largest difference from Sylvester's matrix (SciPy)", library, "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             f"the parity of XOR is parity(i) parity(j), a matrix of rank {rank}",
             numeric("largest rank with XOR", rank, "==", derived(1)),
         ),
@@ -296,7 +296,7 @@ def c12(quick: bool) -> Evidence:
         "while n_d^2 (R^2 - (n_s/n_d) R) vanishes in integers.",
         unit,
         numeric("largest entry of R^2 - R", projector, "<=", ROUNDING),
-        says(
+        corrected_statement(
             "R has unit diagonal, and (n_d/n_s) R is a projector: R^2 = (n_s/n_d) R",
             unit,
             numeric("n_d^2 |R^2 - (n_s/n_d) R| in integers", corrected, "==", derived(0)),
@@ -346,8 +346,8 @@ def c13(quick: bool) -> Evidence:
         numeric("excess over the bound of Eq. 6", abs(excess(full, 16)), "<=", ROUNDING),
         numeric("spread over rows of diagonal, sum, squares", spread, "<=", ROUNDING),
         # The expected power is -1/2; a ratio that does not fall has power 0.
-        shown("power of n_s with which the Lyapunov ratio goes", slope, "<=", after(-0.4)),
-        shown("mean Lyapunov ratio over its bound", beside, "<=", derived(1)),
+        confirmed("power of n_s with which the Lyapunov ratio goes", slope, "<=", post_hoc(-0.4)),
+        confirmed("mean Lyapunov ratio over its bound", beside, "<=", derived(1)),
         numbers={
             "sqrt(n_s) Lambda at the largest size": ratio[:, -1].mean() * np.sqrt(sizes[-1]),
             "sqrt(8/pi)": np.sqrt(8 / np.pi),
@@ -420,31 +420,31 @@ def c32(quick: bool) -> Evidence:
         "that treat edges in their own way were looked for where the edges are a perfect matching: blocks of "
         "two features, and planes by priority. That no better ones exist is not proved, and other sparse "
         "graphs are not asked here.",
-        says(
+        corrected_statement(
             "with the rug's weights the loss of many features is that of independent ones with the same p: "
             f"a sparse graph changes it by a share that falls as n_s^({slope.value:.2f})",
             numeric("variance on a sparse graph less the formula", variance, "<=", ROUNDING),
             # A weight of a neighbour goes with the power -1/2; an effect that stays has power 0.
-            shown("power of n_s in the mean |L/L_independent - 1|", slope, "<=", before(-0.25)),
+            confirmed("power of n_s in the mean |L/L_independent - 1|", slope, "<=", preregistered(-0.25)),
         ),
-        says(
+        corrected_statement(
             f"other weights do better: for neighbours that are on together one shared direction for each "
             f"pair has {pair:.2f} of the rug's loss, two pairs at opposite ends of one have {opposite:.2f}; "
             f"for neighbours that exclude each other opposite ends of one direction have {apart:.2f}",
-            numeric("best code of pairs on together / rug, in the limit", pair, "<=", after(0.7)),
-            numeric("exact loss of its matrix, 256 features / rug", made, "<=", after(0.7)),
-            numeric("two pairs at opposite ends, exact / rug", opposite, "<=", after(0.4)),
-            numeric("best code of exclusive pairs / rug, in the limit", apart, "<=", after(0.8)),
+            numeric("best code of pairs on together / rug, in the limit", pair, "<=", post_hoc(0.7)),
+            numeric("exact loss of its matrix, 256 features / rug", made, "<=", post_hoc(0.7)),
+            numeric("two pairs at opposite ends, exact / rug", opposite, "<=", post_hoc(0.4)),
+            numeric("best code of exclusive pairs / rug, in the limit", apart, "<=", post_hoc(0.8)),
         ),
-        says(
+        corrected_statement(
             "better still are planes of eight features whose encodings differ in length by orders of "
             "magnitude, so that the first one that is on silences the others; either kind of edge helps: "
             f"{first:.2f} of the rug's loss for neighbours that are on together, {other:.2f} for those "
             f"that exclude each other, {alone:.2f} without edges",
             numeric("planes, on together / two pairs at opposite ends", first / opposite, "<", derived(1)),
-            numeric("planes, on together / without edges", first / alone, "<=", after(0.9)),
-            numeric("planes, exclusive / without edges", other / alone, "<=", after(0.9)),
-            numeric("exact loss of weights for on together / the limit", built / first, "<=", after(1.05)),
+            numeric("planes, on together / without edges", first / alone, "<=", post_hoc(0.9)),
+            numeric("planes, exclusive / without edges", other / alone, "<=", post_hoc(0.9)),
+            numeric("exact loss of weights for on together / the limit", built / first, "<=", post_hoc(1.05)),
         ),
         about="answer",
     )

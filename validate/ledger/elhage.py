@@ -12,14 +12,14 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    after,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -118,7 +118,7 @@ def e3(quick: bool) -> Evidence:
     second = odds**2 * lifted.classes[2] / lifted.classes[0]
     # In both laws the next order is a further factor p times a ratio of classes.
     near = [
-        numeric(f"{text}: |share over its first order - 1|, S = 1 - 1e-6", off, "<=", after(1e-4))
+        numeric(f"{text}: |share over its first order - 1|, S = 1 - 1e-6", off, "<=", post_hoc(1e-4))
         for text, off in (
             ("pentagon without bias, (1-S) L_2/(S L_1)", abs(shares[0] / first - 1)),
             ("pentagon with the bias 0.1, (1-S)^2 L_2/(S^2 L_0)", abs(shares[2] / second - 1)),
@@ -133,13 +133,13 @@ def e3(quick: bool) -> Evidence:
         "L_0 and L_1 vanish.",
         numeric(text, gap, "<=", rounding(1e-10)),
         numeric(in_pair, shares[1], "<", derived(0.5)),
-        says("the expansion is exact", numeric(text, gap, "<=", rounding(1e-10))),
-        says(
+        corrected_statement("the expansion is exact", numeric(text, gap, "<=", rounding(1e-10))),
+        corrected_statement(
             "at fixed weights the share of L_2 and above is, to first order, (1-S)^2 L_2/(S^2 L_0) if L_0 > "
             "0, and (1-S) L_2/(S L_1) if L_0 = 0 and L_1 > 0",
             *near,
         ),
-        says(
+        corrected_statement(
             "where both vanish, as for antipodal pairs, it is the whole loss at every S",
             numeric(in_pair, shares[1], ">=", rounding(1 - 1e-12)),
         ),
@@ -158,7 +158,7 @@ def e4(quick: bool) -> Evidence:
         f"At x = 0 the output is ReLU(b). For b = {b.tolist()} and importances {importance.tolist()} the "
         f"loss is {loss:g}; without importances {printed:g}. A negative bias costs nothing here.",
         numeric("|L_0 - print|, importances 1, 2, 1/4", abs(loss - printed), "<=", rounding(1e-15)),
-        says(
+        corrected_statement(
             "L_0 = sum_i I_i ReLU(b_i)^2: the importance is missing, though L_1 has it",
             numeric("|L_0 - sum I ReLU(b)^2|", abs(ours - loss), "<=", rounding(1e-15)),
         ),

@@ -16,15 +16,15 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    after,
-    allowed,
     between,
     claim,
+    corrected_statement,
     derived,
     evidence,
+    not_refuted,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -119,7 +119,7 @@ def l14(quick: bool) -> Evidence:
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
         text = f"{name} sampled at n = {size}, m = {hidden}, {runs} runs, over the exact mean"
-        measured += between(allowed, text, family.of(mean, samples / true), derived(1), derived(1))
+        measured += between(not_refuted, text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
     benefit_then, interference_then = (value(one) for one in theory.initial_forces(big, big, small))
@@ -129,18 +129,18 @@ def l14(quick: bool) -> Evidence:
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
         "ReLU^2 has half of that. As an order of magnitude interference is dominated for m >= n, as printed; "
         "the two are equal at m = n c^2/(2 (1 - c^2)).",
-        says(
+        corrected_statement(
             "with initial s.d. c/sqrt(m) the means are (n-1)c^4/(2m) and c^2 - c^4(1 + 2/m), exactly",
             symbolic("interference less (n-1) c^4/(2m)", interference),
             symbolic("feature benefit less c^2 - c^4 (1 + 2/m)", benefit),
             *measured,
         ),
-        says(
+        corrected_statement(
             f"at c = {scale:g} and n = m interference is {ratio:.2g} times the feature benefit, which "
             f"dominates only for m above {ratio:.2g} n",
             numeric(f"interference over benefit at n = m, c = {scale:g}", ratio, ">", derived(1)),
         ),
-        says(
+        corrected_statement(
             "at c = 1, which the source excludes, the benefit is negative",
             numeric(f"feature benefit at c = 1, m = {big:.0e}", negative, "<", derived(0)),
         ),
@@ -173,13 +173,13 @@ def l15(quick: bool) -> Evidence:
         symbolic("rate under interference alone", interference_rate + a + b),
         numeric(f"rate of an overlap in the flow at lengths {long:g}", first, "<", derived(0)),
         numeric(f"rate of an overlap in the flow at lengths {short:g}", half, "<", derived(0)),
-        says(
+        corrected_statement(
             "with the feature benefit the relative rate is 2(1 - |W_i|^2 - |W_j|^2): positive overlaps grow "
             f"while the squares add up to less than 1 (rate {half:.3g} for lengths {short:g}) and decrease "
             f"above (at {-first:.3g} for lengths {long:g})",
             symbolic("rate of the overlap", overlap_rate - 2 * (1 - a - b)),
         ),
-        says(
+        corrected_statement(
             "for any lengths it is the cosine of the angle that decays from the start, at the rate "
             "(|W_i|^2+|W_j|^2)(1 - cos^2)",
             symbolic("rate of the cosine", cosine_rate + (a + b) * (1 - x**2 / (a * b))),
@@ -248,26 +248,26 @@ def l16(quick: bool) -> Evidence:
         "that were zero take part.",
         nothing,
         keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0),
-        says("opposite signs: exactly nothing", nothing),
-        says(
+        corrected_statement("opposite signs: exactly nothing", nothing),
+        corrected_statement(
             "equal signs: while zeros stay zero, the ratio x1/x2 of the shared weights grows at the relative "
             "rate |y2|^2 - |y1|^2 + lambda (1/x2 - 1/x1), y1 and y2 the weights elsewhere",
             symbolic("that rate, two weights elsewhere each", rate),
-            numeric("weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", after(-0.05)),
+            numeric("weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", post_hoc(-0.05)),
             numeric("weight that stayed at zero, lambda = 0.3", revived[1], "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             f"neither size nor length says who keeps the neuron: {smaller:g} of a unit encoding can win "
             f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
             keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
             keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
             keeps(f"(0.9, 0.4) and (0.5, 0.3), lambda = {weak:g}", less, 0),
         ),
-        says(
+        corrected_statement(
             f"where both are on one neuron alone the larger wins, by the l1 force only: {first:g} against "
             f"{second:g} in a time of {slow:.2f}/lambda",
             numeric("pairs alone on a neuron that the smaller wins", sum(alone), "==", derived(0)),
-            numeric("drop time times lam over its limit, less 1", off, "<=", after(20 * small)),
+            numeric("drop time times lam over its limit, less 1", off, "<=", post_hoc(20 * small)),
         ),
         fault=Verdict.OVERSTATED,
     )
@@ -301,18 +301,18 @@ def l17(quick: bool) -> Evidence:
         f"signs taken is {equal:.2f} to {sixteen:.2f} times n^2/(4m). “Roughly” is taken to mean within a "
         f"factor of {ROUGHLY:g}. What training does is L18.",
         numeric("largest difference of the pair's probability", float(pair), "==", derived(0)),
-        numeric(f"{where} 4096", sixteen, ">=", after(1 / ROUGHLY)),
-        numeric(f"{where} 256", equal, ">=", after(1 / ROUGHLY)),
-        says(
+        numeric(f"{where} 4096", sixteen, ">=", post_hoc(1 / ROUGHLY)),
+        numeric(f"{where} 256", equal, ">=", post_hoc(1 / ROUGHLY)),
+        corrected_statement(
             "the mean number of neurons that the largest weights of independent features share with both "
             "signs is m(1 - 2(1 - 1/(2m))^n + (1 - 1/m)^n)",
             numeric("off a count of all ways, n to 4, m to 3", float(neurons), "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             f"that is n^2/(4m) for m far above n, {equal:.2f} times it at m = n = 256",
             numeric("count over n^2/(4m) - 1 at n = 1e4, m = 1e8", far, "<=", derived(2 / n + n / m)),
         ),
-        says(
+        corrected_statement(
             "with every feature in a place of its own the mean is n(n-1)/(2(2m-1)), near n^2/(4m) for all m "
             f"({places:.2f} times at m = n = 256)",
             numeric("|that ratio - 1| at m = n = 256", abs(places - 1), "<=", derived(2 / 256)),

@@ -17,16 +17,16 @@ from .claim import (
     ROUGHLY,
     Evidence,
     Verdict,
-    after,
-    allowed,
     between,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
+    not_refuted,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -168,17 +168,17 @@ def l7(quick: bool) -> Evidence:
         f"{', '.join(f'{x:.0e}' for x in tail.nonzero_share)}. The law, with zeta as parameter and M_k = "
         "E(|x|-zeta)_+^k for a normal x: lambda sqrt(m) t = int dz/sqrt(M_2(z)) from 0 to zeta, "
         "|W|_1/sqrt(m) = M_1/sqrt(M_2).",
-        says(
+        corrected_statement(
             f"the three orders are right: with constants 1 the true curve is {first:.2f} times the pieces at "
             f"the first corner, {second:.2f} times at the second",
-            numeric("smallest ratio over times and sizes", ratios.min(), ">=", after(0.5)),
-            numeric("largest ratio over times and sizes", ratios.max(), "<=", after(2.0)),
+            numeric("smallest ratio over times and sizes", ratios.min(), ">=", post_hoc(0.5)),
+            numeric("largest ratio over times and sizes", ratios.max(), "<=", post_hoc(2.0)),
         ),
-        says(
+        corrected_statement(
             "for normal first weights and lambda sqrt(m) -> 0 the constants are sqrt(2/pi), then 1 (up to "
             "logarithms)",
             numeric("||W|_1/sqrt(m) at the beginning - sqrt(2/pi)|", off, "<=", rounding(1e-12)),
-            numeric("| |W|_1 lambda t - 1| deep in the middle", deep, "<=", after(4 / DEEP**2)),
+            numeric("| |W|_1 lambda t - 1| deep in the middle", deep, "<=", post_hoc(4 / DEEP**2)),
         ),
         about="order",
     )
@@ -213,28 +213,28 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{ds.sizes['run']} runs where between ten and a hundredth of the weights are left; Poisson counts "
         "have variance over mean 1, the limit of the middle. In one run the relative variance is anything "
         "from 0 to m' - 1 (L13).",
-        says(
+        corrected_statement(
             "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1",
             numeric("largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", rounding(1e-12)),
         ),
-        says(
+        corrected_statement(
             f"for many weights the factor goes from {1 + share[-1]:.2f} to 2; the orders hold with constants "
             f"between {ratios.min():.2f} and {ratios.max():.2f}",
-            numeric("least limit of the relative variance", share.min(), ">=", after(0.5)),
+            numeric("least limit of the relative variance", share.min(), ">=", post_hoc(0.5)),
             numeric("largest", share.max(), "<=", derived(1)),
-            numeric("smallest ratio over times and sizes", ratios.min(), ">=", after(0.4)),
-            numeric("largest ratio over times and sizes", ratios.max(), "<=", after(3.5)),
+            numeric("smallest ratio over times and sizes", ratios.min(), ">=", post_hoc(0.4)),
+            numeric("largest ratio over times and sizes", ratios.max(), "<=", post_hoc(3.5)),
         ),
-        says(
+        corrected_statement(
             "in the middle m' = 2/(lambda t)^2 + 1 on average, up to logarithms",
-            numeric("|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", after(8 / DEEP**2)),
+            numeric("|m' (lambda t)^2 - 2| deep in the middle", deep, "<=", post_hoc(8 / DEEP**2)),
             symbolic("E m' - 2/(lambda t)^2 less 1, second order of fluctuations", expected - 1),
         ),
-        says(
+        corrected_statement(
             "the spread is Poisson's in the limit of the middle only: before, variance over mean is "
             f"{at[0]:.2f}, {at[1]:.2f} and {at[2]:.2f} when a quarter, a tenth and a hundredth are left",
             numeric("largest variance over mean of m' by the limit law", over.max(), "<", derived(1)),
-            *between(allowed, "variance of m' in runs over the law's", scatter, derived(1), derived(1)),
+            *between(not_refuted, "variance of m' in runs over the law's", scatter, derived(1), derived(1)),
             symbolic("Var m' (lambda t)^2/2 less 1", variance - 1),
         ),
         about="order",
@@ -255,11 +255,11 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
         over_law = (values / ds[f"law_{name}"].values)[:, some]
         means = [family.of(mean, column) for column in over_law.T]
         text = f"{name}: mean of exact runs over the limit law"
-        law_off += between(allowed, text, means, derived(1), derived(1))
+        law_off += between(not_refuted, text, means, derived(1), derived(1))
         ratio = (ds[f"source_{name}"].values / values.mean(axis=0))[early]
         factor = float(max(ratio.max(), 1 / ratio.min()))
         # An order is within a decade: set when the factors, 3.1 and 1.5, were known.
-        source_off.append(numeric(f"{name}: source off by at most a factor", factor, "<=", after(10.0)))
+        source_off.append(numeric(f"{name}: source off by at most a factor", factor, "<=", post_hoc(10.0)))
         said.append(
             f"{name}: source / exact up to t = 1/lambda from {ratio.min():.2f} to {ratio.max():.2f}, mean "
             f"over limit law from {over_law.mean(axis=0).min():.3f} to {over_law.mean(axis=0).max():.3f}"
@@ -267,12 +267,12 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
     nonzeros, norm = (finding.value for finding in source_off)
     return evidence(
         f"Means of {ds.sizes['run']} exact runs at {ds.sizes['time']} times. {'; '.join(said)}.",
-        says(
+        corrected_statement(
             "up to t = 1/lambda the scaling is right, but the curves drawn are off by factors up to "
             f"{nonzeros:.2g} (m') and {norm:.2g} (|W_i|_1)",
             *source_off,
         ),
-        says(
+        corrected_statement(
             "the limit law, which has no fitted constant, agrees with the mean of exact runs within the "
             "statistical error",
             *law_off,
@@ -302,13 +302,13 @@ def l10(quick: bool) -> Evidence:
     return evidence(
         f"With {n} weights the printed right side is {n} times the one that follows.",
         numeric("printed over true rate, 50 weights at balance", printed, "==", derived(1)),
-        says(
+        corrected_statement(
             "the variance is the mean of squared deviations (their sum is m' times too large); so the "
             "identity holds under the source's balance condition",
             # Differences of sums of 50 terms: a few roundings.
             numeric("|with the mean over true rate - 1|", abs(corrected - 1), "<=", rounding(1e-12)),
         ),
-        says(
+        corrected_statement(
             "exactly, -(|W_i|_1/(2|W_i|^2)) d|W_i|^2/dt is to be added on the right",
             symbolic("true rate less mean of squares less what balance omits", exact),
         ),
@@ -329,14 +329,14 @@ def l11(quick: bool) -> Evidence:
     growth = at_balance - strength * variance / square
     return evidence(
         f"For many normal weights the constant goes from {start:.4f} to 1.",
-        says(
+        corrected_statement(
             "under the source's balance condition d(1/|W_i|_1)/dt = lambda (relative variance)/|W_i|^2",
             symbolic("growth of 1/|W|_1 at balance less the corrected form", growth),
         ),
-        says(
+        corrected_statement(
             "in the limit of many normal weights the relative variance goes from pi/2 - 1 to 1",
             numeric("|limit, all left - (pi/2 - 1)|", abs(start - np.pi / 2 + 1), "<=", rounding(1e-12)),
-            numeric("1 - limit at a share of 1e-280", 1 - end, "<=", after(0.01)),
+            numeric("1 - limit at a share of 1e-280", 1 - end, "<=", post_hoc(0.01)),
             numeric("the same, not above 1", end, "<=", derived(1)),
         ),
         about="order",
@@ -410,8 +410,8 @@ def l13(quick: bool) -> Evidence:
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
         bound("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
         bound("largest fall of the limit as the share falls", fall, "<=", derived(0)),
-        numeric("least limit", limit.min(), ">=", after(1 / ROUGHLY)),
-        numeric("least at m = 1e5 with 100 or more left", plotted.min(), ">=", after(1 / ROUGHLY)),
-        numeric("largest", plotted.max(), "<=", after(ROUGHLY)),
+        numeric("least limit", limit.min(), ">=", post_hoc(1 / ROUGHLY)),
+        numeric("least at m = 1e5 with 100 or more left", plotted.min(), ">=", post_hoc(1 / ROUGHLY)),
+        numeric("largest", plotted.max(), "<=", post_hoc(ROUGHLY)),
         numbers={"limit with a share of 1e-5": float(theory.limiting_relative_variance(1e-5))},
     )

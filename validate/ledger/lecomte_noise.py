@@ -13,24 +13,24 @@ from ...solvers.statistics import Family, growth_power, jackknife, mean, share
 from ...theory import noise
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from ..experiments.noise.mechanism import judged
+from ..experiments.noise.mechanism import judge_mechanism
 from ..experiments.noise.runs import WEAK_LAM, growth, onset
 from ..experiments.noise.shapes import random_simplexes, shape_rate
 from .claim import (
     Evidence,
     Finding,
     Verdict,
-    allowed,
-    before,
     between,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     experiment,
+    not_refuted,
     numeric,
+    preregistered,
     rounding,
-    says,
-    shown,
     symbolic,
 )
 
@@ -39,7 +39,7 @@ SEED = 2024
 SAMPLED = Family(alarm=1e-4, limits=4)  # two kinds of noise, two sides
 ALARM = 1e-3  # of all limits of a row together
 NEAR = 0.1  # deviation of a power that growth of a few hundredths brings about by itself
-NOTHING = before(0.02)  # growth that a figure like Fig. 5 does not show
+NOTHING = preregistered(0.02)  # growth that a figure like Fig. 5 does not show
 STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 20,000 steps
 
 
@@ -83,7 +83,7 @@ def _sampled(
         draws = rng.choice([-1.0, 1.0], shape) if name == "bipolar" else rng.laplace(0.0, 0.5**0.5, shape)
         samples, expected = statistic(w, draws, name)
         told = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
-        found += between(allowed, told, SAMPLED.of(mean, samples / expected - 1), derived(), derived())
+        found += between(not_refuted, told, SAMPLED.of(mean, samples / expected - 1), derived(), derived())
     return found
 
 
@@ -174,7 +174,7 @@ def l26(quick: bool) -> Evidence:
         "The coefficient of eta. With the print's factor eta the square is of the order that is dropped, and "
         "the fourth moment never enters L27.",
         symbolic("coefficient of eta of what is left", printed.expand().coeff(eta, 1)),
-        says(
+        corrected_statement(
             "|W'|^2 - 1 = -4 eta (2(W.xi) + (W.xi)^2) + O(eta^2): no eta before the square, or L27 would not "
             "follow",
             symbolic("coefficient of eta of what is left", right.expand().coeff(eta, 1)),
@@ -204,7 +204,7 @@ def l27(quick: bool) -> Evidence:
         f"derived, and the loss after a step, which has it, is sampled at sigma = {std}, eta = {rate}.",
         *(symbolic(f"coefficient of eta^{k}", error.coeff(eta, k)) for k in (0, 1)),
         symbolic("eta^2, less 16(4 sigma^2 + E(W.xi)^4)", second),
-        says(
+        corrected_statement(
             "the term of eta^3 is -32 eta^3 (12 E(W.xi)^4 + E(W.xi)^4|xi|^2)",
             symbolic("eta^3, plus 32(12 E(W.xi)^4 + E(W.xi)^4|xi|^2)", third),
             *_sampled("loss after a step, all orders", quick, step),
@@ -225,7 +225,7 @@ def l28(quick: bool) -> Evidence:
     return evidence(
         "The print's next line, 3 (sigma^2 |W|^2)^2 + (mu4 - 3 sigma^4) |W|_4^4, has the right factor: L29.",
         symbolic("moment less the formula with 6", printed),
-        says(
+        corrected_statement(
             "E(W.xi)^4 = sum_j W_j^4 mu4 + 3 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4, as the sum over j != j' "
             "counts each pair twice (6 is right for j < j')",
             symbolic("moment less the formula with 3", right),
@@ -255,7 +255,7 @@ def l30(quick: bool) -> Evidence:
         "by 8 eta^2 [sigma^4 (3 - (m+2) |W|_4^4) + 2 (mu4 - 3 sigma^4)(|W|_4^4 - 4 |W|_6^6 + 3 |W|_4^8)] a "
         "step, which for random encodings has the sign of the excess kurtosis.",
         symbolic("moment less the print", exact - 3 * mu2**2 * (p2**2 + p4 * kurtosis)),
-        says(
+        corrected_statement(
             "16 eta^2 E(W.xi)^4 = 16 eta^2 (3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)): 3 sigma^4 "
             "belongs to the first term alone",
             symbolic("moment less this", exact - 3 * mu2**2 * p2**2 - p4 * kurtosis),
@@ -303,7 +303,7 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
     sparsity, and this is what Figs. 4-6 show
     """
     family = Family(ALARM, limits=9)
-    found, std, rate = judged(ds, family), ds.attrs["noise_std"], ds.attrs["source_rate"]
+    found, std, rate = judge_mechanism(ds, family), ds.attrs["noise_std"], ds.attrs["source_rate"]
     at_source = ds[["by_rate", "regulariser"]].sel(learning_rate=rate).mean()
     part = float(at_source["regulariser"] / at_source["by_rate"])
     lone, predicted = found["lone"], float(ds["lone_predicted"].mean())
@@ -313,7 +313,7 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
     overlap, force = (family.of(mean, ds[name]) for name in ("overlap", "force"))
     eta, p4, mu2, mu4 = sp.symbols("eta p4 mu2 mu4")
     term = next_step_error().coeff(eta, 2).diff(p4) - 16 * (mu4 - 3 * mu2**2)
-    keeps, true = partial(allowed, origin=ds), partial(shown, origin=ds)
+    keeps, true = partial(not_refuted, origin=ds), partial(confirmed, origin=ds)
     return evidence(
         f"At n, m = {ds['n_features'].values[-1]}, {ds.attrs['n_hidden']}, sigma = {std:g} and a fixed "
         f"learning_rate * steps growth of |W|_4^4 goes with the power {found['power']} of the learning "
@@ -324,28 +324,35 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
         "far as theory's drift at the start would bring them: noise turns them to where it is less, so it "
         f"is integrated along their way now. These {ds.sizes['run']} runs have a third seed; they and their "
         "limits were planned before they were made, and they decide alone.",
-        keeps("power of the learning rate", found["power"], ">=", before(1.0)),
-        keeps("growth of one encoding alone", lone, ">=", before(0.0)),
-        says("the loss after a step has this term", symbolic("eta^2 |W|_4^4 in it", term)),
-        says(
+        keeps("power of the learning rate", found["power"], ">=", preregistered(1.0)),
+        keeps("growth of one encoding alone", lone, ">=", preregistered(0.0)),
+        corrected_statement("the loss after a step has this term", symbolic("eta^2 |W|_4^4 in it", term)),
+        corrected_statement(
             "encodings do not descend it: one alone gets flatter under bipolar noise: |W|_4^4/|W|_2^4 falls "
             f"by {-lone.value:.2g} ({-predicted:.2g} by theory, to second order in the learning rate)",
-            true("growth of one encoding alone", lone, "<", before(0.0)),
-            *between(allowed, "the same less theory's", lone_gap, before(0.0), before(0.0), origin=ds),
+            true("growth of one encoding alone", lone, "<", preregistered(0.0)),
+            *between(
+                not_refuted,
+                "the same less theory's",
+                lone_gap,
+                preregistered(0.0),
+                preregistered(0.0),
+                origin=ds,
+            ),
         ),
-        says(
+        corrected_statement(
             "the growth of |W|_4^4 in Figs. 4-6 is of first order, and this term of second: extrapolated to "
             f"learning rate 0 growth is {found['share'].value:.2f} times that at the source's rate",
-            true("share of first order", found["share"], ">=", before(0.9)),
+            true("share of first order", found["share"], ">=", preregistered(0.9)),
         ),
-        says(
+        corrected_statement(
             "what sparsifies is the ReLU at the other outputs: noise pushes overlaps W_i.W_k further below "
             f"zero, by {-overlap.value:.2g} sigma |W_k|, where negative excess kurtosis sparsifies and "
             "positive does the opposite",
-            true("W_i.W_k/(sigma |W_k|) beyond that without noise", overlap, "<", before(0.0)),
-            true("rate at which kurtosis -2 sparsifies there, theory", force, ">", before(0.0)),
-            true("growth at kurtosis -1 beyond normal noise's", negative, ">", before(0.0)),
-            true("growth at kurtosis 3 beyond normal noise's", positive, "<", before(0.0)),
+            true("W_i.W_k/(sigma |W_k|) beyond that without noise", overlap, "<", preregistered(0.0)),
+            true("rate at which kurtosis -2 sparsifies there, theory", force, ">", preregistered(0.0)),
+            true("growth at kurtosis -1 beyond normal noise's", negative, ">", preregistered(0.0)),
+            true("growth at kurtosis 3 beyond normal noise's", positive, "<", preregistered(0.0)),
         ),
         fault=Verdict.OVERSTATED,
     )
@@ -368,10 +375,10 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
         f"|W|_4^4/|W|_2^4 under bipolar noise {'; '.join(map(format, rise))}. Under normal noise no axis "
         "is special, so random first weights keep the mean 3/(m+2) of random directions at all times: "
         "differences from it are tested for 0, and against a tenth of the way to 1/2, which is sparse.",
-        shown("growth under bipolar noise", rise, ">", derived(0)),
-        shown("what larger sigma adds, early", faster, ">", derived(0)),
-        shown(random, gaps, "<=", before((0.5 - 3 / (m + 2)) / 10)),
-        *between(allowed, random, gaps, derived(0), derived(0)),
+        confirmed("growth under bipolar noise", rise, ">", derived(0)),
+        confirmed("what larger sigma adds, early", faster, ">", derived(0)),
+        confirmed(random, gaps, "<=", preregistered((0.5 - 3 / (m + 2)) / 10)),
+        *between(not_refuted, random, gaps, derived(0), derived(0)),
     )
 
 
@@ -413,33 +420,33 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
         f"{linear} of lambda from {WEAK_LAM[0]:g} to {WEAK_LAM[-1]:g}, and {steep} of sigma from "
         f"{STEEP[0]:g} to {STEEP[-1]:g}. So growth is much stronger in sigma, as printed, but the 4th power "
         "is not why.",
-        shown("growth at the weakest lambda and sigma", weak, "<=", NOTHING),
-        *between(shown, "power of lambda", linear, before(1 - NEAR), before(1 + NEAR)),
-        allowed(f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
-        shown("drop of |W|_4^4 at strong noise and strong l1", drops, ">", derived(0)),
-        says(
+        confirmed("growth at the weakest lambda and sigma", weak, "<=", NOTHING),
+        *between(confirmed, "power of lambda", linear, preregistered(1 - NEAR), preregistered(1 + NEAR)),
+        not_refuted(f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
+        confirmed("drop of |W|_4^4 at strong noise and strong l1", drops, ">", derived(0)),
+        corrected_statement(
             "in sigma growth has an onset and no power: at regular simplexes of unit encodings the "
             f"first-order rate goes with local powers from {local[0]:.2g} (sigma = {grid[0]:.2g} to "
             f"{grid[1]:.2g}) to {local[-1]:.2g} ({grid[-2]:.2g} to {grid[-1]:.2g})",
             numeric("largest change of the local power along sigma", turn, "<", derived(0)),
         ),
-        says(
+        corrected_statement(
             "the onset moves with the number of steps: growth of a tenth is reached at sigma = "
             f"{onsets[0]:.2g} after {steps[0]}, at {onsets[1]:.2g} after {steps[1]}",
-            shown("the first less the second", moved, ">", derived(0)),
+            confirmed("the first less the second", moved, ">", derived(0)),
         ),
-        says(
+        corrected_statement(
             "bipolar noise leaves such simplexes alone whose |W_k|_1 are all below 1/((n-1) sigma), for "
             f"random directions at sigma below about sqrt(pi/(2m))/(n-1) = {ds.attrs['silent_std']:.2g}",
             numeric("largest rate at simplexes just below, exact", still, "<=", rounding(1e-12)),
-            shown(f"growth at sigma = {stds[silent]:g}", quiet, "<=", NOTHING),
+            confirmed(f"growth at sigma = {stds[silent]:g}", quiet, "<=", NOTHING),
         ),
-        says(
+        corrected_statement(
             "the drop is of lengths and, to second order in the learning rate, also of shapes: at sigma = "
             f"{float(at['noise_std']):g}, |W|_2^2 and |W|_4^4/|W|_2^4 are {float(squares[0].mean()):.2g} "
             f"and {float(shapes[0].mean()):.2g} at the source's rate, {float(squares[1].mean()):.2g} and "
             f"{float(shapes[1].mean()):.2g} at {float(shapes['learning_rate'][1]):.2g}",
-            shown("loss of shape at the larger rate", lost, ">", derived(0)),
+            confirmed("loss of shape at the larger rate", lost, ">", derived(0)),
         ),
         fault=Verdict.OVERSTATED,
     )
@@ -465,26 +472,26 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
         f"above. At n, m = {n}, {m} and sigma = {printed_std:g} the mean of |W|_4^4 is {last} after "
         f"{int(at['step'])} steps: bipolar noise of this size leaves regular simplexes alone whose |W|_1 "
         f"are below {silent:.3g}, and no unit encoding on {m} neurons has more than {math.sqrt(m):.3g}.",
-        allowed(f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", before(0.5)),
-        says(
+        not_refuted(f"mean |W|_4^4 at sigma = {printed_std:g}", last, ">=", preregistered(0.5)),
+        corrected_statement(
             f"the figure's sigma = {printed_std:g} must be another: noise of this size leaves regular "
             f"simplexes of {n} encodings as they are, in any orientation, on up to {math.floor(silent**2)} "
             f"neurons, and changes |W|_4^4 by {grown.value:.1g} on {m}",
             numeric("largest |W|_1 of a unit encoding", math.sqrt(m), "<=", derived(silent)),
-            shown(f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
+            confirmed(f"growth at sigma = {printed_std:g}", grown, "<=", NOTHING),
         ),
-        says(
+        corrected_statement(
             f"at sigma = {ds.attrs['noise_std']:g} (authors' code) {int(ds['found'])} of "
             f"{ds.attrs['runs']} runs have a stuck encoding on neurons that others own",
-            shown("share of runs with one", having, ">=", before(0.25)),
-            experiment("squared length on others' neurons", float(ds["owned"]), ">=", before(0.9)),
+            confirmed("share of runs with one", having, ">=", preregistered(0.25)),
+            experiment("squared length on others' neurons", float(ds["owned"]), ">=", preregistered(0.9)),
         ),
-        says(
+        corrected_statement(
             "in the first of them it rests at a strict minimum of the noise-averaged loss, in which it "
             f"opposes all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings "
             "all near one-hot",
             numeric("least curvature there", float(ds["curvature"]), ">", derived(0)),
-            numeric("gradient over it, the distance left", away, "<=", before(0.05)),
+            numeric("gradient over it, the distance left", away, "<=", preregistered(0.05)),
             numeric("stuck after the averaged flow", still, ">=", derived(1)),
             numeric("loss less that of all near one-hot", spread - sparse, "<", derived(0)),
         ),

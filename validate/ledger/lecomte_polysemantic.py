@@ -15,18 +15,18 @@ from .claim import (
     SAME,
     Evidence,
     Verdict,
-    after,
-    allowed,
-    before,
     between,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     experiment,
+    not_refuted,
     numeric,
+    post_hoc,
+    preregistered,
     rounding,
-    says,
-    shown,
     symbolic,
 )
 from .lecomte_collisions import ALPHA, SOURCE, start, value
@@ -35,13 +35,13 @@ from .lecomte_collisions import ALPHA, SOURCE, start, value
 # falls with a power of m that is within a tenth of -1.
 TREND = 0.1
 # "Almost identical": |E_i - D_i| over |D_i|, on average over the features that are learned.
-IDENTICAL = after(SAME)
+IDENTICAL = post_hoc(SAME)
 # Perturbations for which the prediction is meant, and the time, times lam_normal, at which it is compared.
 SMALL, WHILE = 0.05, 4.0
 # The clock of the prediction is good to O(lam_normal), 1 % to 4 % here.
 CLOCK = 0.05
 # "All" parts, if at least nine in ten do with confidence.
-ALL = after(0.9)
+ALL = post_hoc(0.9)
 
 
 def _ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
@@ -62,18 +62,20 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
     last = printed.isel(step=-1)
     trained, flow, small = _ratios(last), _ratios(long), _ratios(here)
     family = Family(ALPHA, 2 * len(trained) + 4 + 5)
-    near, findings = (after(1 / ROUGHLY), after(ROUGHLY)), []
+    near, findings = (post_hoc(1 / ROUGHLY), post_hoc(ROUGHLY)), []
     for m, ratio in trained.items():
         text = f"trained as printed, m = {m}, {ratio.size} runs: count over n^2/(4m)"
-        findings += between(allowed, text, family.of(mean, ratio), *near, origin=printed)
+        findings += between(not_refuted, text, family.of(mean, ratio), *near, origin=printed)
     common = last["polysemantic"].transpose("run", "n_hidden").dropna("run")
     average = family.of(mean, (common / last["quoted"]).mean("n_hidden"))
     text = f"the same, mean over m, {common.sizes['run']} runs"
-    findings += between(shown, text, average, *near, origin=printed)
+    findings += between(confirmed, text, average, *near, origin=printed)
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
     power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
-    findings += between(allowed, text, power, before(-1 - TREND), before(-1 + TREND), origin=printed)
+    findings += between(
+        not_refuted, text, power, preregistered(-1 - TREND), preregistered(-1 + TREND), origin=printed
+    )
     n, first = printed.attrs["n_features"], min(trained)
     ((chosen, again),) = _ratios(fresh).items()
     few = f"n = {fresh.attrs['n_features']}, m = {chosen}"
@@ -98,22 +100,22 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
         f"{fresh.sizes['run']} that decide have another seed, and were planned with this limit before they "
         "were made.",
         *findings,
-        says(
+        corrected_statement(
             f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = {first} "
             f"(trained) and {equal.value:.2f} (flow), {low.value:.2f} at m = 1024 (flow)",
-            shown(f"trained, m = {first}", high, ">", after(1.0), origin=printed),
-            shown("flow, m = 256", equal, ">", after(1.0), origin=long),
-            shown("flow, m = 1024", low, "<", after(1.0), origin=long),
+            confirmed(f"trained, m = {first}", high, ">", post_hoc(1.0), origin=printed),
+            confirmed("flow, m = 256", equal, ">", post_hoc(1.0), origin=long),
+            confirmed("flow, m = 1024", low, "<", post_hoc(1.0), origin=long),
         ),
-        says(
+        corrected_statement(
             f"nor all n: at {few} it is {below.value:.2f} (flow)",
-            shown(f"flow, {few}", below, "<", before(1.0), origin=fresh),
+            confirmed(f"flow, {few}", below, "<", preregistered(1.0), origin=fresh),
         ),
-        says(
+        corrected_statement(
             "chance alone gives n(n-1)/(2(2m-1)), interference does the rest",
-            *between(allowed, text, chance, derived(1), derived(1)),
+            *between(not_refuted, text, chance, derived(1), derived(1)),
         ),
-        says(
+        corrected_statement(
             "every feature ends on a neuron",
             experiment("features of the flow on no neuron", lost, "==", derived(0), origin=long),
         ),
@@ -132,7 +134,7 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
         first, second, *_ = won.mean(axis=0)
         leads = [family.of(mean, won[:, 0] - other) for other in won[:, 1:].T]
         text = f"largest's share less those of numbers 2 to {won.shape[1]}, n = {n}, m = {m}, {len(won)} runs"
-        findings.append(shown(text, leads, ">", derived()))
+        findings.append(confirmed(text, leads, ">", derived()))
         said.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
     return evidence(
         f"Shares of the features, n = {n}, that end on the neuron of their largest first weight; "
@@ -174,7 +176,7 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         numeric("gradient in the encoder against its rotation", gradient, "<=", rounding(1e-7)),
     ]
     free = ("no l1, small start", "no l1, decay = λ")
-    equal = [shown(f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
+    equal = [confirmed(f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
     clock = float(end["time"])
     dead = {case: float((end["dead"].sel(case=case) / ds.attrs["n_features"]).mean()) for case in free}
     return evidence(
@@ -188,30 +190,30 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         "limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
-            allowed(f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
+            not_refuted(f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
             for case in ("small start", "decay = λ")
         ),
         *same,
-        says("orthogonal inputs: exactly the same", *same),
-        says(
+        corrected_statement("orthogonal inputs: exactly the same", *same),
+        corrected_statement(
             "without the l1 term the untied weights of features that are learned end up equal, from a small "
             f"start or with weight decay; {dead[free[0]]:.0%} and {dead[free[1]]:.0%} are never learned",
             *equal,
         ),
-        says(
+        corrected_statement(
             "the printed l1 term acts on the encoder alone and moves length to the decoder, without end: "
             f"the decoder's weights D are {drift.value:.2g} times as long as the encoder's, E, at the time "
             f"{2 * clock:g}/lambda ({value(untied_length_ratio(clock)):.2g} times for one neuron)",
-            shown("|D|/|E| from equal weights", drift, ">", after(2.0)),
+            confirmed("|D|/|E| from equal weights", drift, ">", post_hoc(2.0)),
         ),
-        says(
+        corrected_statement(
             f"with weight decay of the same strength as well they end parallel, |D|/|E| = {longer.value:.2f}",
-            shown("cosine, weight decay", of("decay = λ", "cosine"), ">=", after(0.99)),
-            shown("|D|/|E|, weight decay", longer, ">", after(1.1)),
+            confirmed("cosine, weight decay", of("decay = λ", "cosine"), ">=", post_hoc(0.99)),
+            confirmed("|D|/|E|, weight decay", longer, ">", post_hoc(1.1)),
         ),
-        says(
+        corrected_statement(
             "they end equal if the l1 term is on the decoder too",
-            shown(f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
+            confirmed(f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
         ),
         fault=Verdict.OVERSTATED,
     )
@@ -257,31 +259,37 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
         f"encoder, {undecided:.0%} of the split neurons are still undecided at time "
         f"{float(variants['time'][-1]):g} in units of 4/lambda. The sentences were worded after the shares "
         "with tied weights had been seen.",
-        says(
+        corrected_statement(
             "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
             f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
             f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
-            *between(allowed, f"tied weights: {part}", tied, after(0.5), after(0.5)),
-            *between(allowed, f"outgoing weights halved, decided: {part}", decided, after(0.5), after(0.5)),
-            *between(allowed, f"the same, l1 term on both: {part}", both, after(0.5), after(0.5)),
+            *between(not_refuted, f"tied weights: {part}", tied, post_hoc(0.5), post_hoc(0.5)),
+            *between(
+                not_refuted,
+                f"outgoing weights halved, decided: {part}",
+                decided,
+                post_hoc(0.5),
+                post_hoc(0.5),
+            ),
+            *between(not_refuted, f"the same, l1 term on both: {part}", both, post_hoc(0.5), post_hoc(0.5)),
         ),
-        says(
+        corrected_statement(
             "it takes the l1 term, or else something that prefers one large weight: about equal copies a "
             "difference grows at the rate lambda/w, sqrt(2) lambda in the normal form, and not at all "
             "without",
             symbolic("growth rate less lam/w", difference - rest / w),
             numeric("split neurons decided without an l1 term", still, "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             "it takes a time ln(1/perturbation)/(sqrt(2) lambda), as long as the training before "
             f"({halfway.value:.2f} have parted at {time:g}/lambda with perturbation {eps:g})",
-            allowed(f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", after(late)),
-            allowed(f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", after(early)),
+            not_refuted(f"{by_then} {1 + CLOCK:g} of the time", halfway, "<=", post_hoc(late)),
+            not_refuted(f"{by_then} {1 - CLOCK:g} of the time", halfway, ">=", post_hoc(early)),
         ),
-        says(
+        corrected_statement(
             f"a perturbation shared by all incoming weights of a copy parts all ({everyone.value:.2f} of "
             f"{everyone.runs})",
-            shown("shared perturbation: share that parts", everyone, ">=", ALL),
+            confirmed("shared perturbation: share that parts", everyone, ">=", ALL),
         ),
         about="answer",
     )

@@ -11,14 +11,14 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    after,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -43,13 +43,13 @@ def l38(quick: bool) -> Evidence:
         "By the largest of independent first weights. Shares of the neurons that two or more features want, "
         f"and that are wanted with both signs, for many features: {told}. Malign collisions, of equal signs, "
         "are fought out, so that the second share is what is left of them (L17, L18).",
-        says(
+        corrected_statement(
             "with m = c n the share of neurons that two or more features want is 1 - (1 + 1/c) exp(-1/c), "
             "and that of those wanted with both signs (1 - exp(-1/(2c)))^2",
             symbolic("the first for m -> infinity, less that", sp.simplify(two)),
             symbolic("the second, less that", sp.simplify(signs)),
             numeric(
-                "largest difference at n of 256 and 4096, relative", max(map(abs, off)), "<=", after(0.01)
+                "largest difference at n of 256 and 4096, relative", max(map(abs, off)), "<=", post_hoc(0.01)
             ),
         ),
         about="order",
@@ -77,8 +77,8 @@ def l39(quick: bool) -> Evidence:
         f"to {means[-1]:.3g}, and the chance of fewer than two is {max(chances[::2]):.2g} and "
         f"{max(chances[1::2]):.2g} at most, n = 32 to 4096. None is left with a probability of "
         "exp(-n^2/(2m)) or less, so that one collision is to be expected up to m = n^2/2.",
-        bound("chance of fewer than two collisions at m = n^2/32", max(chances[1::2]), "<=", after(0.01)),
-        bound("least mean at m <= n^2/8", min(means), ">=", after(2.0)),
+        bound("chance of fewer than two collisions at m = n^2/32", max(chances[1::2]), "<=", post_hoc(0.01)),
+        bound("least mean at m <= n^2/8", min(means), ">=", post_hoc(2.0)),
     )
 
 
@@ -115,7 +115,7 @@ def l40(quick: bool) -> Evidence:
         f"Of {sum(cases)} random states of three features on four neurons {cases[1]} meet (W_i + xi).W_i' <= "
         "0 for both others. As printed the expression is compared with nothing.",
         numeric("gradient at other outputs, whatever their signals", max(broken, kept), "<=", rounding(1e-5)),
-        says(
+        corrected_statement(
             "(W_i + xi).W_i' <= 0 with high probability",
             numeric("gradient at other outputs where that holds", kept, "<=", rounding(1e-5)),
         ),
@@ -141,8 +141,10 @@ def l41(quick: bool) -> Evidence:
         "It follows from L24 and L25, where the sign is plus. On the unit sphere the part is a constant; "
         "off it, it depends on the length of W alone, and so it turns W nowhere.",
         symbolic("with minus: the part less the print", with_minus),
-        says("the sign before 4 eta^2 is +", symbolic("with plus: the part less that", with_plus)),
-        says(
+        corrected_statement(
+            "the sign before 4 eta^2 is +", symbolic("with plus: the part less that", with_plus)
+        ),
+        corrected_statement(
             "so the part is constant at |W| = 1, as printed",
             symbolic("its derivative in |W|_4^4, at any length", free),
         ),
@@ -195,7 +197,7 @@ def l43(quick: bool) -> Evidence:
         "In the source's model of Section 2, at states without loss in which each feature is on one "
         "neuron (L2): a neuron holds 0, 1 or 2 of them. For other models and for networks trained on data "
         "it is open; it would be decided by the least number of polysemantic neurons at the same loss.",
-        says(
+        corrected_statement(
             "in this model by counting: with n features on m neurons at least n - m neurons have to be "
             "polysemantic, and none if m >= n; what is more is incidental",
             numeric(f"sizes to n = {n_most}, m = {m_most} where that is wrong", wrong, "==", derived(0)),

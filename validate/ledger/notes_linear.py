@@ -19,12 +19,12 @@ from .claim import (
     Verdict,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
     experiment,
     numeric,
     rounding,
-    says,
     symbolic,
 )
 
@@ -197,15 +197,15 @@ def b5(quick: bool) -> Evidence:
         symbolic("loss lost by the rotation", gain),
         numeric("points of full rank, not minima, that no rotation leaves", stuck, "==", derived(0)),
         numeric("least index of all points, not minima, D = 5, d = 2", least, ">=", derived(1)),
-        says(
+        corrected_statement(
             "all others are strict saddles, at rank r < d too",
             numeric("wrong indices and nullities, 16 exact Hessians", wrong, "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             "but a rotation does not help at the origin, nor where the r largest are kept",
             numeric("points where that is wrong", len(helpless ^ largest), "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             "there a spare hidden neuron takes up u_k with weights eps and lowers the loss by (2 eps^2 - "
             "eps^4) lambda_k",
             symbolic("loss lost by a spare neuron", filling),
@@ -261,14 +261,14 @@ def b8(quick: bool) -> Evidence:
         "from 0 almost surely. It is singular otherwise: if a feature never was on, with the probability 1 - "
         f"(1-S^T)^D = {never:.2g}, or more rarely if two were on only once and together. Checked for D = "
         f"{n}, d = {hidden} and p = {p:g}, in {samples} samples of {T} data points.",
-        says(
+        corrected_statement(
             "in expectation it does not: E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - "
             "p^2/4 D-1 times (p = 1-S), so critical points come in families",
             numeric("largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", derived(n - 1)),
             numeric("eigenvalues less these", off, "<=", ROUNDING),
             numeric("wrong indices or nullities of the 20 critical points", wrong, "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             "sums over data points are invertible, with distinct eigenvalues, if each feature is on in a "
             "point of its own",
             numeric("samples of which that is wrong", np.sum(singular == on), "==", derived(0)),
@@ -326,16 +326,16 @@ def b10(quick: bool) -> Evidence:
         "leading eigenvector; Eq. 22 does not move from there at all.",
         symbolic("B's flow at A = B', transposed, less Eq. 22", flows[:, :1] - encoder),
         symbolic("A's flow at A = B' less Eq. 22", (flows[:, 1:2] - encoder).expand()),
-        says(
+        corrected_statement(
             "B's flow gives this, A's gives dW'/dt = (1 - W'W) Sigma W', Oja's flow",
             symbolic("A's flow at A = B' less Oja's", (flows[:, 1:2] - oja).expand()),
         ),
-        says(
+        corrected_statement(
             "A = B' breaks at the rate (Sigma M - M Sigma) W', M = W'W, so it lasts only if M and Sigma "
             "commute",
             symbolic("dA/dt - dB'/dt less (Sigma M - M Sigma) W'", breaking),
         ),
-        says("what the pair of flows conserves is A'A - BB'", symbolic("its rate", drift)),
+        corrected_statement("what the pair of flows conserves is A'A - BB'", symbolic("its rate", drift)),
         numbers={
             "largest difference of A and B' from w = (0.6, 0.8), t = 1": float(parted[0]),
             "the same, t = 60": float(parted[1]),
@@ -379,18 +379,18 @@ def b12(quick: bool) -> Evidence:
         "leaves the force w_1 w_2^2: interference is counted twice. The energy does not know Sigma: the "
         "eigenvalues do not average out, they drop out of what is descended.",
         symbolic("flow plus gradient of the printed energy, D = 2, d = 1", printed.expand()),
-        says(
+        corrected_statement(
             "the second constant is 1/4, as i != j counts each pair twice: E = lambda/4 |1 - W'W|^2 for "
             "Sigma = lambda 1",
             symbolic("flow plus gradient with 1/4", corrected),
             symbolic("that energy less lambda/4 |1 - W'W|^2", closed),
         ),
-        says(
+        corrected_statement(
             "for other invertible Sigma the flow descends |1 - W'W|^2/4 in the metric tr delta Sigma^-1 "
             "delta'",
             symbolic("Eq. 22 plus Sigma times the gradient of |1 - W'W|^2/4", metric),
         ),
-        says(
+        corrected_statement(
             "in the usual one it has no energy",
             numeric("curl at w = (1, 1), eigenvalues 2 and 1", abs(curl), ">", derived(0)),
         ),

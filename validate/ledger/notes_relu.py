@@ -10,15 +10,15 @@ from ...theory.derivation import sp
 from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
-    after,
     bound,
     claim,
+    corrected_statement,
     derived,
     evidence,
     experiment,
     numeric,
+    post_hoc,
     rounding,
-    says,
     symbolic,
 )
 
@@ -108,36 +108,36 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
         "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
         "costs the square of that.",
-        says(
+        corrected_statement(
             "the data concentrate where D(1-S) << 1, not at S close to 1 alone: P(l >= 2) <= "
             f"(D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = {n_dense}",
             numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
             bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
         ),
-        says(
+        corrected_statement(
             "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
             "D(D-1)(7D-6)(1-S)^2/12 to leading order",
             bound("largest loss dropped over bound, random models", max(used), "<=", derived(1)),
-            numeric("bound for all models over its order, less 1", abs(leading), "<=", after(1e-4)),
+            numeric("bound for all models over its order, less 1", abs(leading), "<=", post_hoc(1e-4)),
         ),
-        says(
+        corrected_statement(
             "if D > 2d, the best model without l >= 2 is worse by a relative order of (1-S)^2 only (powers "
             f"{powers.min():.2f} to {powers.max():.2f} at {at}, {above})",
             # Nearer to 2 than to 1 or 3.
             experiment("least power of the regret", powers.min(), ">", derived(1.5), origin=ds),
             experiment("largest power of the regret", powers.max(), "<", derived(2.5), origin=ds),
         ),
-        says(
+        corrected_statement(
             "if D < 2d, L_0 + L_1 = 0 for many models, and l = 2 decides: a model chosen without it may lose "
             f"{lost:.2g} of the best loss at {at} ({under})",
             numeric("largest L_0 + L_1 of obtuse triples in the plane", lower, "<=", rounding(1e-25)),
-            numeric("largest over least loss among them, S = 1 - 1e-6", spread, ">", after(1.25)),
+            numeric("largest over least loss among them, S = 1 - 1e-6", spread, ">", post_hoc(1.25)),
             # More than any order of 1-S.
-            experiment("least regret, D < 2d", lost, ">", after(rare[1]), origin=ds),
+            experiment("least regret, D < 2d", lost, ">", post_hoc(rare[1]), origin=ds),
         ),
-        says(
+        corrected_statement(
             "the least L_2 is then (D-d)/3",
-            numeric("|least L_2 of triples - 1/3|", third, "<=", after(1e-5)),
+            numeric("|least L_2 of triples - 1/3|", third, "<=", post_hoc(1e-5)),
             bound("least L_2 of dependent obtuse blocks", min(costs), ">=", rounding(1 / 3 - 1e-12)),
             bound("largest q'Nq / |q|^2", max(square), "<=", rounding(1 + 1e-12)),
         ),

@@ -7,7 +7,18 @@ import numpy as np
 from ...theory import linear as theory
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
-from .claim import Evidence, Verdict, bound, claim, derived, evidence, numeric, rounding, says, symbolic
+from .claim import (
+    Evidence,
+    Verdict,
+    bound,
+    claim,
+    corrected_statement,
+    derived,
+    evidence,
+    numeric,
+    rounding,
+    symbolic,
+)
 
 SOURCE = "notes2022"
 
@@ -57,17 +68,17 @@ def b17(quick: bool) -> Evidence:
         "A model with an output bias sees the first alone. Over T data points the entries of the diagonal "
         "scatter by the root of (9/(5p) - 1)/T of themselves: a tenth at T = 1700 for p = 0.1, at 18,000 "
         "for 0.01.",
-        says(
+        corrected_statement(
             "in expectation one eigenvalue, that of the direction of ones, is larger than the others by the "
             "share 3 D p/(4 - 3 p): justified where D p << 1",
             symbolic("share by which it is larger, less that", over),
             numeric("the same of the matrix, D = 6, p = 0.1", float(gap), "<=", rounding(1e-12)),
         ),
-        says(
+        corrected_statement(
             "exactly so if the model has an output bias, as data count as centred then",
             numeric("largest entry of the covariance less a multiple of 1", off, "<=", rounding(1e-16)),
         ),
-        says(
+        corrected_statement(
             "of T data points the entries of the diagonal have the relative standard deviation ((9/(5p) - "
             "1)/T)^(1/2)",
             symbolic("relative variance of x^2, less 9/(5p) - 1", spread),
@@ -87,7 +98,7 @@ def b18(quick: bool) -> Evidence:
         f"d. Of the {counts.sum()} patterns of D = {D} coordinates those with up to d = {d} on are "
         f"{part:.2g}.",
         numeric("share of the patterns in Q_0 to Q_d", part, "==", derived(1)),
-        says(
+        corrected_statement(
             "Q is the disjoint union of Q_0, ..., Q_D",
             numeric("share in Q_0 to Q_D", whole, "==", derived(1)),
         ),

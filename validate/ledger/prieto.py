@@ -15,22 +15,22 @@ from ...solvers.statistics import Family, mean
 from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
 from ..experiments.papers.prieto import around, constructive
-from ..experiments.unequal.compared import AT_CODE, reached, shared
+from ..experiments.unequal.compared import AT_CODE, loss_reached, shared_gain
 from ..runner.declarations import span
 from ..training import DROPPED
 from .claim import (
     Evidence,
-    after,
-    before,
     claim,
+    confirmed,
+    corrected_statement,
     derived,
     evidence,
     experiment,
     numeric,
+    post_hoc,
+    preregistered,
     rounding,
     runs,
-    says,
-    shown,
 )
 
 SOURCE, OURS = "prieto2026", "superposition"
@@ -51,8 +51,8 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         "the sum is 0 whatever M. Of two features that are on together (p = 0.1, ratio 1/4) the best code of "
         f"blocks of one pair reads both for each, with weights {alpha[0, 0]:.3f} and {alpha[0, 1]:.3f}; that "
         "of independent features has one against the other, and loses more.",
-        experiment("least share of others, best", least, ">", after(0.3), origin=ds),
-        experiment("least share of others, trained", added, ">", after(0.3), origin=ds),
+        experiment("least share of others, best", least, ">", post_hoc(0.3), origin=ds),
+        experiment("least share of others, trained", added, ">", post_hoc(0.3), origin=ds),
         numeric("loss of pairs on together / independent", pair.loss / apart.loss, "<", derived(1)),
     )
 
@@ -92,40 +92,44 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
         "In the second place the two weights of a pair were seen to differ, w one way and 1/w the other, so "
         "the findings are about their product there and in the third place. The third place was added when "
         "its codes had been seen, with the limits as they were.",
-        says(
+        corrected_statement(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
             experiment(
-                "largest weight of the partner / own, exclusive", apart.max(), "<", after(-0.3), origin=ds
+                "largest weight of the partner / own, exclusive", apart.max(), "<", post_hoc(-0.3), origin=ds
             ),
             numeric("loss of exclusive pairs at ratio 1/2", alone, "<=", rounding(1e-9)),
         ),
-        says(
+        corrected_statement(
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
-            experiment("least weight of the partner / own, few on", mate, ">", after(0.3), origin=ds),
+            experiment("least weight of the partner / own, few on", mate, ">", post_hoc(0.3), origin=ds),
             experiment("least weight of the partner, all places", helps, ">", derived(0), origin=everywhere),
             experiment(
-                "least product of two partners' weights / own", mates, ">", after(0.3**2), origin=everywhere
+                "least product of two partners' weights / own",
+                mates,
+                ">",
+                post_hoc(0.3**2),
+                origin=everywhere,
             ),
             experiment(
                 "least product of two pairs' weights / own",
                 stranger.min(),
                 ">",
-                after(0.5),
+                post_hoc(0.5),
                 origin=everywhere,
             ),
             experiment(
                 "largest weight of another pair", wide[:, 0, 2:].max(), "<", derived(0), origin=everywhere
             ),
         ),
-        says(
+        corrected_statement(
             f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
             f"codes have {span(np.array(many), '.2f')} times its loss",
             experiment(
                 "least priority code / blocks, many on", np.min(many), ">", derived(1), origin=(often, dense)
             ),
         ),
-        says(
+        corrected_statement(
             f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
             f"is on silences the others have {span(few, '.2f')} times the loss of blocks",
             experiment(
@@ -145,7 +149,7 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     spread, rise = around(gram)
     family = Family(0.01, 2)
     own, climbs = (family.of(mean, trained[f"trained_{name}"].values) for name in ("spread", "rise"))
-    keeps = partial(shown, origin=ds)
+    keeps = partial(confirmed, origin=ds)
     return evidence(
         f"{n} words, {m} neurons. With M = W W', entries M_ij of the best tied model that was found differ "
         f"by {spread:.1%} of M_ii at equal distances around the circle, and fall with the distance; of "
@@ -153,9 +157,9 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{constructive(gram, at['covariance'].values):.0%} of tr(M S). Two seeds had been seen when the "
         "limits were chosen; the trained models that decide have other seeds.",
         runs("trained models", ds.sizes["seed"], origin=ds),
-        experiment("best: spread of M_ij at one distance / M_ii", spread, "<=", after(0.05), origin=ds),
+        experiment("best: spread of M_ij at one distance / M_ii", spread, "<=", post_hoc(0.05), origin=ds),
         experiment("best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds),
-        keeps("trained: spread / M_ii", own, "<=", before(0.1)),
+        keeps("trained: spread / M_ii", own, "<=", preregistered(0.1)),
         keeps("trained: largest rise / M_ii", climbs, "<", derived(0)),
     )
 
@@ -179,8 +183,8 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in (often, dense)], "case")
     counts, ends, none, origin = [], [], [], (small, large)
     for ds in origin:
-        trained, code = shared(ds, codes)
-        for i, (count, best, _) in enumerate(reached(trained, code["predicted"])):
+        trained, code = shared_gain(ds, codes)
+        for i, (count, best, _) in enumerate(loss_reached(trained, code["predicted"])):
             counts.append(count)
             ends.append(best)
             if not count:
@@ -192,11 +196,15 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
         f"within {AT_CODE:.1%} of the code's, two or three times the error of sampling. The documentation "
         "(correlations) has the numbers.",
         runs("seeds of each case", seeds, origin=origin),
-        experiment("least loss of a model / code", min(ends), ">=", before(1 - AT_CODE.limit), origin=origin),
-        says(
+        experiment(
+            "least loss of a model / code", min(ends), ">=", preregistered(1 - AT_CODE.limit), origin=origin
+        ),
+        corrected_statement(
             f"some are at the code in {len(counts) - len(none)} of {len(counts)} cases, and none below it in "
             f"any; none is at it of {'; of '.join(none)}",
-            experiment("least count of models at the code", min(counts), ">=", before(1), origin=origin),
+            experiment(
+                "least count of models at the code", min(counts), ">=", preregistered(1), origin=origin
+            ),
         ),
         about="printed",
     )

@@ -30,13 +30,13 @@ from .claim import (
     Evidence,
     Finding,
     Statement,
-    after,
-    before,
+    corrected_statement,
     derived,
     evidence,
     numeric,
+    post_hoc,
+    preregistered,
     rounding,
-    says,
     symbolic,
 )
 
@@ -91,7 +91,7 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     third = min(found[3], key=lambda one: Fraction(one["p"]))
     pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
     return [
-        says(
+        corrected_statement(
             "at every p and every size the least loss is less than both: two features on one neuron "
             "cost less than one kept and one dropped, and an antipodal pair costs less with encodings "
             "slightly longer than 1",
@@ -102,8 +102,8 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
                 sp.diff(output, e).subs(e, 0) + 1 - p / 2,
             ),
         ),
-        says(f"pairs with biases are below it at p = {pairs}", below(2)),
-        says(
+        corrected_statement(f"pairs with biases are below it at p = {pairs}", below(2)),
+        corrected_statement(
             f"so are models with three features on a neuron: by {1 - third['share']:.1%} at p = {third['p']}",
             *(below(each) for each in found if each > 2),
         ),
@@ -118,7 +118,7 @@ def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     # By the closed form in doubles; the certificate gives the loss to twelve digits.
     here = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
     return [
-        says(
+        corrected_statement(
             f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
             numeric("loss of that pentagon less the certified one", abs(here - low), "<=", rounding(1e-11)),
             numeric("certified upper less lower end of the least loss", high - low, "<=", rounding(1e-11)),
@@ -137,7 +137,7 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
     far, near = least[c <= 0.8].min(), (least + (1 - c + c**2) / 2)[c >= 0.8].min()
     triangle = 0.75 + float(p) / 8
     return [
-        says(
+        corrected_statement(
             f"yes: 3 features, 2 neurons, p up to {p}, penalty p^2/4 times R: every minimiser has a "
             "coherence below 4/5 with it, above 4/5 without",
             numeric("loss / p^2 at coherence up to 4/5, over the pair's", far / pair, ">", derived(1)),
@@ -161,14 +161,16 @@ def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
     return [
         numeric("bias of the certified pentagon", bias, "<", derived(0), about=about),
         numeric(
-            "least curvature of its loss but that of turning", curvatures[1], ">", after(1e-3), about=about
+            "least curvature of its loss but that of turning", curvatures[1], ">", post_hoc(1e-3), about=about
         ),
     ]
 
 
 def _best(paths: Sequence[Path]) -> list[Statement]:
     return [
-        says("yes, for all p below some bound; how large that is, is not known", *_curved(paths, "printed"))
+        corrected_statement(
+            "yes, for all p below some bound; how large that is, is not known", *_curved(paths, "printed")
+        )
     ]
 
 
@@ -179,19 +181,21 @@ def _unique(paths: Sequence[Path]) -> list[Statement]:
     own = exact_total([[w], [u]], [b, d], 1)
     mirror = exact_total([[w], [-u]], [b + w * u, d + w * u], 1)
     return [
-        says("part 1: yes, for all p below some bound that is not known (O40)", *_curved(paths)),
-        says(
+        corrected_statement(
+            "part 1: yes, for all p below some bound that is not known (O40)", *_curved(paths)
+        ),
+        corrected_statement(
             "part 2: yes, at p = 1, where every feature is always on: two features on one neuron have "
             "minimisers with encodings of equal and of opposite signs; with a penalty above v, the loss of a "
             "dropped feature, one is kept and the other dropped (an example by ChengXinbu, issue 37 there)",
             numeric("exact loss of one model, p = 1, over v", float(12 * own), "<", derived(1)),
             numeric("exact loss of its mirror image less its own", float(mirror - own), "==", derived(0)),
         ),
-        says(
+        corrected_statement(
             f"below p = 1 a tie is at some p between {low:g} and {high:g}, which is not computed exactly, by "
             "a search in double precision",
             numeric(f"least loss over that of alike encodings, p = {low:g}", alike, ">=", rounding(1 - 1e-9)),
-            numeric(f"the same, p = {high:g}", less, "<", after(1 - 1e-4)),
+            numeric(f"the same, p = {high:g}", less, "<", post_hoc(1 - 1e-4)),
         ),
     ]
 
@@ -203,7 +207,7 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
         found = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
         shares[p] = 3 * (found.loss + found.error_estimate) / (p * (4 - 3 * p) / 12)
     return [
-        says(
+        corrected_statement(
             "no: it is (n - m) v for c below 1/m, and less at 1/m",
             *(
                 numeric(f"loss of the simplex, 3 on 2, over v, p = {p:g}", share, "<", derived(1))
@@ -228,10 +232,10 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
         at = f"antipodal model, p = {p:g}, I = {importance:g}, penalty {share:g} I v: objective over"
         found += [
             numeric(f"{at} that of dropping", value / importance, "<", derived(1)),
-            numeric(f"{at} its proved lower bound", value / least, "<", after(1 + 1e-3)),
+            numeric(f"{at} its proved lower bound", value / least, "<", post_hoc(1 + 1e-3)),
         ]
     return [
-        says(
+        corrected_statement(
             "in the limit p -> 0 alone: it is I v, with v the loss of a dropped feature; at any other p the "
             "surface is not known here, only bounds",
             *found,
@@ -265,9 +269,11 @@ def _followed(paths: Sequence[Path]) -> list[Statement]:
     for more, at in ((none, _FLOWS[0]), (strong, _FLOWS[2])):
         chance = more_often(more, some, _STARTS)
         text = f"more flows there at {at:g} v than at {_FLOWS[1]:g} v: Fisher's p-value"
-        decided.append(Finding("answer", "experiment", text, chance, "<", before(alarm), alarm=2 * alarm))
+        decided.append(
+            Finding("answer", "experiment", text, chance, "<", preregistered(alarm), alarm=2 * alarm)
+        )
     return [
-        says(
+        corrected_statement(
             f"not always: of {_STARTS} flows from the same random starts {none} end there at lambda = 0, "
             f"{some} at {_FLOWS[1]:g} v, and {strong} at {_FLOWS[2]:g} v (five features on two neurons, "
             f"p = {_RARE:g}, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",

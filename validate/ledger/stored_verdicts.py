@@ -73,7 +73,7 @@ def ranges(ids: Iterable[str]) -> str:
     'C1 to C3, S1 to S2'
     """
     found: dict[str, list[int]] = {}
-    for one in _listed("ids", ids):
+    for one in _check_list("ids", ids):
         if not one[1:].isdecimal():
             raise ValueError(f"`ids` must be ids of rows, such as 'C8'; got {one!r:.80}.")
         found.setdefault(one[0], []).append(int(one[1:]))
@@ -93,8 +93,8 @@ def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str
     >>> recall(["C21"])["C21"]["verdict"]
     'misprint'
     """
-    _checked(path=(path, Path))
-    wanted = None if ids is None else set(_listed("ids", ids))
+    _check_arguments(path=(path, Path))
+    wanted = None if ids is None else set(_check_list("ids", ids))
     return {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
 
 
@@ -105,10 +105,10 @@ def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = ST
     """
     from ..reference.files import write_text
 
-    _checked(path=(path, Path))
-    ids = _listed("ids", ids)
+    _check_arguments(path=(path, Path))
+    ids = _check_list("ids", ids)
     known = _read(path) if path.exists() else {}
-    for row in _listed("rows", rows, dict):
+    for row in _check_list("rows", rows, dict):
         if "id" not in row:
             raise ValueError(f"`rows` must be records of rows; got {row!r:.80}.")
         known[row["id"]] = row
@@ -134,7 +134,7 @@ def source_named(word: Any) -> Any:
     return begun[0] if len(begun) == 1 else word
 
 
-def _listed(name: str, value: Any, kind: type = str) -> list[Any]:
+def _check_list(name: str, value: Any, kind: type = str) -> list[Any]:
     """Return what is listed, all of a kind; the checks of `theory.validation` would load NumPy."""
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):
         raise ValueError(f"`{name}` must be a list; got {value!r:.80}.")
@@ -145,7 +145,7 @@ def _listed(name: str, value: Any, kind: type = str) -> list[Any]:
     return found
 
 
-def _checked(**given: tuple[Any, Any]) -> None:
+def _check_arguments(**given: tuple[Any, Any]) -> None:
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
             raise ValueError(f"`{name}` must be {getattr(kind, '__name__', kind)}; got {value!r:.80}.")

@@ -8,7 +8,19 @@ from ...theory.features import Features
 from ...theory.unequal import capacities, power_law
 from ...theory.validation import FloatArray
 from ..experiments.unequal.width import normal_losses
-from .claim import Evidence, after, bound, claim, derived, evidence, numeric, rounding, runs, says, shown
+from .claim import (
+    Evidence,
+    bound,
+    claim,
+    confirmed,
+    corrected_statement,
+    derived,
+    evidence,
+    numeric,
+    post_hoc,
+    rounding,
+    runs,
+)
 
 SCHERLIS = "scherlis2022"
 
@@ -73,9 +85,9 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
         "normal interference of their capacities would. On two seeds the alarm rate had been raised to "
         f"0.02 after a look, and four more were seen; these are {free.sizes['seed']} others, at 0.01.",
         runs("trained models at each m", free.sizes["seed"], origin=ds),
-        numeric("largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", after(0.01)),
-        says(
+        numeric("largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", post_hoc(0.01)),
+        corrected_statement(
             "with few features on at a time the loss is no function of the capacities",
-            shown("trained loss over that of normal interference", shape, "<", derived(1), origin=ds),
+            confirmed("trained loss over that of normal interference", shape, "<", derived(1), origin=ds),
         ),
     )

@@ -1,7 +1,7 @@
 """Which model is in a module, state dict, folder, file or arrays; whatever can be called is called."""
 
 from .layouts import LAYOUTS, Layout, Weights
-from .models import Loaded, autoencoder_of, load, model_of, state_of
+from .models import LoadedModel, autoencoder_of, load, model_of, state_of
 from .networks import NETWORK_NAMES, NETWORKS, Network
 from .toy import recognise
 
@@ -10,7 +10,7 @@ __all__ = [
     "NETWORKS",
     "NETWORK_NAMES",
     "Layout",
-    "Loaded",
+    "LoadedModel",
     "Network",
     "Weights",
     "autoencoder_of",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.validation import FloatArray, shown, why_not_dense
+from ...theory.validation import FloatArray, short_repr, why_not_dense
 
 __all__ = [
     "array_of", "as_arrays", "drop_strays", "named_arrays", "require_numeric", "settings_beside", "summary",
@@ -68,7 +68,7 @@ def array_of(value: Any, name: str = "model") -> Any:
         return np.asarray(value)
     except ValueError as error:
         raise ValueError(
-            f"`{name}` must be an array of numbers; got {shown(value)}, whose rows differ in length."
+            f"`{name}` must be an array of numbers; got {short_repr(value)}, whose rows differ in length."
         ) from error
 
 
@@ -100,16 +100,16 @@ def _holds_arrays(value: Any) -> bool:
     )
 
 
-def _unwrapped(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return the mapping of the weights in a checkpoint."""
     for name in _CONTAINERS:
         if isinstance(entries.get(name), Mapping):
-            return _unwrapped(entries[name])
+            return _unwrap(entries[name])
     if not any(isinstance(entry, np.ndarray) and entry.ndim for entry in entries.values()):
         inner = [name for name, entry in entries.items() if _holds_arrays(entry) and name not in _BESIDE]
         inner = [name for name in inner if isinstance(entries[name], Mapping)]
         if len(inner) == 1 and any(isinstance(entry, np.ndarray) for entry in entries[inner[0]].values()):
-            return _unwrapped(entries[inner[0]])
+            return _unwrap(entries[inner[0]])
     return entries
 
 
@@ -162,7 +162,7 @@ def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
     >>> sorted(named_arrays({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
     ['W', 'b']
     """
-    inner = _unwrapped(as_arrays(entries))
+    inner = _unwrap(as_arrays(entries))
     return _weights_of_normed(_without_prefix(dict(_flat(inner))))
 
 
@@ -188,7 +188,7 @@ def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
     "'W (5, 2), b (5,)'"
     """
     words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
-    return shown(words, width) if words else "no arrays"
+    return short_repr(words, width) if words else "no arrays"
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
@@ -215,6 +215,6 @@ def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
     """
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            what = why_not_dense(array) or shown(array)
+            what = why_not_dense(array) or short_repr(array)
             raise ValueError(f"`model` must hold arrays of real numbers; {name!r} is {what}.")
     return dict(arrays)

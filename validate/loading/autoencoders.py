@@ -58,7 +58,7 @@ def of_saelens(
         raise ValueError(f"`W_dec` must have {rule}; got {W_dec.shape}.")
     d, latents = W_enc.shape
     b_enc, b_dec = (
-        validation.each(name, array_of(arrays[name], name), size)
+        validation.numbers_or_repeat(name, array_of(arrays[name], name), size)
         for name, size in (("b_enc", latents), ("b_dec", d))
     )
     subtracts = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
@@ -77,7 +77,7 @@ def of_saelens(
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
     """Return the factors of the latents before the decoder, which fine-tuning stores."""
     found = [name for name in _SCALES if name in arrays]
-    scales = validation.each(found[0], arrays[found[0]], latents) if found else np.ones(latents)
+    scales = validation.numbers_or_repeat(found[0], arrays[found[0]], latents) if found else np.ones(latents)
     if np.any(scales != 1.0) and not settings.finetuning_scaling_factor:
         raise ValueError(
             f"`model` must have its `{found[0]}` folded into W_dec, or finetuning_scaling_factor in its cfg; "
@@ -91,9 +91,9 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")
     if "log_threshold" in arrays:
-        return np.exp(validation.each("log_threshold", arrays["log_threshold"], latents))
+        return np.exp(validation.numbers_or_repeat("log_threshold", arrays["log_threshold"], latents))
     if "threshold" in arrays:
-        return np.maximum(validation.each("threshold", arrays["threshold"], latents), 0.0)
+        return np.maximum(validation.numbers_or_repeat("threshold", arrays["threshold"], latents), 0.0)
     if kind == "jumprelu":
         raise ValueError("`model` must have threshold or log_threshold where it is a jumprelu; got neither.")
     return None

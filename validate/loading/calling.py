@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.validation import FloatArray, shown
-from .parts import Parts, magnitude, outputs, preactivation
+from ...theory.validation import FloatArray, short_repr
+from .parts import StackedModel, magnitude, outputs, preactivation
 
 __all__ = ["Answers", "allowed_share", "ways_to_call"]
 
@@ -68,7 +68,7 @@ def _distances(count: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))
 
 
-def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> FloatArray:
+def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: float) -> FloatArray:
     """Return inputs (count, n) that take neurons and outputs of one instance to both sides of their kinks."""
     n = model.W_in.shape[1]
     parts: list[FloatArray] = [np.zeros((1, n))]
@@ -93,7 +93,7 @@ def inputs_at_kinks(model: Parts, rng: np.random.Generator, largest: float) -> F
     return np.asarray(x[np.isfinite(largest_entries) & (largest_entries <= 10.0 * largest)])
 
 
-def _at_kinks_of_outputs(model: Parts, rng: np.random.Generator) -> FloatArray:
+def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> FloatArray:
     """Return inputs that take outputs behind hidden ReLUs to both sides of their kinks, by Newton."""
     units = rng.integers(0, len(model.W_out), _KINKS)
     x = rng.normal(size=(_KINKS, model.W_in.shape[1]))
@@ -172,7 +172,7 @@ class Answers:
         try:
             arrays = list(_arrays_in(self.call(x)))
         except Exception as error:  # another signature, or other shapes: whatever code of the user's raises
-            self.error = f"{type(error).__name__}: {shown(str(error), 120)}"
+            self.error = f"{type(error).__name__}: {short_repr(str(error), 120)}"
             return []
         for array in arrays:  # which may be cast within a module
             kind = str(array.dtype).rpartition(".")[2]
@@ -206,7 +206,7 @@ class Answers:
             self.outputs_by_form[key] = found
         return self.outputs_by_form[key]
 
-    def factor(self, model: Parts, rows: int | None = None) -> float | None:
+    def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
         """Return the factor of a model's outputs that makes them the module's, or None if there is none.
 
         At the first `rows` inputs alone, if that is given.
@@ -222,7 +222,7 @@ class Answers:
                     return factor
         return None
 
-    def _agrees_at_kinks(self, model: Parts, form: str, k: int, factor: float) -> bool:
+    def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(one, rng, self.largest_input) for one in model.instances()]
         count = min(map(len, each))
@@ -277,13 +277,13 @@ def _same(found: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
     )
 
 
-def allowed_share(model: Parts, unit_roundoff: float) -> float:
+def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
     """Return by how much outputs may differ, as a share of the sizes of what is summed to them."""
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
 
 def _factor(
-    model: Parts, x: FloatArray, found: FloatArray, unit_roundoff: float, factor: float | None = None
+    model: StackedModel, x: FloatArray, found: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
     """Return the factor, or the given one, of a model's outputs that makes them those found; None if none.
 

@@ -10,7 +10,7 @@ from scipy.special import erf, expit
 
 from ...theory.validation import FloatArray
 from .calling import Answers, allowed_share
-from .parts import Parts, activated, magnitude, preactivation, times
+from .parts import StackedModel, apply_activation, magnitude, preactivation, times
 from .parts import outputs as outputs_of
 from .readings import Reading
 
@@ -98,7 +98,7 @@ def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray
         yield name, shift, np.where(size > 0.0, size, 1.0)
 
 
-def _variants(model: Parts) -> Iterator[tuple[str, Function | None, Function | None]]:
+def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Function | None]]:
     """Yield what a model may do with other hidden activations and outputs, and these; None is its own."""
     identity, relu = (_ACTIVATIONS[name] for name in ("no activation", "a ReLU"))
     for name, f in _ACTIVATIONS.items():
@@ -115,7 +115,7 @@ def _variants(model: Parts) -> Iterator[tuple[str, Function | None, Function | N
 
 @np.errstate(all="ignore")
 def _matching_variant(
-    model: Parts, x: FloatArray, answer: FloatArray, allowed: FloatArray, batches: bool
+    model: StackedModel, x: FloatArray, answer: FloatArray, allowed: FloatArray, batches: bool
 ) -> str:
     """Return what a module does whose answer is that of a variant of a model, or nothing."""
     z, n_hidden = preactivation(model, x), model.W_in.shape[0] * model.W_in.shape[1]
@@ -124,9 +124,9 @@ def _matching_variant(
         return bool(np.all(np.abs(answer[rows] - y) <= allowed[rows]))
 
     def agrees(hidden: Function | None, output: Function | None, rows: slice = slice(None)) -> bool:
-        h = hidden(z[rows]) if hidden else activated(z[rows], model.hidden, model.thresholds)
+        h = hidden(z[rows]) if hidden else apply_activation(z[rows], model.hidden, model.thresholds)
         y = times(model.W_out, h) + model.b
-        return is_answer(output(y) if output else activated(y, model.output, model.thresholds), rows)
+        return is_answer(output(y) if output else apply_activation(y, model.output, model.thresholds), rows)
 
     # First, as such a module answers most inputs as one with ReLUs does.
     for k in range(1, min(n_hidden, _MOST_K)) if batches else ():

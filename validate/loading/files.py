@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from ...theory.validation import FloatArray, shown
-from ..reference.files import error_text, named, read_arrays
+from ...theory.validation import FloatArray, short_repr
+from ..reference.files import error_text, quoted_path, read_arrays
 from .arrays import as_arrays
 
 __all__ = ["MOST_BYTES", "read_file", "read_settings"]
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def _refusal(path: Path, why: str) -> ValueError:
-    return ValueError(f"`model` must be {_FILES}; got {named(path)} ({why}).")
+    return ValueError(f"`model` must be {_FILES}; got {quoted_path(path)} ({why}).")
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
     try:
         entries = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except (SafetensorError, OSError, ValueError) as error:
-        raise _refusal(path, f"no whole file of safetensors: {shown(error)}") from error
+        raise _refusal(path, f"no whole file of safetensors: {short_repr(error)}") from error
     arrays = {}
     for name, entry in sorted(entries, key=lambda entry: str(entry[0])):
         kind, shape, data = entry["dtype"], entry["shape"], bytes(entry["data"])
@@ -65,8 +65,8 @@ def _torch(path: Path) -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"reading {named(path)} needs PyTorch: pip install -e '.[torch]' in the checkout, or save the "
-            "arrays as .npz or .safetensors"
+            f"reading {quoted_path(path)} needs PyTorch: pip install -e '.[torch]' in the checkout, or save "
+            "the arrays as .npz or .safetensors"
         ) from error
     try:
         with warnings.catch_warnings():
@@ -96,7 +96,7 @@ def _npz(path: Path, size: int) -> dict[str, Any]:
                     _check_head(file, entry.filename, entry.file_size, size > _LARGE)
         return read_arrays(path)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise _refusal(path, shown(str(error.__cause__ or error))) from error
+        raise _refusal(path, short_repr(str(error.__cause__ or error))) from error
 
 
 def _npy(path: Path, size: int) -> FloatArray:
@@ -106,7 +106,7 @@ def _npy(path: Path, size: int) -> FloatArray:
             _check_head(file, "it", size)
         return np.asarray(np.load(path, allow_pickle=False))
     except Exception as error:  # damaged files raise many types
-        raise _refusal(path, shown(str(error))) from error
+        raise _refusal(path, short_repr(str(error))) from error
 
 
 def _check_size(path: Path) -> int:
@@ -153,5 +153,7 @@ def read_settings(path: Path) -> Mapping[str, Any]:
             raise ValueError(f"an object is wanted, not a {type(found).__name__}")
     except (OSError, ValueError, RecursionError) as error:
         why = "too deep" if isinstance(error, RecursionError) else error_text(error)
-        raise ValueError(f"`model` must have a readable {path.name}; got {named(path)} ({why}).") from error
+        raise ValueError(
+            f"`model` must have a readable {path.name}; got {quoted_path(path)} ({why})."
+        ) from error
     return found

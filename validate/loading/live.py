@@ -10,7 +10,7 @@ from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, summary
 from .calling import Answers, ways_to_call
 from .differences import describe_difference
-from .parts import Parts
+from .parts import StackedModel
 from .readings import Reading, all_readings, find_reading, readings_by_names
 from .toy import layout_by_keys
 
@@ -143,7 +143,7 @@ def _named_readings(
         by_keys = layout_by_keys(arrays, keys)
         alone = {name: arrays[name] for name in by_keys.axes}
         models = [Model(one.W_in, W_out=one.W_out, b=one.b) for one in by_keys.models(alone)]
-        return [Reading("keys", Parts.of(models))]
+        return [Reading("keys", StackedModel.of(models))]
     readings = [*readings_by_names(arrays)] or [*readings_by_names(drop_strays(arrays))]
     if subtracts is not None:
         other = "does not subtract b_dec" if subtracts else "that subtracts b_dec"

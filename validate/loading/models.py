@@ -23,14 +23,14 @@ from .settings import as_mapping, read_sae_settings, refuse_others
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
 
-__all__ = ["Loaded", "autoencoder_of", "features_alone", "load", "model_of", "state_of", "toy_model"]
+__all__ = ["LoadedModel", "autoencoder_of", "features_alone", "load", "model_of", "state_of", "toy_model"]
 
 # Names of files in a folder that SAELens writes.
 _WEIGHTS, _CONFIGURATION = "sae_weights.safetensors", "cfg.json"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """What something was taken for, and the models in it."""
 
     layout: str
@@ -85,7 +85,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         what = (
             f"{type(model).__name__} of shape {tuple(found.shape)}"
             if hasattr(found, "shape")
-            else validation.shown(found)
+            else validation.short_repr(found)
         )
         rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
         raise ValueError(f"`model` must be {rule}; got {what}.")
@@ -110,10 +110,10 @@ def _load_state(
     layout: str | None,
     keys: Mapping[str, str] | None,
     apply_b_dec_to_input: bool | None,
-) -> Loaded:
+) -> LoadedModel:
     """Return the models of arrays by name, where there is nothing to call."""
     if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
-        return Loaded(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
+        return LoadedModel(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
     refuse_others(as_mapping(cfg))
     layouts = [one.name for one in LAYOUTS]
     if layout is not None:
@@ -121,10 +121,10 @@ def _load_state(
     if keys is None and layout not in layouts:
         found = recognise_network(require_numeric(drop_strays(named_arrays(state))), layout)
         if found is not None:
-            return Loaded(found[0], tuple(found[1]))
+            return LoadedModel(found[0], tuple(found[1]))
     name, weights = recognise(state, layout=layout, keys=keys)
     models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
-    return Loaded(name, tuple(models), all(one.b_saved for one in weights))
+    return LoadedModel(name, tuple(models), all(one.b_saved for one in weights))
 
 
 def load(
@@ -134,7 +134,7 @@ def load(
     layout: str | None = None,
     keys: Mapping[str, str] | None = None,
     apply_b_dec_to_input: bool | None = None,
-) -> Loaded:
+) -> LoadedModel:
     """Return the models in anything that holds some, and what it was taken for.
 
     Whatever can be called is called on random inputs, and refused if it answers otherwise than the models.
@@ -151,26 +151,26 @@ def load(
     """
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(
-            f"`keys` must map W_in, W_out and b to names of arrays; got {validation.shown(keys)}."
+            f"`keys` must map W_in, W_out and b to names of arrays; got {validation.short_repr(keys)}."
         )
     if apply_b_dec_to_input is not None:
         apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Model):
-        return Loaded("Model", (x,))
+        return LoadedModel("Model", (x,))
     if isinstance(x, Weights):
-        return Loaded("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
+        return LoadedModel("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
     if isinstance(x, type):
         raise ValueError(f"`model` must be an instance of a class; got the class {x.__name__}.")
     n_features = law.n_features if isinstance(law, Features) else None
     if isinstance(x, tuple) and all(hasattr(one, "__len__") or np.isscalar(one) for one in x):
-        return Loaded("arrays", (model_of_tuple(x, n_features),))
+        return LoadedModel("arrays", (model_of_tuple(x, n_features),))
     if is_live(x):
         name, models, note = load_live(x, layout, keys, apply_b_dec_to_input)
         if models:
-            return Loaded(name, tuple(models), note=note)
+            return LoadedModel(name, tuple(models), note=note)
         cfg = getattr(x, "cfg", {})
         found = _load_state(arrays_of_live(x, buffers=False), cfg, layout, keys, apply_b_dec_to_input)
-        return Loaded(found.layout, found.models, found.has_bias, note)
+        return LoadedModel(found.layout, found.models, found.has_bias, note)
     cfg = {}
     if isinstance(x, str | os.PathLike):
         x, cfg = _read_path(Path(x))
@@ -179,7 +179,7 @@ def load(
     if isinstance(x, Mapping):
         state = as_arrays(x)
         return _load_state(state, settings_beside(state) or cfg, layout, keys, apply_b_dec_to_input)
-    return Loaded("one matrix", (model_of_matrix(x, n_features),))
+    return LoadedModel("one matrix", (model_of_matrix(x, n_features),))
 
 
 @as_annotated
@@ -286,7 +286,8 @@ def features_alone(target: Any) -> None:
     """Check that the target of a toy model is its features: other targets are those of hidden ReLUs."""
     if not isinstance(target, str) or target != "identity":
         raise ValueError(
-            f"`target` must be 'identity' for a model without hidden ReLUs; got {validation.shown(target)}."
+            "`target` must be 'identity' for a model without hidden ReLUs; "
+            f"got {validation.short_repr(target)}."
         )
 
 

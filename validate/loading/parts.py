@@ -9,11 +9,11 @@ import numpy as np
 from ...theory.model import Model
 from ...theory.validation import FloatArray
 
-__all__ = ["Parts", "activated", "magnitude", "outputs", "preactivation", "times"]
+__all__ = ["StackedModel", "apply_activation", "magnitude", "outputs", "preactivation", "times"]
 
 
 @dataclass
-class Parts:
+class StackedModel:
     """The arrays of `Model`, with an axis of instances first; or, of one instance, without."""
 
     W_in: FloatArray
@@ -25,7 +25,7 @@ class Parts:
     thresholds: Any = None
 
     @classmethod
-    def of(cls, models: list[Model]) -> "Parts":
+    def of(cls, models: list[Model]) -> "StackedModel":
         """Return the arrays of models of one size and kind."""
 
         def stacked(name: str) -> Any:
@@ -35,7 +35,7 @@ class Parts:
         W_in, b_in, W_out, b, thresholds = map(stacked, ("W_in", "b_in", "W_out", "b", "thresholds"))
         return cls(W_in, b_in, models[0].hidden, W_out, b, models[0].output, thresholds)
 
-    def instances(self) -> Iterator["Parts"]:
+    def instances(self) -> Iterator["StackedModel"]:
         """Yield the instances."""
         arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
         for k in range(len(self.W_in)):
@@ -59,25 +59,25 @@ def times(W: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray(np.matmul(x.swapaxes(0, 1), W.swapaxes(1, 2)).swapaxes(0, 1))
 
 
-def activated(z: FloatArray, activation: str, thresholds: Any) -> FloatArray:
+def apply_activation(z: FloatArray, activation: str, thresholds: Any) -> FloatArray:
     """Return what an activation of `Model` makes of z."""
     if activation == "jumprelu":
         return np.where(z > thresholds, z, 0.0)
     return np.maximum(z, 0.0) if activation == "relu" else z
 
 
-def preactivation(model: Parts, x: FloatArray) -> FloatArray:
+def preactivation(model: StackedModel, x: FloatArray) -> FloatArray:
     """Return what the hidden neurons receive, (count, instances, n_hidden)."""
     return times(model.W_in, x) + model.b_in
 
 
-def outputs(model: Parts, x: FloatArray) -> FloatArray:
+def outputs(model: StackedModel, x: FloatArray) -> FloatArray:
     """Return the outputs for inputs (count, instances, n_features)."""
-    h = activated(preactivation(model, x), model.hidden, model.thresholds)
-    return activated(times(model.W_out, h) + model.b, model.output, model.thresholds)
+    h = apply_activation(preactivation(model, x), model.hidden, model.thresholds)
+    return apply_activation(times(model.W_out, h) + model.b, model.output, model.thresholds)
 
 
-def magnitude(model: Parts, x: FloatArray) -> FloatArray:
+def magnitude(model: StackedModel, x: FloatArray) -> FloatArray:
     """Return the sum of the sizes of all that is summed to each output."""
     h = times(np.abs(model.W_in), np.abs(x)) + np.abs(model.b_in)
     return times(np.abs(model.W_out), h) + np.abs(model.b)

@@ -13,7 +13,7 @@ from .autoencoders import autoencoder_readings
 from .calling import Answers
 from .layouts import LAYOUTS, as_axes
 from .networks import network_readings
-from .parts import Parts
+from .parts import StackedModel
 
 __all__ = ["Reading", "all_readings", "find_reading", "readings_by_names"]
 
@@ -26,7 +26,7 @@ class Reading:
     """A model that arrays may be, and in which way."""
 
     name: str
-    parts: Parts
+    parts: StackedModel
 
 
 def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
@@ -37,9 +37,9 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
                 models = [Model(one.W_in, W_out=one.W_out, b=one.b) for one in layout.models(arrays)]
             except ValueError:  # not finite, or a negative scale
                 continue
-            yield Reading(layout.name, Parts.of(models))
+            yield Reading(layout.name, StackedModel.of(models))
     for name, models in (*network_readings(arrays), *autoencoder_readings(arrays)):
-        yield Reading(name, Parts.of(models))
+        yield Reading(name, StackedModel.of(models))
 
 
 def _zeros_and_vectors(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
@@ -113,7 +113,9 @@ def _with_vectors(
         shifted = b_in - np.einsum("ihn,in->ih", W_in, shift) if s else b_in
         names = {"W_in": encoder[0], "W_out": decoder[0], "b_in": c, "thresholds": t, "b": d, "subtracted": s}
         source = ", ".join(f"{part} = {name}" for part, name in names.items() if name)
-        yield Reading(f"by calling it: {source}", Parts(W_in, shifted, hidden, W_out, b, output, thresholds))
+        yield Reading(
+            f"by calling it: {source}", StackedModel(W_in, shifted, hidden, W_out, b, output, thresholds)
+        )
 
 
 def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:

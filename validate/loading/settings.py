@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...theory.validation import shown
+from ...theory.validation import short_repr
 
 __all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "read_sae_settings", "refuse_others"]
 
@@ -78,7 +78,7 @@ class Settings:
 
 
 def _refusal(rule: str, key: str, value: Any) -> ValueError:
-    return ValueError(f"`model` must {rule}; got {shown(value)} for {key} in its cfg.")
+    return ValueError(f"`model` must {rule}; got {short_repr(value)} for {key} in its cfg.")
 
 
 def _flag(key: str, value: Any) -> bool:

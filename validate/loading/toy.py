@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...theory import validation
-from ...theory.validation import shown
+from ...theory.validation import short_repr
 from .arrays import drop_strays, named_arrays, require_numeric, summary
 from .layouts import LAYOUTS, Layout, Weights
 
@@ -130,12 +130,14 @@ def _question(fitting: list[Layout], arrays: Mapping[str, Any]) -> str:
     )
 
 
-def _checked(arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None) -> dict[str, Any]:
+def _check_shapes(
+    arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None
+) -> dict[str, Any]:
     """Return the arrays by name, all of real numbers, without those that are no part of a model."""
     if not isinstance(arrays, Mapping):
-        raise ValueError(f"`arrays` must be a state dict; got {shown(arrays)}.")
+        raise ValueError(f"`arrays` must be a state dict; got {short_repr(arrays)}.")
     if keys is not None and not isinstance(keys, Mapping):
-        raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {shown(keys)}.")
+        raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {short_repr(keys)}.")
     found = named_arrays(arrays)
     if layout is not None:
         validation.choice("layout", layout, [one.name for one in LAYOUTS])
@@ -180,7 +182,7 @@ def recognise(
     >>> name, len(models), models[0].W_in.shape
     ('Anthropic notebook', 3, (2, 5))
     """
-    found = _checked(arrays, layout, keys)
+    found = _check_shapes(arrays, layout, keys)
     if keys is not None:
         own = layout_by_keys(found, keys)
         models = list(own.models(found))

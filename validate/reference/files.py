@@ -17,12 +17,29 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import shown
+from ...theory.validation import short_repr
 
 __all__ = [
-    "LOCK", "MARKER", "another_file", "difference", "digest", "error_text", "exclusive_folder", "named",
-    "output_file", "output_folder", "page_file", "read_arrays", "read_dataset", "replacing",
-    "require_same_settings", "write_arrays", "write_dataset", "write_marker", "write_tables", "write_text",
+    "LOCK",
+    "MARKER",
+    "atomic_write",
+    "describe_difference",
+    "digest",
+    "error_text",
+    "exclusive_folder",
+    "output_file",
+    "output_folder",
+    "page_file",
+    "quoted_path",
+    "read_arrays",
+    "read_dataset",
+    "refuse_same_file",
+    "require_same_settings",
+    "write_arrays",
+    "write_dataset",
+    "write_marker",
+    "write_tables",
+    "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # end of the names of files that are not whole yet
@@ -40,12 +57,12 @@ _LONGEST = (
 
 
 @as_annotated
-def named(path: str | os.PathLike[str]) -> str:
+def quoted_path(path: str | os.PathLike[str]) -> str:
     r"""Return a path in quotes for a message, unprintable characters escaped, long paths cut in the middle.
 
     Examples
     --------
-    >>> named("a\x1b.nc"), len(named("x" * 10**6))
+    >>> quoted_path("a\x1b.nc"), len(quoted_path("x" * 10**6))
     ("'a\\x1b.nc'", 205)
     """
     text = repr(str(path))
@@ -54,7 +71,7 @@ def named(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 @as_annotated
-def replacing(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; rename it to `path` if the block ends well.
 
     Raises
@@ -86,11 +103,11 @@ def error_text(error: Exception) -> str:
     >>> error_text(OSError(36, "File name too long", "x" * 10**6)), len(error_text(ValueError("x" * 10**6)))
     ('File name too long', 199)
     """
-    return (isinstance(error, OSError) and error.strerror) or shown(str(error), 200).strip("'\"")
+    return (isinstance(error, OSError) and error.strerror) or short_repr(str(error), 200).strip("'\"")
 
 
 @as_annotated
-def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
+def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
     """Check that an output is not one of the inputs, also under another name or through a link.
 
     Parameters
@@ -108,15 +125,16 @@ def another_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out
 
     Examples
     --------
-    >>> another_file("page.html", {"model": "runs/model.npz"})
-    >>> another_file("model.npz", {"model": "./model.npz"}, "html")
+    >>> refuse_same_file("page.html", {"model": "runs/model.npz"})
+    >>> refuse_same_file("model.npz", {"model": "./model.npz"}, "html")
     Traceback (most recent call last):
     ValueError: `html` must be another file than `model`; got 'model.npz' and './model.npz'.
     """
     for other, path in inputs.items():
         if isinstance(path, str | os.PathLike) and _same(Path(output), Path(path)):
             raise ValueError(
-                f"`{name}` must be another file than `{other}`; got {named(output)} and {named(path)}."
+                f"`{name}` must be another file than `{other}`; "
+                f"got {quoted_path(output)} and {quoted_path(path)}."
             )
 
 
@@ -153,10 +171,10 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
             rule = "in a folder that is there"
     except (OSError, ValueError) as error:  # too long a name, or one with a null character
         raise ValueError(
-            f"`{name}` must be the name of a file; got {named(path)} ({error_text(error)})."
+            f"`{name}` must be the name of a file; got {quoted_path(path)} ({error_text(error)})."
         ) from error
     if rule:
-        raise ValueError(f"`{name}` must be {rule}; got {named(path)}.")
+        raise ValueError(f"`{name}` must be {rule}; got {quoted_path(path)}.")
     output_folder(found.parent, name)
     return found
 
@@ -197,13 +215,15 @@ def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
     folder = output_folder(path, option)
     if not _is_marked(folder) and (foreign := _foreign_entries(folder)):
         rule = f"empty, or a folder that this program fills (it has a {MARKER})"
-        raise ValueError(f"`{option}` must be {rule}; got {named(folder)}, which holds {named(foreign[0])}.")
+        raise ValueError(
+            f"`{option}` must be {rule}; got {quoted_path(folder)}, which holds {quoted_path(foreign[0])}."
+        )
     lock = FileLock(output_file(folder / LOCK, option), is_singleton=False)
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
         rule = "a folder that no other run is writing to now"
-        raise ValueError(f"`{option}` must be {rule}; got {named(folder)}.") from error
+        raise ValueError(f"`{option}` must be {rule}; got {quoted_path(folder)}.") from error
     try:
         write_marker(folder)
         yield folder
@@ -253,24 +273,26 @@ def require_same_settings(
     Traceback (most recent call last):
     ValueError: `out` must be a run of the same settings; got 'runs' with seed 0, not 1.
     """
-    if said := difference(before, now):
+    if said := describe_difference(before, now):
         raise ValueError(f"`{option}` must be {rule}; got {where} with {said}.")
 
 
 @as_annotated
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Say in which setting two runs differ first; nothing if they are the same.
 
     Examples
     --------
-    >>> difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
+    >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
     """
     for name in (*now, *before):
         one, other = before.get(name), now.get(name)
         if one != other:
-            inner = difference(one, other) if isinstance(one, dict) and isinstance(other, dict) else ""
-            return inner or f"{name} {shown(one)}, not {shown(other)}"
+            inner = (
+                describe_difference(one, other) if isinstance(one, dict) and isinstance(other, dict) else ""
+            )
+            return inner or f"{name} {short_repr(one)}, not {short_repr(other)}"
     return ""
 
 
@@ -286,7 +308,7 @@ def digest(path: Path) -> str:
 @as_annotated
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in UTF-8, whole or not at all; what UTF-8 lacks is escaped."""
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -305,7 +327,7 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     # In memory first: the writer of netCDF complains again, where nobody can catch it, if a disk is full.
     # As bytes: a view that the traceback of a failed write keeps is one more complaint, in Python 3.13.
     content = bytes(dataset.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(content)
 
 
@@ -314,7 +336,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays as a NumPy archive (npz) that reads without pickles."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(content.getvalue())
 
 
@@ -328,7 +350,7 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # the readers of zip files and of arrays raise many types on damaged ones
-        raise ValueError(f"`path` must be {what}; got {named(path)} ({error_text(error)}).") from error
+        raise ValueError(f"`path` must be {what}; got {quoted_path(path)} ({error_text(error)}).") from error
 
 
 @as_annotated
@@ -357,7 +379,7 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
         part_of = dataset[names] if dims else dataset[names].expand_dims("row")
         frame = part_of.to_dataframe().reset_index()
         order = [*dims, *(str(name) for name in dataset.variables if str(name) not in dims)]
-        with replacing(table) as part:
+        with atomic_write(table) as part:
             frame.to_csv(part, index=False, columns=[name for name in order if name in frame])
         written.append(table)
     return written
@@ -373,7 +395,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
             return dataset.load()
     except Exception as error:  # the netCDF reader raises many types on a foreign or cut file
         said = "`path` must be a netCDF file written by this project"
-        raise ValueError(f"{said}; got {named(path)} ({error_text(error)}).") from error
+        raise ValueError(f"{said}; got {quoted_path(path)} ({error_text(error)}).") from error
 
 
 @as_annotated
@@ -388,5 +410,5 @@ def output_folder(path: str | Path, name: str = "out") -> Path:
             pass
     except (OSError, ValueError) as error:
         said = f"`{name}` must be a folder that can be written, or lie in one"
-        raise ValueError(f"{said}; got {named(path)} ({error_text(error)}).") from error
+        raise ValueError(f"{said}; got {quoted_path(path)} ({error_text(error)}).") from error
     return folder

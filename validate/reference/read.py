@@ -11,9 +11,9 @@ from typing import Any
 import xarray as xr
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import shown
+from ...theory.validation import short_repr
 from . import rows
-from .files import digest, error_text, named, read_dataset
+from .files import digest, error_text, quoted_path, read_dataset
 
 __all__ = ["REFERENCE", "SUMS", "checksums", "facts", "load", "read", "read_runs", "stored_facts"]
 
@@ -35,10 +35,10 @@ def checksums() -> dict[str, str]:
         found = [re.fullmatch(r"([0-9a-f]{64})  ([\w-]{1,100})\.nc", line) for line in lines]
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"`{SUMS}` must be a file of checksums; got {named(path)} ({error_text(error)})."
+            f"`{SUMS}` must be a file of checksums; got {quoted_path(path)} ({error_text(error)})."
         ) from error
     if not found or None in found:
-        raise ValueError(f"`{SUMS}` must have a checksum and NAME.nc in each line; got {named(path)}.")
+        raise ValueError(f"`{SUMS}` must have a checksum and NAME.nc in each line; got {quoted_path(path)}.")
     return {one[2]: one[1] for one in found if one}
 
 
@@ -51,13 +51,13 @@ def load(dataset: str) -> xr.Dataset:
     ValueError
         If there is none of that name, or its file is missing, or is another one than its checksum says.
     """
-    return _verified(dataset, _known(dataset))[0].copy(deep=True)
+    return _verified(dataset, _check_dataset_name(dataset))[0].copy(deep=True)
 
 
-def _known(dataset: str) -> str:
+def _check_dataset_name(dataset: str) -> str:
     sums = checksums()
     if dataset not in sums:
-        raise ValueError(f"`dataset` must be one of {', '.join(sums)}; got {shown(dataset)}.")
+        raise ValueError(f"`dataset` must be one of {', '.join(sums)}; got {short_repr(dataset)}.")
     return sums[dataset]
 
 
@@ -67,11 +67,11 @@ def _verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[s
     if not path.is_file():
         raise ValueError(f"`{path.name}` must be the file of {SUMS}; got none.")
     at = path.stat()
-    return _parsed(path, checksum, at.st_mtime_ns, at.st_size)
+    return _open_verified(path, checksum, at.st_mtime_ns, at.st_size)
 
 
 @functools.lru_cache(maxsize=20)
-def _parsed(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
+def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
     """As `_verified`; a file is read once as long as its time and size stay."""
     if digest(path) != checksum:
         raise ValueError(f"`{path.name}` must be the file of {SUMS}, unchanged; got another.")
@@ -88,7 +88,7 @@ def facts(dataset: str) -> dict[str, dict[str, Any]]:
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
     """
-    return copy.deepcopy(_verified(dataset, _known(dataset))[1])
+    return copy.deepcopy(_verified(dataset, _check_dataset_name(dataset))[1])
 
 
 @as_annotated
@@ -120,7 +120,7 @@ def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[st
         paths = sorted(Path(folder).glob("*.nc")) if os.path.isdir(folder) else []
         sources = [(ds := read_dataset(path), rows.read_facts(ds), path.name) for path in paths]
     else:
-        sources = [(*_verified(dataset, _known(dataset)), f"{dataset}.nc")]
+        sources = [(*_verified(dataset, _check_dataset_name(dataset)), f"{dataset}.nc")]
     found = {}
     for ds, runs, file in sources:
         for name, made in runs.items():
@@ -129,10 +129,10 @@ def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[st
                 run = rows.extract_run(ds, name)
                 found[name] = run.assign_attrs(stored_facts(file, [run.attrs]))
     if not found:
-        asked = ", ".join(f"{key}={shown(value)}" for key, value in where.items())
+        asked = ", ".join(f"{key}={short_repr(value)}" for key, value in where.items())
         if folder:
             rule = f"a folder with files of `superposition run` ({asked})"
-            raise ValueError(f"`folder` must be {rule}; got {named(folder)}.")
+            raise ValueError(f"`folder` must be {rule}; got {quoted_path(folder)}.")
         raise ValueError(f"`where` must fit a run of {dataset}; got {asked}.")
     return found
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import shown
+from ...theory.validation import short_repr
 
 __all__ = ["FACTS", "combine_runs", "extract_run", "read_facts"]
 
@@ -37,7 +37,7 @@ def _positions(dim: str, own: list[Any], every: list[Any]) -> list[int]:
     first = every.index(own[0])
     if every[first : first + len(own)] != own:
         rule = f"have labels of {dim!r} that follow one another among those of all"
-        raise ValueError(f"`runs` must {rule}; got {shown(own)}.")
+        raise ValueError(f"`runs` must {rule}; got {short_repr(own)}.")
     return [first, first + len(own)]
 
 
@@ -165,7 +165,7 @@ def _stacked(
     dims = there[0][0]
     if any(one[0] != dims for one in there):
         rule = f"have the same dimensions of {name!r} beside those of rows"
-        raise ValueError(f"`runs` must {rule}; got {shown([one[0] for one in there])}.")
+        raise ValueError(f"`runs` must {rule}; got {short_repr([one[0] for one in there])}.")
     shape = tuple(sizes[dim] for dim in dims)
     texts = there[0][1].dtype.kind in "OU"
     whole = len(there) == len(parts) and all(one[1].shape[1:] == shape for one in there)
@@ -208,7 +208,7 @@ def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
     """
     names = list(read_facts(ds))
     if name not in names:
-        raise ValueError(f"`name` must be one of {', '.join(names)}; got {shown(name)}.")
+        raise ValueError(f"`name` must be one of {', '.join(names)}; got {short_repr(name)}.")
     if MEASUREMENT not in ds.dims:
         return ds.copy(deep=True)
     k = names.index(name)

@@ -22,11 +22,11 @@ from .. import ledger as claims
 from ..experiments.drawing import svg
 from ..reference import files
 from ..runner import tasks
-from ..runner.cache import PACKAGES, PARTS, PHENOMENA, Lab, schedule, section, version
-from ..runner.declarations import Figure, Shown, Topic
+from ..runner.cache import PACKAGES, PARTS, PHENOMENA, ResultCache, schedule, section, version
+from ..runner.declarations import Figure, Topic, TopicContent
 from . import page
 
-__all__ = ["PAGE", "Part", "Report", "provenance", "render", "write_report", "write_topic"]
+__all__ = ["PAGE", "RenderedTopic", "Report", "provenance", "render", "write_report", "write_topic"]
 
 LEDGER = "ledger"
 PAGE = "report.html"
@@ -41,7 +41,7 @@ def full_names(room: str, topic: Topic) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Part:
+class RenderedTopic:
     """A topic of the page as HTML, its card for the first screen, and its files with their checksums."""
 
     section: str
@@ -68,7 +68,7 @@ class _Failed:
     text: str
 
 
-def _tried(work: Callable[..., Any], *arguments: Any) -> Any:
+def _call_guarded(work: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function returns, or what it raised: one part that fails must not take the others along.
 
     A disk or memory that is full is raised, as nothing else would be finished either.
@@ -81,16 +81,16 @@ def _tried(work: Callable[..., Any], *arguments: Any) -> Any:
         return _Failed(f"{type(error).__name__}: {error}")
 
 
-def _show(lab: Lab, place: str, room: str, topic_name: str) -> Part:
+def _show(lab: ResultCache, place: str, room: str, topic_name: str) -> RenderedTopic:
     """Return a topic, that of an earlier run if it is kept and its files are as they were written."""
     topic = next(one for one in section(room).topics if one.name == topic_name)
     needs = full_names(room, topic)
     name = page.slug(f"{place} {room} {topic_name}")
     kept = lab.kept(name, needs)
     if kept and all(files.digest(lab.folder / file) == sum for file, sum in kept["files"].items()):
-        return Part(**{**kept, "reused": True})
+        return RenderedTopic(**{**kept, "reused": True})
     missing = [need for need in needs if not lab.available(need)]
-    shown = Shown(NEEDS_TORCH) if missing else topic.of(*(lab[need] for need in needs))
+    shown = TopicContent(NEEDS_TORCH) if missing else topic.of(*(lab[need] for need in needs))
     part = write_topic(lab.folder, room, topic_name, shown, place)
     lab.keep(name, needs, asdict(part))
     return part
@@ -141,7 +141,7 @@ def write_report(
         choice("only", only, (*PHENOMENA, LEDGER))
     jobs = tasks.cores() if jobs is None else integer("jobs", jobs, 1)
     place = "" if only is None else f"report-{only}"
-    lab = Lab(Path(out), profile, seed)
+    lab = ResultCache(Path(out), profile, seed)
     rooms = [name for name in PHENOMENA if only in (None, name)]
     topics = [(room, topic) for room in rooms for topic in section(room).topics]
     named = {id for _, topic in topics for id in topic.claims}
@@ -156,12 +156,12 @@ def write_report(
         ]
         works += [(f"claim {one.id}", claims.judge_or_recall, one.needs, (one.id,)) for one in ledger]
         todo = [
-            replace(task, work=_tried, arguments=(task.work, *task.arguments))
+            replace(task, work=_call_guarded, arguments=(task.work, *task.arguments))
             for task in schedule(lab, works)
         ]
         began = time.perf_counter()
-        done: dict[str, Part] = {}
-        rows: dict[str, claims.Checked] = {}
+        done: dict[str, RenderedTopic] = {}
+        rows: dict[str, claims.CheckedClaim] = {}
         spent: dict[str, float] = {}
         failed: list[str] = []
 
@@ -170,11 +170,11 @@ def write_report(
             if isinstance(found, _Failed):
                 said = f"failed: {' '.join(found.text.split())}"
                 failed.append(f"{task.name}: {found.text}")
-            elif isinstance(found, Part):
+            elif isinstance(found, RenderedTopic):
                 done[task.name] = found
                 said = "kept from an earlier run" if found.reused else said
             elif found is not None:
-                row = claims.from_record(claims.select([found["id"]])[0], found)
+                row = claims.from_record(claims.select_claims([found["id"]])[0], found)
                 rows[row.claim.id] = row
                 said = f"{row.verdict} ({said})"
                 missing_torch = not all(map(lab.available, row.claim.needs))
@@ -200,7 +200,7 @@ def write_report(
 
 
 @as_annotated
-def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = "") -> Part:
+def write_topic(folder: Path, room: str, topic: str, shown: TopicContent, place: str = "") -> RenderedTopic:
     """Write the data and drawings of a topic's figures; return it as a part of the page.
 
     The page will be in `folder`, and the files in a folder named for the `room` under `place` in it.
@@ -208,14 +208,14 @@ def write_topic(folder: Path, room: str, topic: str, shown: Shown, place: str = 
     for name, value in {"room": room, "place": place}.items():
         if not re.fullmatch(r"[\w-]{1,200}", value) and (name, value) != ("place", ""):
             rule = "at most 200 letters, digits, underscores and hyphens"
-            raise ValueError(f"`{name}` must be {rule}; got {files.named(value)}.")
+            raise ValueError(f"`{name}` must be {rule}; got {files.quoted_path(value)}.")
     files.output_folder(files.output_folder(folder, "folder") / place / room, "room")
     figures = [_figure(folder, Path(place) / room, figure) for figure in shown.figures]
     written = {link: files.digest(folder / link) for _, links, _ in figures for link in links}
     tables = [page.table(t.title, t.columns, t.rows, t.caption) for t in shown.tables]
     body = [page.paragraphs(shown.text), *(text for text, _, _ in figures), *tables]
     card = page.card(shown.headline, *(figures[0][2] if figures else ())) if shown.headline else ""
-    return Part(room, topic, "\n".join(body), written, card)
+    return RenderedTopic(room, topic, "\n".join(body), written, card)
 
 
 def _figure(folder: Path, place: Path, figure: Figure) -> tuple[str, list[str], tuple[str, str]]:
@@ -229,7 +229,7 @@ def _figure(folder: Path, place: Path, figure: Figure) -> tuple[str, list[str], 
     files.write_text(drawing, picture)
     links = [path.relative_to(folder).as_posix() for path in (*tables, data, drawing)]
     named = ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
-    text = page.drawn(figure, anchor, picture, f"<br>Data and drawing: {named}")
+    text = page.render_figure(figure, anchor, picture, f"<br>Data and drawing: {named}")
     return text, links, (anchor, picture)
 
 
@@ -267,8 +267,8 @@ def _work_done(spent: Mapping[str, float], wall: float, jobs: int) -> tuple[str,
 
 @as_annotated
 def render(
-    done: Collection[Part],
-    ledger: Collection[claims.Checked],
+    done: Collection[RenderedTopic],
+    ledger: Collection[claims.CheckedClaim],
     facts: Collection[tuple[str, str]],
     missing: Collection[str] = (),
     failed: Collection[str] = (),
@@ -287,14 +287,14 @@ def render(
     failed : sequence of str, optional
         What failed, and how.
     """
-    body = [("What was found", _found(done, ledger, missing, failed))]
+    body = [("What was found", _count_verdicts(done, ledger, missing, failed))]
     judged = {row.claim.id: row for row in ledger}
     for room in dict.fromkeys(part.section for part in done):
         made = section(room)
         text = [page.paragraphs(made.text)]
         for part in (one for one in done if one.section == room):
             ids = next((one.claims for one in made.topics if one.name == part.topic), ())
-            text += [part.html, page.judged([judged[id] for id in ids if id in judged])]
+            text += [part.html, page.judged_on([judged[id] for id in ids if id in judged])]
         body.append((made.title, "\n".join(text)))
     body.append(("Ledger of claims", page.ledger(ledger)))
     body.append(("How this page was made", page.table("This run", ["what", "value"], facts)))
@@ -302,9 +302,9 @@ def render(
     return page.page("superposition: theory against experiment", lead, body)
 
 
-def _found(
-    done: Collection[Part],
-    ledger: Collection[claims.Checked],
+def _count_verdicts(
+    done: Collection[RenderedTopic],
+    ledger: Collection[claims.CheckedClaim],
     missing: Collection[str],
     failed: Collection[str],
 ) -> str:

@@ -8,7 +8,7 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import choice
 from ..experiments.drawing import svg
 from ..reference import files
-from ..runner.cache import PHENOMENA, Lab, section, shelf
+from ..runner.cache import PHENOMENA, ResultCache, cache_folder, section
 from .build import full_names
 
 __all__ = ["write_gallery"]
@@ -52,8 +52,11 @@ def write_gallery(
     """
     rooms = [choice("only", name, PHENOMENA) for name in (PHENOMENA if only is None else only)]
     same = data is not None and Path(out).resolve() == Path(data).resolve()
-    with shelf(data=data) as place, nullcontext(place) if same else files.exclusive_folder(out) as folder:
-        lab = Lab(place, seed=seed)
+    with (
+        cache_folder(data=data) as place,
+        nullcontext(place) if same else files.exclusive_folder(out) as folder,
+    ):
+        lab = ResultCache(place, seed=seed)
         written: list[Path] = []
         for room in rooms:
             first = files.output_file(folder / f"{room}.svg", "out")

@@ -22,15 +22,25 @@ from typing import Any
 import xarray as xr
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import choice, integer, shown
+from ...theory.validation import choice, integer, short_repr
 from ..reference import files, read
 from . import execute
-from .declarations import LARGEST_SEED, PROFILES, Run, Section, plain
+from .declarations import LARGEST_SEED, PROFILES, Run, Section, as_list
 from .tasks import Task
 
 __all__ = [
-    "LARGEST_SEED", "PACKAGES", "PARTS", "PHENOMENA", "Lab", "code", "experiment", "runs", "schedule",
-    "section", "shelf", "version",
+    "LARGEST_SEED",
+    "PACKAGES",
+    "PARTS",
+    "PHENOMENA",
+    "ResultCache",
+    "cache_folder",
+    "code",
+    "experiment",
+    "runs",
+    "schedule",
+    "section",
+    "version",
 ]  # fmt: skip
 
 # In the order of the documentation; a folder with a section that is not named comes after these.
@@ -80,10 +90,10 @@ def runs(room: str = "") -> dict[str, Run]:
         known: Mapping[str, Run] = importlib.import_module("..experiments.rug.grids", __package__).RUNS
     else:
         known = section(room).runs
-    return {f"{room}.{own}": _named(run, f"{room}.{own}") for own, run in known.items()}
+    return {f"{room}.{own}": _with_name(run, f"{room}.{own}") for own, run in known.items()}
 
 
-def _named(run: Run, name: str) -> Run:
+def _with_name(run: Run, name: str) -> Run:
     """Return a run with its full name; what else it holds was checked where it was declared."""
     named = copy.copy(run)
     object.__setattr__(named, "name", name)
@@ -107,7 +117,8 @@ def experiment(name: str) -> Run:
         near = get_close_matches(name, runs(), 1)
         meant = f" (did you mean {near[0]}?)" if near else ""
         raise ValueError(
-            f"`name` must be a run, as room.name; `superposition run` lists them; got {shown(name)}{meant}."
+            "`name` must be a run, as phenomenon.name; `superposition run` lists them; "
+            f"got {short_repr(name)}{meant}."
         )
     return own
 
@@ -135,7 +146,7 @@ def code(root: Path = Path(__file__).parents[2]) -> str:
     return seen.hexdigest()
 
 
-class Lab:
+class ResultCache:
     """Datasets of experiments by name, each run once and kept in a folder, and what follows from them.
 
     Parameters
@@ -158,7 +169,7 @@ class Lab:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tiny = {"sparsification.fig7": {"m": 100, "lam": 0.02}}
-    ...     Lab(Path(folder), changed=tiny)["sparsification.fig7"].attrs["m"]
+    ...     ResultCache(Path(folder), changed=tiny)["sparsification.fig7"].attrs["m"]
     100
     """
 
@@ -244,7 +255,7 @@ class Lab:
 
     def __getitem__(self, name: str) -> xr.Dataset:
         """Return the data of a run; what is missing is made first."""
-        return joined(self.found(name), experiment(name).along)
+        return concat_pieces(self.found(name), experiment(name).along)
 
     @as_annotated
     def digest(self, name: str) -> str:
@@ -268,7 +279,7 @@ class Lab:
     def _place(self, name: str) -> Path:
         if not re.fullmatch(r"[\w.-]{1,200}", name):
             rule = "at most 200 letters, digits, underscores, dots and hyphens"
-            raise ValueError(f"`name` must be {rule}; got {shown(name)}.")
+            raise ValueError(f"`name` must be {rule}; got {short_repr(name)}.")
         return self.folder / PARTS / f"{name}.json"
 
     def _key(self, name: str, needs: Collection[str]) -> list[Any]:
@@ -297,17 +308,17 @@ class Lab:
 
 
 def _warn(path: Path) -> None:
-    said = f"{files.named(path)} was damaged, or is missing; made anew"
+    said = f"{files.quoted_path(path)} was damaged, or is missing; made anew"
     warnings.warn(said, RuntimeWarning, stacklevel=3)
 
 
 def _sum(content: Any) -> str:
-    text = json.dumps(content, default=plain, sort_keys=True)
+    text = json.dumps(content, default=as_list, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
-    content = json.loads(json.dumps(content, default=plain))  # lists for tuples, as it will be read
+    content = json.loads(json.dumps(content, default=as_list))  # lists for tuples, as it will be read
     path.parent.mkdir(exist_ok=True)
     note = {"key": _sum(key), "content": content}
     files.write_text(path, json.dumps({**note, "sum": _sum(note)}))
@@ -338,7 +349,7 @@ def _has_torch() -> bool:
         return False
 
 
-def joined(pieces: Sequence[xr.Dataset], along: str) -> xr.Dataset:
+def concat_pieces(pieces: Sequence[xr.Dataset], along: str) -> xr.Dataset:
     """Return the pieces of a run side by side."""
     if len(pieces) == 1:
         return pieces[0]
@@ -349,12 +360,12 @@ def joined(pieces: Sequence[xr.Dataset], along: str) -> xr.Dataset:
 
 @contextmanager
 @as_annotated
-def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
+def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
     """Give the folder of a report, kept from others meanwhile, or, if there is none, one for the time being.
 
     Examples
     --------
-    >>> with shelf() as folder:
+    >>> with cache_folder() as folder:
     ...     folder.is_dir()
     True
     """
@@ -367,7 +378,9 @@ def shelf(*, data: str | Path | None = None) -> Iterator[Path]:
 
 
 @as_annotated
-def schedule(lab: Lab, works: Iterable[tuple[str, Callable[..., Any], Collection[str], Any]]) -> list[Task]:
+def schedule(
+    lab: ResultCache, works: Iterable[tuple[str, Callable[..., Any], Collection[str], Any]]
+) -> list[Task]:
     """List the tasks that run what is missing of experiments, and after them those that work on their data.
 
     Each of `works` is its name, a function of a module, the runs that it needs, and what the function gets
@@ -386,5 +399,5 @@ def schedule(lab: Lab, works: Iterable[tuple[str, Callable[..., Any], Collection
     return found
 
 
-def _make(lab: Lab, name: str, piece: int) -> None:
+def _make(lab: ResultCache, name: str, piece: int) -> None:
     lab.run(name, piece)  # the data stay where they are

@@ -12,17 +12,17 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import choice, flag, integer
 from ..reference import read
 from ..reference.files import (
-    another_file,
     exclusive_folder,
-    named,
     output_file,
     output_folder,
+    quoted_path,
     read_dataset,
+    refuse_same_file,
     write_dataset,
 )
 from ..training.engine import PRECISIONS
 from . import execute
-from .cache import Lab, experiment, joined, runs, schedule
+from .cache import ResultCache, concat_pieces, experiment, runs, schedule
 from .declarations import Run
 from .provenance import commit, full_settings, libraries
 from .tasks import perform
@@ -93,7 +93,7 @@ def make(
     out : path
         Folder, which is made.
     profile, seed
-        As in `Lab`.
+        As in `ResultCache`.
     changed : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
@@ -120,9 +120,9 @@ def make(
     choice("precision", precision, tuple(PRECISIONS))
     integer("jobs", jobs, 1)
     chosen = list({run.name: run for run in map(experiment, names)}.values())
-    asked = {run.name: one for run in chosen if (one := _asked(run, precision, changed or {}))}
+    asked = {run.name: one for run in chosen if (one := _requested_settings(run, precision, changed or {}))}
     folder = output_folder(out)
-    lab = Lab(folder, profile, seed, asked, how)
+    lab = ResultCache(folder, profile, seed, asked, how)
     paths = {run.name: _place(folder, run, lab) for run in chosen}
     with exclusive_folder(folder):
         works = []
@@ -142,29 +142,29 @@ def make(
     return [path for path, _ in paths.values()]
 
 
-def _asked(run: Run, precision: str, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _requested_settings(run: Run, precision: str, changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run that are not those which are declared."""
-    execute.has(run.function, "set", changed)
+    execute.check_parameters(run.function, "set", changed)
     known = inspect.signature(run.function).parameters
     exact = {"precision": precision} if "precision" in known and precision != "float32" else {}
     return {**exact, **changed}
 
 
-def _write(lab: Lab, name: str, path: Path, facts: Mapping[str, str]) -> None:
+def _write(lab: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
     """Put the pieces of a run side by side in its file."""
     made = lab.found(name)
-    ds = joined(made, experiment(name).along)
+    ds = concat_pieces(made, experiment(name).along)
     seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
     machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
     ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
     write_dataset(path, ds.assign_attrs(run=name, **facts))
 
 
-def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
+def _place(folder: Path, run: Run, lab: ResultCache) -> tuple[Path, str]:
     """Return the file of a run, and its settings as the file tells them, as JSON."""
     given = lab.given(run.name)
     for piece in lab.settings(run.name):
-        execute.checked(run.function, piece)
+        execute.check_settings(run.function, piece)
     if lab.is_changed(run.name) and not isinstance(run.apart, str):  # a trial is one piece
         run = replace(run, apart=())
     path = output_file(folder / f"{run.file if run.stored else run.name}.nc", "out")
@@ -173,6 +173,6 @@ def _place(folder: Path, run: Run, lab: Lab) -> tuple[Path, str]:
         found = read_dataset(path).attrs
         if (found.get("experiment"), found.get("settings")) != (run.experiment, said):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
-            raise ValueError(f"`out` must be {rule}; got {named(folder)}.")
-    another_file(path, given)
+            raise ValueError(f"`out` must be {rule}; got {quoted_path(folder)}.")
+    refuse_same_file(path, given)
     return path, said

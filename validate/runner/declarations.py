@@ -20,14 +20,28 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import choice, integer, shown
+from ...theory.validation import choice, integer, short_repr
 
 if TYPE_CHECKING:  # what runs alone needs no statistics
     from .findings import Finding
 
 __all__ = [
-    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "ReproductionCheck",
-    "Run", "Section", "Shown", "Table", "Topic", "from_rows", "span",
+    "LARGEST_SEED",
+    "PROFILES",
+    "SINGLE",
+    "STOPPED",
+    "SUMS",
+    "WHOLE",
+    "Draw",
+    "Figure",
+    "ReproductionCheck",
+    "Run",
+    "Section",
+    "Table",
+    "Topic",
+    "TopicContent",
+    "from_rows",
+    "span",
 ]  # fmt: skip
 
 PROFILES = ("quick", "full")
@@ -140,7 +154,7 @@ class Run:
     ) -> "Run":
         """Return a run that comes with the package, or will, in a dataset; it takes too long for a report."""
         if not isinstance(dataset, str):
-            raise ValueError(f"`dataset` must be text; got {shown(dataset)}.")
+            raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
         every = settings or {}
         return cls(function, every, every, stored=dataset, what=what, seconds=seconds, **more)
 
@@ -241,7 +255,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Shown:
+class TopicContent:
     """What the report shows of a topic: plain text with empty lines between paragraphs, figures, tables.
 
     A headline is a sentence for the first screen of the page; the first figure stands small beside it.
@@ -264,7 +278,7 @@ class Topic:
     needs : sequence of str
         Experiments of the section, or of others as ``"rug.trained"``.
     show : callable
-        Takes their datasets, in this order, and returns `Shown`.
+        Takes their datasets, in this order, and returns `TopicContent`.
     claims : sequence of str, optional
         Rows of the ledger that decide what the topic is about; the page shows their verdicts there.
     judge : callable, optional
@@ -274,7 +288,7 @@ class Topic:
     --------
     >>> from superposition.validate.runner.findings import Criterion, before
     >>> low = Criterion("loss", "<=", before(0.5))
-    >>> said = lambda ds: Shown("Two losses.")
+    >>> said = lambda ds: TopicContent("Two losses.")
     >>> topic = Topic("losses", ["room.losses"], said, judge=lambda ds: [low.finding(ds["loss"])])
     >>> topic.of(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows
     [['loss', '<= 0.5', 'chosen before the data', '0.75', '1 of 2', 'fails']]
@@ -282,11 +296,11 @@ class Topic:
 
     name: str
     needs: Sequence[str]
-    show: Callable[..., Shown]
+    show: Callable[..., TopicContent]
     claims: Sequence[str] = ()
     judge: "Callable[..., Sequence[Finding]] | None" = None
 
-    def of(self, *datasets: xr.Dataset) -> Shown:
+    def of(self, *datasets: xr.Dataset) -> TopicContent:
         """Return what is shown of datasets, and of the criteria whether they hold."""
         made = self.show(*datasets)
         if self.judge is None:
@@ -336,7 +350,7 @@ class Section:
         return cls(name, title, text, runs, topics)
 
 
-def plain(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     """Return an array, tuple or range as a list, for JSON."""
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
@@ -407,11 +421,11 @@ def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     ('1 to 2', '1')
     """
     if np.size(values) == 0:
-        raise ValueError(f"`values` must not be empty; got {shown(values)}.")
+        raise ValueError(f"`values` must not be empty; got {short_repr(values)}.")
     try:
         low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
     except ValueError as error:
         raise ValueError(
-            f"`digits` must be a format of floats, such as '.3g'; got {shown(digits)}."
+            f"`digits` must be a format of floats, such as '.3g'; got {short_repr(digits)}."
         ) from error
     return low if low == high else f"{low} to {high}"

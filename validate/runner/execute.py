@@ -13,10 +13,10 @@ import xarray as xr
 
 from ... import __version__
 from ...theory.annotations import as_annotated
-from ...theory.validation import choice, integer, shown
-from .declarations import LARGEST_SEED, Run, plain
+from ...theory.validation import choice, integer, short_repr
+from .declarations import LARGEST_SEED, Run, as_list
 
-__all__ = ["checked", "run", "settings"]
+__all__ = ["check_settings", "run", "settings"]
 
 _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
@@ -45,12 +45,12 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
             several = ":" in text and re.fullmatch(rf"{_NUMBER}(:{_NUMBER})+", text, re.ASCII)
             if several and not (ends and read[name]):
                 rule = "a range of whole numbers that rise, such as 0:10, or a list, such as [0.1,0.2]"
-                raise ValueError(f"`{name}` must be {rule}; got {shown(text)}.") from None
+                raise ValueError(f"`{name}` must be {rule}; got {short_repr(text)}.") from None
     return read
 
 
 @as_annotated
-def has(function: Callable[..., Any], name: str, given: Collection[str]) -> None:
+def check_parameters(function: Callable[..., Any], name: str, given: Collection[str]) -> None:
     """Check that a function has all these arguments; one that hands on whatever it gets has any."""
     parameters = inspect.signature(function).parameters
     if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
@@ -59,9 +59,9 @@ def has(function: Callable[..., Any], name: str, given: Collection[str]) -> None
 
 
 @as_annotated
-def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+def check_settings(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Check that a function has all given arguments, is given all that it must have, and seeds in range."""
-    has(function, "setting", given)
+    check_parameters(function, "setting", given)
     for key, parameter in inspect.signature(function).parameters.items():
         needed = parameter.default is inspect.Parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
         if needed and key not in given:
@@ -99,7 +99,7 @@ def run(one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None
     >>> ds.attrs["experiment"], ds["polysemantic"].shape
     ('collisions.fig3', (1, 2))
     """
-    checked(one.function, {**given, **(how or {})})
+    check_settings(one.function, {**given, **(how or {})})
     start = time.perf_counter()
     try:
         ds = one.function(**given, **(how or {}))
@@ -107,11 +107,11 @@ def run(one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
         # Settings may be anything that JSON can say, also lists of lists where the function wants a number.
-        said = json.dumps(dict(given), default=plain)
+        said = json.dumps(dict(given), default=as_list)
         raise ValueError(f"`settings` must fit {one.name}; got {said} ({error}).") from error
     return ds.assign_attrs(
         experiment=one.experiment,
-        settings=json.dumps(dict(given), default=plain),
+        settings=json.dumps(dict(given), default=as_list),
         superposition_version=__version__,
         made=datetime.now(UTC).strftime("%Y-%m-%d"),
         machine=f"{platform.system()} {platform.machine()}",

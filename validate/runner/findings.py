@@ -17,7 +17,7 @@ import xarray as xr
 from ...solvers.statistics import Estimate
 from ...theory.derivation import sp
 from ...theory.validation import choice
-from ...theory.validation import shown as told
+from ...theory.validation import short_repr as told
 
 __all__ = ["Criterion", "Finding", "Limit"]
 
@@ -54,7 +54,7 @@ class Limit(float):
 
     Examples
     --------
-    >>> -after(0.2), (-after(0.2)).basis
+    >>> -post_hoc(0.2), (-post_hoc(0.2)).basis
     (-0.2, 'after')
     """
 
@@ -80,12 +80,12 @@ def rounding(limit: float) -> Limit:
     return Limit(limit, "rounding")
 
 
-def before(limit: float) -> Limit:
+def preregistered(limit: float) -> Limit:
     """Return a limit that was chosen before the data existed that decide."""
     return Limit(limit, "before")
 
 
-def after(limit: float) -> Limit:
+def post_hoc(limit: float) -> Limit:
     """Return a limit that was chosen when the value, or a like one, was known, or nobody can tell.
 
     Also one of an estimate to which runs were added after a look.
@@ -128,7 +128,7 @@ class Finding:
     >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
     >>> found.passed, found.origin, found.basis
     (True, 'computed now', 'rounding')
-    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", after(0.01), alarm=0.01).alarm
+    >>> Finding("printed", "experiment", "p-value", 0.2, ">=", post_hoc(0.01), alarm=0.01).alarm
     """
 
     about: str
@@ -195,11 +195,11 @@ class Criterion:
         What the numbers are, as a finding tells it.
     relation : {"<=", "<", ">=", ">"}
     limit : Limit
-        Made by `derived`, `rounding`, `before` or `after`.
+        Made by `derived`, `rounding`, `preregistered` or `post_hoc`.
 
     Examples
     --------
-    >>> near = Criterion("|exponent - 1|", "<=", before(0.2))
+    >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
     >>> near.kept([0.1, 0.3]).tolist()
     [True, False]
     >>> found = near.finding([0.1, 0.3])
@@ -304,10 +304,10 @@ def runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     >>> runs("seeds", 2).passed, runs("seeds", 5).passed
     (False, True)
     """
-    return Finding("runs", "experiment", text, float(count), ">=", after(RUNS), _origin(origin))
+    return Finding("runs", "experiment", text, float(count), ">=", post_hoc(RUNS), _origin(origin))
 
 
-def shown(
+def confirmed(
     text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
     """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
@@ -317,13 +317,13 @@ def shown(
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [shown("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
+    >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
     """
-    return _limited(about, text, found, relation, limit, origin, near=True)
+    return _with_limit(about, text, found, relation, limit, origin, near=True)
 
 
-def allowed(
+def not_refuted(
     text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
@@ -331,27 +331,27 @@ def allowed(
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [allowed("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
+    >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _limited(about, text, found, relation, limit, origin, near=False)
+    return _with_limit(about, text, found, relation, limit, origin, near=False)
 
 
 def between(
     judge: Callable[..., Finding], text: str, found: Found, low: Limit, high: Limit, **origin: Origin
 ) -> list[Finding]:
-    """Return two findings by `shown` or `allowed`, for a limit on either side.
+    """Return two findings by `confirmed` or `not_refuted`, for a limit on either side.
 
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [found.passed for found in between(allowed, "growth", rise, derived(0), before(0.3))]
+    >>> [found.passed for found in between(allowed, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]
     """
     return [judge(text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
 
 
-def _limited(
+def _with_limit(
     about: str, text: str, found: Found, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
     estimates = [found] if isinstance(found, Estimate) else list(found)

@@ -13,9 +13,16 @@ import xarray as xr
 from ...theory.annotations import as_annotated
 from ..reference import read
 from ..reference import rows as tidy
-from ..reference.files import difference, digest, named, read_dataset, write_dataset, write_text
+from ..reference.files import (
+    describe_difference,
+    digest,
+    quoted_path,
+    read_dataset,
+    write_dataset,
+    write_text,
+)
 from .cache import runs, version
-from .declarations import Run, plain
+from .declarations import Run, as_list
 
 __all__ = ["add_run", "commit", "full_settings", "libraries", "shipped_runs", "table", "write_readme"]
 
@@ -53,7 +60,7 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
         each = run.apart
         pieces = [{each: [one]} for one in settings[each]] if isinstance(each, str) else each
         found |= {"parts": pieces, "along": [run.along]}
-    return dict(sorted(json.loads(json.dumps(found, default=plain)).items()))
+    return dict(sorted(json.loads(json.dumps(found, default=as_list)).items()))
 
 
 def commit() -> str:
@@ -92,10 +99,10 @@ def add_run(*, path: str | Path) -> str:
     run = next((one for one in runs().values() if one.name == ds.attrs.get("run") and one.stored), None)
     if run is None or not {*tidy.FACTS} <= set(ds.attrs):
         rule = "a file that `superposition run` made of a run that is stored"
-        raise ValueError(f"`path` must be {rule}; got {named(path)}.")
-    wrong = difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
+        raise ValueError(f"`path` must be {rule}; got {quoted_path(path)}.")
+    wrong = describe_difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
     if wrong:
-        raise ValueError(f"`path` must have the settings of its run; got {named(path)} ({wrong}).")
+        raise ValueError(f"`path` must have the settings of its run; got {quoted_path(path)} ({wrong}).")
     sums = read.checksums()
     old = read.load(run.stored) if run.stored in sums else xr.Dataset(attrs={"title": run.summary})
     new = ds.assign_attrs(title=old.attrs["title"])

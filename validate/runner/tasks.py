@@ -19,9 +19,9 @@ from multiprocessing import get_context
 from typing import Any
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import integer, shown
+from ...theory.validation import integer, short_repr
 
-__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "here", "perform", "processes", "spread"]
+__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "inline_executor", "perform", "processes", "spread"]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -94,7 +94,7 @@ def perform(
         queue.finished(task.name)
         clock.finished(task, reached(task, found, seconds))
 
-    local = processes(min(jobs, len(tasks))) if jobs > 1 else here
+    local = processes(min(jobs, len(tasks))) if jobs > 1 else inline_executor
     spread(lambda _: queue.following(), finish, pool or local)
 
 
@@ -102,7 +102,7 @@ class _Queue:
     """What is to be done, the longest way to the end first, and not before what it waits for."""
 
     def __init__(self, tasks: Collection[Task]) -> None:
-        weight = _ways(tasks)
+        weight = _longest_paths(tasks)
         self._waiting = sorted(tasks, key=lambda task: -weight[task.name])
         self._open = {task.name for task in tasks}
 
@@ -117,7 +117,7 @@ class _Queue:
         self._open.discard(name)
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """A process ended before its task did."""
 
 
@@ -135,7 +135,7 @@ def spread(
         Gets each task in this process, what it returned and the seconds it took. There may be more to
         do after it.
     pool : callable
-        `here`, or what `processes` or `cluster` returns.
+        `inline_executor`, or what `processes` or `cluster` returns.
 
     Raises
     ------
@@ -155,14 +155,14 @@ def spread(
                         task = again.pop(0) if again else following(size())
                         if task is None:
                             break
-                        running[executor.submit(_timed, task.work, task.arguments)] = task
+                        running[executor.submit(_call_timed, task.work, task.arguments)] = task
                     if not running:
                         return
                     # Not for ever: a cluster may have grown.
                     for future in wait(running, 5.0, return_when=FIRST_COMPLETED).done:
                         found, seconds = future.result()
                         finish(running.pop(future), found, seconds)
-        except Lost as error:
+        except WorkerLost as error:
             begun = [task.name for task in running.values()]
             said = f"{error}; begun were {', '.join(begun)}"
             if before.intersection(begun):
@@ -172,7 +172,7 @@ def spread(
             again += running.values()
 
 
-def _ways(tasks: Collection[Task]) -> dict[str, float]:
+def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
     """Return the seconds from the start of each task to the end of the last that waits for it."""
     followers = {task.name: [one for one in tasks if task.name in one.after] for task in tasks}
     found: dict[str, float] = {}
@@ -190,13 +190,13 @@ def _ways(tasks: Collection[Task]) -> dict[str, float]:
     return found
 
 
-def _timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
+def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
     start = time.perf_counter()
     with _interruptible():
         return work(*arguments), time.perf_counter() - start
 
 
-class _Here(Executor):
+class _InlineExecutor(Executor):
     """Does each task at once, in this process."""
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
@@ -206,9 +206,9 @@ class _Here(Executor):
 
 
 @contextmanager
-def here() -> Iterator[tuple[Executor, Callable[[], int]]]:
+def inline_executor() -> Iterator[tuple[Executor, Callable[[], int]]]:
     """Do tasks one by one in this process."""
-    yield _Here(), lambda: 1
+    yield _InlineExecutor(), lambda: 1
 
 
 class _Interrupt:
@@ -285,7 +285,7 @@ def processes(jobs: int) -> Pool:
             made.leave()
             raise
         except BrokenProcessPool as error:
-            raise Lost("a process was killed or ran out of memory") from error
+            raise WorkerLost("a process was killed or ran out of memory") from error
         finally:
             made.shutdown(wait=True, cancel_futures=True)
             for name in _THREADS:
@@ -310,7 +310,7 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"
-        raise ValueError(f"`scheduler` must be {rule}; got {shown(address)}.")
+        raise ValueError(f"`scheduler` must be {rule}; got {short_repr(address)}.")
     try:
         from distributed import Client, KilledWorker
     except ImportError as error:
@@ -328,7 +328,7 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
             try:
                 yield made, lambda: jobs or max(2 * sum(client.nthreads().values()), 1)
             except (CancelledError, KilledWorker) as error:
-                raise Lost("workers were killed, or the scheduler went away") from error
+                raise WorkerLost("workers were killed, or the scheduler went away") from error
             finally:
                 made.shutdown(wait=False)  # what is under way is given up
 

@@ -5,10 +5,19 @@ from .network import network_loss
 from .points import grid, models_at
 from .published import run_published
 from .run import run_grid, train
-from .schedule import falling, learning_rates
+from .schedule import is_falling, learning_rates
 from .weights import DROPPED, weight_statistics
 
 __all__ = [
-    "DROPPED", "exact_loss", "falling", "grid", "learning_rates", "models_at", "network_loss",
-    "run_grid", "run_published", "train", "weight_statistics",
+    "DROPPED",
+    "exact_loss",
+    "grid",
+    "is_falling",
+    "learning_rates",
+    "models_at",
+    "network_loss",
+    "run_grid",
+    "run_published",
+    "train",
+    "weight_statistics",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..reference.files import error_text, named, read_arrays, write_arrays
+from ..reference.files import error_text, quoted_path, read_arrays, write_arrays
 from .engine import Model
 
 FORMAT = "superposition training checkpoint 2"
@@ -55,13 +55,13 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
             raise ValueError("its content is not as it was written")
     except (ValueError, KeyError, TypeError) as error:
         rule = "`checkpoint` must be a file written by this project, and whole"
-        raise ValueError(f"{rule}; got {named(path)} ({error_text(error)}).") from error
+        raise ValueError(f"{rule}; got {quoted_path(path)} ({error_text(error)}).") from error
     if not known:
-        raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {named(path)}.")
+        raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {quoted_path(path)}.")
     other = sorted(name for name in settings if made_with.get(name) != settings[name])
     if other:
         rule = "`checkpoint` must come from a run with the same settings"
-        raise ValueError(f"{rule}; got {named(path)}, which differs in {', '.join(other)}.")
+        raise ValueError(f"{rule}; got {quoted_path(path)}, which differs in {', '.join(other)}.")
     for i, (model, note) in enumerate(zip(models, head["models"], strict=True)):
         device = model.parameters.device
         for name in TENSORS:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...theory.features import Features
-from ...theory.features.values.law import needed
+from ...theory.features.values.law import require
 
 # Below this p it is faster to draw the gaps between the entries that are on than every entry.
 GAPS_BELOW = 0.03
@@ -103,7 +103,7 @@ def _unequal(torch: Any, law: Features, device: Any) -> Draw:
     # The last pattern takes what rounding leaves.
     groups = [[torch.tensor(np.array(part)).to(device) for part in parts] for parts in alike.values()]
     p, scale = torch.tensor(alone, device=device), torch.tensor(np.array(law.scale), device=device)
-    quantile = needed(law.values, "law", "quantile")
+    quantile = require(law.values, "law", "quantile")
 
     def draw(x: Any, generator: Any) -> None:
         u = torch.empty(x.shape, dtype=torch.float64, device=x.device).uniform_(generator=generator).div_(p)

@@ -181,7 +181,7 @@ def new_model(
     )
 
 
-def _rounded(torch: Any, values: Any, bits: int) -> Any:
+def _round_to_bits(torch: Any, values: Any, bits: int) -> Any:
     """Round float32 to so many bits after the leading one, to nearest, ties away from zero."""
     cut = 23 - bits
     return values.view(torch.int32).add(1 << (cut - 1)).bitwise_and_(-(1 << cut)).view(torch.float32)
@@ -197,7 +197,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
 
     def whole(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
         if device.type == "cpu" and bits < 23:
-            a, b = _rounded(torch, a.contiguous(), bits), _rounded(torch, b.contiguous(), bits)
+            a, b = _round_to_bits(torch, a.contiguous(), bits), _round_to_bits(torch, b.contiguous(), bits)
         if add is None:
             torch.baddbmm(out, a, b, beta=0, alpha=scale, out=out)
         else:
@@ -341,7 +341,7 @@ def _fused_adam(stack: _Stack) -> Callable[[], None]:
     return step
 
 
-def _captured(torch: Any, stack: _Stack) -> Callable[[], None]:
+def _cuda_graph_step(torch: Any, stack: _Stack) -> Callable[[], None]:
     """Return a function that repeats a step as one CUDA graph: one launch in place of dozens."""
     graph = torch.cuda.CUDAGraph()
     for generator in stack.generators:
@@ -379,7 +379,7 @@ def run_block(
             step()
             norms[k].copy_(stack.norms)
             if captured and k == 0:  # the first has made what libraries make at their first call
-                step = _captured(torch, stack)
+                step = _cuda_graph_step(torch, stack)
         for i, model in enumerate(models):
             model.parameters = stack.flat[i].clone()
             model.first_moment, model.second_moment = stack.mean[i].clone(), stack.square[i].clone()

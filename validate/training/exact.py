@@ -86,9 +86,11 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     named = {"W_out": W_out, "W_in": W_in, "b": b}
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(f"`{name}` must be a tensor of real numbers; got {validation.shown(tensor)}.")
+            raise ValueError(
+                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
+            )
         if not torch.isfinite(tensor).all():
-            raise ValueError(f"`{name}` must be finite; got {validation.shown(tensor)}.")
+            raise ValueError(f"`{name}` must be finite; got {validation.short_repr(tensor)}.")
     if W_out.ndim not in (2, 3) or not W_out.numel():
         rule = "(n_features, n_hidden), with instances before them if there are several"
         raise ValueError(f"`W_out` must have shape {rule}; got {tuple(W_out.shape)}.")

@@ -106,7 +106,9 @@ def network_loss(
         del named["thresholds"]
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(f"`{name}` must be a tensor of real numbers; got {validation.shown(tensor)}.")
+            raise ValueError(
+                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
+            )
     if W_in.ndim != 2 or not W_in.numel():
         raise ValueError(f"`W_in` must have shape (n_hidden, n_features); got {tuple(W_in.shape)}.")
     features = as_features(law, W_in.shape[1])

@@ -47,7 +47,7 @@ def grid(
 
 def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
     """Broadcast named sequences with an entry for each model."""
-    rows = validation.together(**{name: np.atleast_1d(np.asarray(item)) for name, item in columns.items()})
+    rows = validation.broadcast(**{name: np.atleast_1d(np.asarray(item)) for name, item in columns.items()})
     if rows[0].ndim != 1 or rows[0].size == 0:
         names = ", ".join(f"`{name}`" for name in columns)
         raise ValueError(f"{names} must be one-dimensional, not empty; got shape {rows[0].shape}.")

@@ -13,7 +13,7 @@ from ...theory.annotations import as_annotated
 from . import engine
 from .points import LARGEST_SIZE, grid
 from .run import _reach, _workers
-from .schedule import BLOCK, STOPPING_RULE, falling
+from .schedule import BLOCK, STOPPING_RULE, is_falling
 from .weights import weight_statistics
 
 # Of github.com/KfirD/PersianRug, utils/model_scan.py and model.py: batches of an epoch (30,000 samples in
@@ -147,5 +147,5 @@ def run_published(
 def _by_the_text(losses: Sequence[float]) -> int:
     """Return after how many batches the rule of the text ends training; 0 if these losses do not."""
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
-    ends = (k for k in range(2, len(means) + 1) if not falling(means[:k]))
+    ends = (k for k in range(2, len(means) + 1) if not is_falling(means[:k]))
     return BLOCK * next(ends, 0)

@@ -24,7 +24,7 @@ from . import engine
 from .data import Law
 from .engine import Model
 from .points import LARGEST_SIZE, grid, points
-from .schedule import BLOCK, CONVERGED, ENDS, LIU, STOPPING_RULE, falling, learning_rates
+from .schedule import BLOCK, CONVERGED, ENDS, LIU, STOPPING_RULE, is_falling, learning_rates
 from .weights import weight_statistics
 
 INITS = ("aligned", "linear", "normal")
@@ -97,11 +97,12 @@ def train(
         the public code of Liu et al. [2]_.
     schedule : {"both", "paper", "converged", "liu"}
         Which ends to train to. "stopping rule" is the end of a phase with a constant learning rate that lasts
-        as long as `falling` says, checked every 100 batches, and at most 45 000 steps. "converged" is the end
-        of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the first
-        stopped, Adam's moments included; models of a batch pass from phase to phase each at its own step.
-        "liu" is "converged" as in the public code of Liu et al. [2]_: the rate rises over a tenth of the
-        steps and falls to a twentieth of its peak, and Adam's epsilon is as for the mean over the features.
+        as long as `is_falling` says, checked every 100 batches, and at most 45 000 steps. "converged" is the
+        end of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the
+        first stopped, Adam's moments included; models of a batch pass from phase to phase each at its own
+        step. "liu" is "converged" as in the public code of Liu et al. [2]_: the rate rises over a tenth of
+        the steps and falls to a twentieth of its peak, and Adam's epsilon is as for the mean over the
+        features.
     steps, batch_size : int
         Length of the converging phase, a multiple of 100; samples in a batch.
     most_steps : int, optional
@@ -340,7 +341,7 @@ def _workers(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]
 
 
 @contextmanager
-def _patient() -> Iterator[Callable[[], bool]]:
+def _wait_for_memory() -> Iterator[Callable[[], bool]]:
     """Tell whether Ctrl-C was pressed: it waits until all models are at one step. A second one does not."""
     pressed = False
 
@@ -398,7 +399,7 @@ def _train_all(
 
     saved, pause = time.perf_counter(), CHECKPOINT_SECONDS
     show()
-    with _patient() as pressed:
+    with _wait_for_memory() as pressed:
         while chunks := _chunks([model for model in models if not model.finished], settings["batch_size"]):
             list(map_chunks(advance, chunks))
             show()
@@ -446,7 +447,7 @@ def _record(model: Model, loss: float, settings: dict[str, Any]) -> None:
         model.finished = True
         return
     if ends[0] == STOPPING_RULE:
-        if not falling(model.history):
+        if not is_falling(model.history):
             _reach(model, STOPPING_RULE, "reached")
         elif model.step >= STOP_LIMIT:
             _reach(model, STOPPING_RULE, "step limit")

@@ -29,7 +29,7 @@ WARM_UP = 0.05
 LIU = (0.1, 0.05)
 
 
-def falling(history: Sequence[float]) -> bool:
+def is_falling(history: Sequence[float]) -> bool:
     """Tell whether training goes on under the stopping rule of Cowsik et al. (2024), §2.
 
     "Training continues as long as the average loss over the past 100 batches is lower than the average loss
@@ -38,7 +38,7 @@ def falling(history: Sequence[float]) -> bool:
 
     Examples
     --------
-    >>> falling([0.30, 0.20]), falling([0.30, 0.20, 0.20])
+    >>> is_falling([0.30, 0.20]), is_falling([0.30, 0.20, 0.20])
     (True, False)
     """
     losses = validation.real("history", history)

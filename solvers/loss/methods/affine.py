@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from ....theory.validation import FloatArray
-from .outputs import Ask, BoolArray, Law, Outputs, Rows, rounding
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows, rounding
 
 __all__ = ["ESTIMATE", "affine", "covers", "estimated_seconds", "solve", "terms"]
 
 ESTIMATE = "heuristic: rounding of sums of second moments, in units of their terms"
 
 
-def ends(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
+def preactivation_range(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
     """Return the least and the largest pre-activation of outputs."""
     first, last = law.values.support
     if not np.isfinite([first, last]).all():
@@ -29,7 +29,7 @@ def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs are affine, always on or always off."""
     if not rows.relu:
         return np.ones(rows.b.size, np.bool_)
-    least, largest = ends(rows, law)
+    least, largest = preactivation_range(rows, law)
     return np.asarray((least >= 0.0) | (largest <= 0.0))
 
 
@@ -38,7 +38,7 @@ def terms(law: Law) -> float:
     return float(law.n if law.independent else law.n**2)
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes: next to none."""
     return 1e-9 * terms(law)
 
@@ -66,7 +66,7 @@ def affine(rows: Rows, law: Law) -> Outputs:
     )
 
 
-def silenced(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
+def linear_error(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
     """Return the outputs that are `on`, and 0 for the others, which lose E x^2."""
     own = law.square[rows.features]
     return Outputs(
@@ -78,16 +78,16 @@ def silenced(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
     )
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the outputs that `covers` names."""
     found = affine(rows, law)
     if not rows.relu:
         return found
-    least, largest = ends(rows, law)
+    least, largest = preactivation_range(rows, law)
     # An output that bends within rounding: R is off by that, E (x - R)^2 by 2 E |x| R + E R^2.
     size = np.abs(rows.b) + np.abs(rows.M).sum(axis=1) * max(abs(end) for end in law.values.support)
     near = rounding(law) * size
     near[np.minimum(np.abs(least), np.abs(largest)) > near] = 0.0
     own = law.square[rows.features]
-    found = silenced(rows, law, found, least >= 0.0)
+    found = linear_error(rows, law, found, least >= 0.0)
     return replace(found, errors=found.errors + near * (2.0 * np.sqrt(own * law.p[rows.features]) + near))

@@ -8,23 +8,23 @@ breakpoints give the means exactly.
 
 import numpy as np
 
-from ....theory.compile.kernels import inner, kernel, shared
-from ....theory.features.values.parts import Parts
+from ....theory.compile.kernels import inlined, inner, kernel
+from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
 
-__all__ = ["known", "one_on", "pointwise"]
+__all__ = ["density_at", "one_on", "pointwise"]
 
 Six = tuple[float, float, float, float, float, float]
 
 
 @inner
-def known(law: Parts) -> None:
+def density_at(law: KernelLaw) -> None:
     """Refuse laws that these kernels do not have: their atoms and pieces are not all of them."""
     if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:
         raise ValueError("`law` must be of values with bounds, atoms or pieces, and a transform.")
 
 
-@shared
+@inlined
 def _add(u: Six, weight: float, v: Six) -> Six:
     return (
         u[0] + weight * v[0],
@@ -36,14 +36,14 @@ def _add(u: Six, weight: float, v: Six) -> Six:
     )
 
 
-@shared
+@inlined
 def _off(t: float) -> Six:
     """Return ReLU(t)^2 and its derivatives by t, a, tt, ta, aa."""
     ramp = max(t, 0.0)
     return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
 
 
-@shared
+@inlined
 def _point(a: float, t: float, x: float) -> Six:
     """Return (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa."""
     y = a * x + t
@@ -51,7 +51,7 @@ def _point(a: float, t: float, x: float) -> Six:
     return error * error, -error * step, -error * step * x, step, step * x, step * x * x
 
 
-@shared
+@inlined
 def _density(table: FloatArray, k: int, x: float) -> float:
     value = table[k, table.shape[1] - 1]
     for power in range(table.shape[1] - 2, -1, -1):
@@ -59,8 +59,8 @@ def _density(table: FloatArray, k: int, x: float) -> float:
     return float(value)
 
 
-@shared
-def _spread(a: float, t: float, k: int, law: Parts) -> Six:
+@inlined
+def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
     """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k, and its derivatives.
 
     Those of an output that is 0 are the mean of on and off.
@@ -112,8 +112,8 @@ def _spread(a: float, t: float, k: int, law: Parts) -> Six:
     )
 
 
-@shared
-def _pointwise(t: float, a: float, own: float, law: Parts) -> Six:
+@inlined
+def _pointwise(t: float, a: float, own: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
     x is on with probability `own`; 1 and 0 are allowed.
@@ -130,14 +130,14 @@ def _pointwise(t: float, a: float, own: float, law: Parts) -> Six:
 
 
 @kernel
-def pointwise(t: float, a: float, own: float, law: Parts) -> Six:
+def pointwise(t: float, a: float, own: float, law: KernelLaw) -> Six:
     """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
     return _pointwise(t, a, own, law)
 
 
 @kernel
 def one_on(
-    b: float, m: float, a: float, own: float, law: Parts
+    b: float, m: float, a: float, own: float, law: KernelLaw
 ) -> tuple[Six, tuple[float, float, float, float]]:
     """Return the means of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
 

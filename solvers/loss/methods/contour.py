@@ -23,14 +23,14 @@ from dataclasses import fields
 import numpy as np
 
 from ....theory.compile.kernels import kernel
-from ....theory.features.values.parts import Parts
+from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
-from .affine import affine, silenced
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
-from .transform_sums import ComplexArray, Others, add_nodes
+from .affine import affine, linear_error
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from .transform_sums import ComplexArray, OtherFeatures, add_nodes
 from .transforms import by_transforms
 
-__all__ = ["ESTIMATE", "case", "covers", "estimated_seconds", "solve", "terms"]
+__all__ = ["ESTIMATE", "covers", "estimated_seconds", "integrate_output", "solve", "terms"]
 
 WITHIN = 0.34 / (0.125 * np.pi)  # half the width of the strip is a little less than half the angle
 FALL = 39.0  # e^-39 is 1e-17
@@ -50,13 +50,13 @@ def _path(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[Complex
 
 
 @kernel
-def case(
-    law: Parts,
+def integrate_output(
+    law: KernelLaw,
     m: FloatArray,
     a: float,
     b: float,
     own: float,
-    others: Others,
+    others: OtherFeatures,
     marginal: FloatArray,
     near: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -130,21 +130,21 @@ def terms(law: Law) -> float:
     return 1024.0 * law.n
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; twice as many with groups."""
     return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return what is integrated and what that leaves out, E x^2 or E (x - y)^2."""
     parts, affine_part = law.values.parts, affine(rows, law)
     near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])
 
     def one(
-        k: int, m: FloatArray, a: float, b: float, own: float, others: Others, p: FloatArray
+        k: int, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures, p: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return case(parts, m, a, b, own, others, p, near[k])
+        return integrate_output(parts, m, a, b, own, others, p, near[k])
 
     part = by_transforms(rows, law, ask, one, False)
-    rest = silenced(rows, law, affine_part, near)
+    rest = linear_error(rows, law, affine_part, near)
     return Outputs(*(getattr(part, one.name) + getattr(rest, one.name) for one in fields(Outputs)))

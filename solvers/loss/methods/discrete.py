@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.validation import FloatArray, IntArray
-from ...parallel import each
+from ...parallel import parallel_map
 from .enumeration import blocks
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
 
@@ -100,7 +100,7 @@ def units_of(law: Law) -> list[Unit]:
     return found
 
 
-def _merged(sums: Sums, most: int, equal: float) -> Sums:
+def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
     """Merge equal sums, and neighbours if more than `most` are left."""
     place, mass, variance, values, radius, moved, dropped = sums
     new, width = np.append(True, np.diff(place) > equal), 0.0
@@ -124,7 +124,7 @@ def _merged(sums: Sums, most: int, equal: float) -> Sums:
     return Sums(mean, total, variance, values, radius, moved, dropped)
 
 
-def _trimmed(sums: Sums, least: float) -> Sums:
+def _drop_rare(sums: Sums, least: float) -> Sums:
     """Leave out sums of both ends whose mass is at most `least` in all."""
     if sums.mass.size < 64:
         return sums
@@ -140,7 +140,7 @@ def _empty(values: bool) -> Sums:
     return Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
 
 
-def _added(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
+def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
     """Return sums with one more unit: of each piece, with the states of the unit that go with it."""
     parts = []
     for sums, states in pieces:
@@ -187,9 +187,9 @@ def _sums(
                 for less, before in enumerate(by_count)
                 if before is not None and np.any(on == count - less)
             ]
-            sums = _added(pieces, row, unit) if pieces else None
+            sums = _convolve(pieces, row, unit) if pieces else None
             if sums is not None:
-                sums = _merged(sums if values else _trimmed(sums, least), most, equal)
+                sums = _merge_equal(sums if values else _drop_rare(sums, least), most, equal)
             after.append(sums)
         by_count = after
     return by_count
@@ -329,7 +329,7 @@ def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
     return found
 
 
-def _solved(task: Task, allowed: float, slopes: bool) -> tuple[Part, list[Pair]]:
+def _solve_output(task: Task, allowed: float, slopes: bool) -> tuple[Part, list[Pair]]:
     """Return the loss of an output, and the sums of both halves, merged as little as `allowed` wants."""
     row, b, own, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
@@ -445,7 +445,7 @@ def terms(law: Law) -> float:
     return 2.0 * min(_most_sums(law), float(MOST_SUMS))
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes."""
     exact = _most_sums(law)
     if exact <= MOST_SUMS:
@@ -453,7 +453,7 @@ def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
     return SECONDS_PER_SUM * float(MOST_MERGED) * law.n
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the outputs and, if nothing is merged, their derivatives."""
     M, features, b, _ = rows
     count, n = M.shape
@@ -464,7 +464,7 @@ def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
 
     def one(k: int) -> None:
         task = _task(M[k], int(features[k]), float(b[k]), law)
-        part, pairs = _solved(task, float(allowed[k]), ask.slopes)
+        part, pairs = _solve_output(task, float(allowed[k]), ask.slopes)
         losses[k] = part.loss
         moved = max((sums[0].moved + sums[1].moved for _, sums, _ in pairs), default=0.0)
         errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
@@ -475,5 +475,5 @@ def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
                 silent[unit.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 
-    each(one, count, ask.workers)
+    parallel_map(one, count, ask.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

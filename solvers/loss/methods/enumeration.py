@@ -8,13 +8,13 @@ nothing cancels, so that weights may differ by any factor.
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.compile.kernels import check_interrupt, inner, kernel, plain
+from ....theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ....theory.features import Features
 from ....theory.features.counts import Block, blocks_given
-from ....theory.features.values.parts import Parts
+from ....theory.features.values.parts import KernelLaw
 from ....theory.loss.cube import pattern_gradient, pattern_loss
 from ....theory.validation import FloatArray
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 
 __all__ = [
     "ESTIMATE",
@@ -86,7 +86,7 @@ def _cube(
         by_b = -2.0 * pattern_gradient(signed, b, own, works[1], slope)
         slope *= -2.0 * sign
         return loss, by_b
-    none = plain(-1)
+    none = non_literal(-1)
     loss = 2.0 / 3.0 + 2.0 * pattern_loss(signed, b, none, works[0]) - pattern_loss(signed, b, own, works[0])
     other = np.empty(g.size)
     by_b = -4.0 * pattern_gradient(signed, b, none, works[1], slope)
@@ -121,7 +121,7 @@ def _row(
         check_interrupt(q % 1024 == 1023)
         if weights[q] == 0.0:
             continue
-        k, own = 0, plain(-1)
+        k, own = 0, non_literal(-1)
         for j in range(n):
             if (q >> j) & 1:
                 if j == i:
@@ -151,7 +151,7 @@ def _row(
 
 @kernel
 def by_patterns(
-    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: Parts
+    M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: KernelLaw
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the losses of the outputs, their errors, derivatives by rows and biases, and their errors."""
     if law.sides < 0:
@@ -188,7 +188,7 @@ def terms(law: Law) -> float:
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; patterns that groups forbid take none."""
     growth, one = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
@@ -199,7 +199,7 @@ def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
     return float(one * sums * growth**free)
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the sums over all patterns."""
     if "chances" not in law.kept:
         law.kept["chances"] = chances(law.features)

@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 
 from ....theory.loss.classes import gradient_of_map, outputs
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
 
@@ -33,12 +33,12 @@ def terms(law: Law) -> float:
     return float(sum(comb(law.n, k) for k in range(law.kept["classes"].size)))
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes; measured."""
     return 1e-6 * terms(law)
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the sums over classes."""
     M, _, b, _ = rows
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)

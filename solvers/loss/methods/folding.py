@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from ....theory.compile.kernels import check_interrupt, inner, kernel, plain
+from ....theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ....theory.special.order import ascending
 from ....theory.validation import FloatArray
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
 
@@ -70,7 +70,7 @@ def _moments(factors: FloatArray, at: int) -> FloatArray:
 
 
 @inner
-def _grown(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
+def _append_feature(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
     """Return the places y, the weights still ahead, and the children of all nodes, parents first.
 
     The children are where the weight is off, and where its value is 1 and `edge`, the least one; if that is
@@ -262,7 +262,7 @@ def _row(
 ) -> tuple[float, float]:
     """Return E R^2 - 2 E x_i R for the output R, its derivative by b; with `slopes` write those by row."""
     n = row.size
-    w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), plain(0), 0.0
+    w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
     for j in range(n):
         sizes[j] = abs(row[j]) if abs(row[j]) > _NONE and chances[j] > 0.0 else 0.0
     order = ascending(sizes)
@@ -278,7 +278,7 @@ def _row(
     factors = _factors(w, p, edge)
     h = _moments(factors, at)
     U, V, U_by, V_by = work
-    tree, count = _grown(w, b, edge, U.shape[0])
+    tree, count = _append_feature(w, b, edge, U.shape[0])
     _up(tree, count, w, p, at, edge, h, U, V)
     if slopes:
         for k in range(n + 4):
@@ -384,14 +384,14 @@ def count_nodes(rows: Rows) -> float:
     return float(np.mean(shares @ 3.0 ** np.arange(1, sizes.shape[1] + 1)))
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes: measured, for random weights; most branches end early."""
     if law.values.sides == 2 and law.n >= COUNTED_FROM:
         return (SECONDS_PER_COUNTED_WITH_SLOPES if ask.slopes else SECONDS_PER_COUNTED) * count_nodes(rows)
     return (SECONDS_PER_NODE_WITH_SLOPES if ask.slopes else SECONDS_PER_NODE) * terms(law)
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the folded means."""
     edge = 1.0 - law.values.sides
     return Outputs(*_by_folds(rows.M, rows.features, rows.b, law.p, edge, int(terms(law)), ask.slopes))

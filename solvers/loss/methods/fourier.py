@@ -2,24 +2,24 @@ r"""Kernels of the exact loss and its gradient for bounded values, by a sum over
 
 Patterns with at most one other feature that is on and has a weight are integrated piece by piece (`few`):
 they make the atom of the interference and the jumps of its density. For the others, Poisson's formula turns
-the integral of `sweep` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the loss on the
-right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is cut off
-above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on
-[0, 1], and by the jumps of the density and of its derivatives for others.
+the integral of `integrate_transforms` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the
+loss on the right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is
+cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values
+uniform on [0, 1], and by the jumps of the density and of its derivatives for others.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.compile.kernels import inner, kernel, plain
-from ....theory.features.values.parts import Parts, transforms
+from ....theory.compile.kernels import inner, kernel, non_literal
+from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
-from .at_most_one_active import known, one_on, pointwise
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
-from .transform_sums import Others, add_nodes, independent, sweep
+from .at_most_one_active import density_at, one_on, pointwise
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from .transform_sums import OtherFeatures, add_nodes, independent, integrate_transforms
 from .transforms import SILENT, by_transforms
 
-__all__ = ["ESTIMATE", "case", "covers", "estimated_seconds", "lattice", "solve", "terms"]
+__all__ = ["ESTIMATE", "covers", "estimated_seconds", "integrate_output", "lattice", "solve", "terms"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -32,7 +32,7 @@ UNIT = 2.0**-53  # rounding
 
 
 @inner
-def _bounds(law: Parts, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
+def _bounds(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
     """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
     for j in range(m.size):
         x = real * m[j]
@@ -51,7 +51,7 @@ def _bounds(law: Parts, m: FloatArray, real: float, radius: float, phi: ComplexA
 
 
 @inner
-def _own_bounds(law: Parts, a: float, own: float, c: float, omega: float) -> float:
+def _own_bounds(law: KernelLaw, a: float, own: float, c: float, omega: float) -> float:
     """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
     total = (1.0 - own) / omega**2
     if own > 0.0:
@@ -67,11 +67,18 @@ def _own_bounds(law: Parts, a: float, own: float, c: float, omega: float) -> flo
 
 @kernel
 def lattice(
-    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, most: float
+    law: KernelLaw,
+    m: FloatArray,
+    a: float,
+    b: float,
+    own: float,
+    others: OtherFeatures,
+    allowed: float,
+    most: float,
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
-    known(law)
-    phi, top = np.empty(m.size, np.complex128), plain(2)
+    density_at(law)
+    phi, top = np.empty(m.size, np.complex128), non_literal(2)
     start = abs(b) + (abs(a) * law.reach if own > 0.0 else 0.0)
     reach, longest = 0.0, 0.0
     for x in m:
@@ -81,10 +88,10 @@ def lattice(
     theta = 1.0 / period
     for j in range(m.size):
         phi[j] = 1.0
-    share = max(sweep(others, top, top, phi)[0].real, 1e-300)
+    share = max(integrate_transforms(others, top, top, phi)[0].real, 1e-300)
     while theta * longest < 500.0:
         _bounds(law, m, theta, 0.0, phi)
-        mean = sweep(others, top, top, phi)[0].real
+        mean = integrate_transforms(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
         # images fade by e^(kappa - theta P), at least by half, however rare the first is
@@ -93,7 +100,7 @@ def lattice(
         theta *= 1.3
     for _ in range(60):
         _bounds(law, m, KAPPA / period, 0.0, phi)
-        mean = sweep(others, top, top, phi)[0].real
+        mean = integrate_transforms(others, top, top, phi)[0].real
         if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
             break
         period *= 1.2
@@ -102,7 +109,7 @@ def lattice(
     while True:
         omega = h * (count - 1.0)
         _bounds(law, m, c, omega, phi)
-        majorant = abs(sweep(others, top, top, phi)[0])
+        majorant = abs(integrate_transforms(others, top, top, phi)[0])
         cut = np.exp(c * b) / np.pi * _own_bounds(law, a, own, c, omega) * majorant
         if cut <= allowed or count >= most:
             return c, h, int(count), cut
@@ -111,7 +118,7 @@ def lattice(
 
 @inner
 def _few_on(
-    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others
+    law: KernelLaw, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures
 ) -> tuple[FloatArray, FloatArray]:
     """Return the part of patterns with at most one other feature on that has a weight: `found` and `by_m`.
 
@@ -121,10 +128,10 @@ def _few_on(
     for j in range(m.size):
         phi[j] = 1.0
     start = 2.0 * own * (1.0 + abs(a) + abs(b))
-    top = plain(2)
+    top = non_literal(2)
     here = pointwise(b, a, own, law)
-    none, of_none = sweep(others, top, top - 2, phi)
-    shares = sweep(others, top, top - 1, phi)[1].real
+    none, of_none = integrate_transforms(others, top, top - 2, phi)
+    shares = integrate_transforms(others, top, top - 1, phi)[1].real
     for k in range(3):
         found[k] = none.real * here[k]
     found[4] = none.real * (start + abs(here[1]))
@@ -140,7 +147,7 @@ def _few_on(
             found[3] += shares[j] * (own * (mine + theirs) ** 2 + (1.0 - own) * (abs(b) + theirs) ** 2)
             by_m[j] = shares[j] * push[0]
             phi[j] = whole[1]
-    of_one = sweep(others, top, top - 1, phi)[1]
+    of_one = integrate_transforms(others, top, top - 1, phi)[1]
     for j in range(m.size):
         if not others.heard[j]:
             by_m[j] = law.mean * (here[1] * of_none[j].real + of_one[j].real)
@@ -149,12 +156,12 @@ def _few_on(
 
 @inner
 def _add_frequencies(
-    law: Parts,
+    law: KernelLaw,
     m: FloatArray,
     a: float,
     b: float,
     own: float,
-    others: Others,
+    others: OtherFeatures,
     line: tuple[float, float],
     first: int,
     end: int,
@@ -170,12 +177,21 @@ def _add_frequencies(
             s[k], weights[k] = complex(c, h * (start + k)), h / np.pi
         if start == 0:
             weights[0] *= 0.5
-        add_nodes(law.transform, s[:count], weights[:count], m, a, b, own, 1.0, plain(2), others, found, by_m)
+        add_nodes(
+            law.transform, s[:count], weights[:count], m, a, b, own, 1.0, non_literal(2), others, found, by_m
+        )
 
 
 @kernel
-def case(
-    law: Parts, m: FloatArray, a: float, b: float, own: float, others: Others, allowed: float, work: float
+def integrate_output(
+    law: KernelLaw,
+    m: FloatArray,
+    a: float,
+    b: float,
+    own: float,
+    others: OtherFeatures,
+    allowed: float,
+    work: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and the errors.
 
@@ -183,16 +199,16 @@ def case(
     `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
     loss, what the upper half of the frequencies changes in the loss, and an estimate for the derivatives.
     """
-    known(law)
+    density_at(law)
     found, by_m = _few_on(law, m, a, b, own, others)
     # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
     size, slopes = found[0] + 2.0 * np.sqrt(found[0] * found[3]) + 16.0 * UNIT * found[3], found[4]
-    start, top, whole = abs(a) + abs(b), plain(2), 0.0
+    start, top, whole = abs(a) + abs(b), non_literal(2), 0.0
     phi, errors = np.empty(m.size, np.complex128), np.zeros(4)
     for j in range(m.size):
         phi[j] = 1.0
         whole += abs(m[j])
-    share = sweep(others, top, top, phi)[0].real
+    share = integrate_transforms(others, top, top, phi)[0].real
     if share * (1.0 + start + whole) ** 2 < 1e-300:
         errors[0], errors[3] = 16.0 * UNIT * size, 16.0 * UNIT * slopes
         return found, by_m, errors
@@ -202,7 +218,7 @@ def case(
     c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
     # by themselves: a million small terms would be rounded off the part that is known
     far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
-    _add_frequencies(law, m, a, b, own, others, (c, h), plain(0), half, far, by_m_far)
+    _add_frequencies(law, m, a, b, own, others, (c, h), non_literal(0), half, far, by_m_far)
     loss, by_b, by_a, slope = far[0], far[1], far[2], 0.0
     for j in range(m.size):
         phi[j] = by_m_far[j]
@@ -250,7 +266,7 @@ GROUPS = 15.0
 ESTIMATED_ON = 4
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes: the frequencies that the bound asks for, of some outputs.
 
     Of values with atoms alone the transform does not fall, and all frequencies are summed.
@@ -273,15 +289,15 @@ def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
     return SECONDS + times * max(found, default=1.0)
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the outputs and their derivatives."""
     parts, least = law.values.parts, np.finfo(np.float64).tiny
     allowed = np.maximum(ask.tol * law.aim[rows.features], least)
     work = ask.most if ask.frequencies is None else float(ask.frequencies) * law.n
 
     def one(
-        k: int, m: FloatArray, a: float, b: float, own: float, others: Others, p: FloatArray
+        k: int, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures, p: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return case(parts, m, a, b, own, others, allowed[k], work)
+        return integrate_output(parts, m, a, b, own, others, allowed[k], work)
 
     return by_transforms(rows, law, ask, one, True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ....theory.features import Features
 from ....theory.validation import FloatArray, IntArray
 
-__all__ = ["Ask", "BoolArray", "Law", "Outputs", "Rows", "merged", "rounding"]
+__all__ = ["AccuracyRequest", "BoolArray", "Law", "Outputs", "Rows", "merge_equal_inputs", "rounding"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
         return Rows(self.M[which], self.features[which], self.b[which], self.relu)
 
 
-class Ask(NamedTuple):
+class AccuracyRequest(NamedTuple):
     """What is wanted: whether derivatives, and the error `tol` to aim at, in units of E x_i^2.
 
     A sum over frequencies has `frequencies` at most, or `most` factors in all.
@@ -57,7 +57,7 @@ class Outputs:
     slope_errors: FloatArray
 
 
-def merged(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
+def merge_equal_inputs(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
     """Write some of the outputs of a part into those of all; a method without derivatives leaves these."""
     for one in fields(Outputs):
         some, all_of_it = getattr(part, one.name), getattr(into, one.name)

@@ -27,12 +27,12 @@ from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.features.values.parts import transforms
 from ....theory.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["Others", "add_nodes", "independent", "sweep"]
+__all__ = ["OtherFeatures", "add_nodes", "independent", "integrate_transforms"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
 
-class Others(NamedTuple):
+class OtherFeatures(NamedTuple):
     """The law of the features that disturb an output.
 
     Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
@@ -52,15 +52,17 @@ class Others(NamedTuple):
     alone: FloatArray
 
 
-def independent(p: FloatArray) -> Others:
+def independent(p: FloatArray) -> OtherFeatures:
     """Return independent features, all with a weight, that are on with probability p."""
     steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
     pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
-    return Others(steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p)
+    return OtherFeatures(
+        steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p
+    )
 
 
 @inner
-def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
+def _weigh(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return the weight of pattern q of unit u, how many of it have a weight, and how many are counted."""
     weight, loud, on = complex(others.chance[q], 0.0), 0, 0
     for place in range(others.first[u + 1] - others.first[u]):
@@ -73,7 +75,9 @@ def _weigh(others: Others, u: int, q: int, phi: ComplexArray) -> tuple[complex, 
 
 
 @inner
-def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray) -> None:
+def _spread(
+    others: OtherFeatures, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
+) -> None:
     """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
     members = others.member[others.first[u] : others.first[u + 1]]
     for place in range(members.size):
@@ -87,7 +91,7 @@ def _spread(others: Others, u: int, q: int, meets: complex, phi: ComplexArray, s
 
 @inner
 def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
-    """Return what `sweep` does for want = top; each feature is a unit with a weight, and nothing counts."""
+    """Return what `integrate_transforms` does for want = top; each feature is a unit with a weight."""
     n = p.size
     states, slope = np.empty((n, 3), np.complex128), np.empty(n, np.complex128)
     none, one, more = 1.0, 0.0j, 0.0j  # prod (1-p), coefficient of y, all above (of all from `top` on)
@@ -119,7 +123,9 @@ def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, C
 
 
 @kernel
-def sweep(others: Others, top: int, want: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
+def integrate_transforms(
+    others: OtherFeatures, top: int, want: int, phi: ComplexArray
+) -> tuple[complex, ComplexArray]:
     """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
 
     The second result holds its derivatives by phi.
@@ -167,7 +173,7 @@ def add_nodes(
     own: float,
     side: float,
     top: int,
-    others: Others,
+    others: OtherFeatures,
     found: FloatArray,
     by_m: FloatArray,
 ) -> None:
@@ -182,7 +188,7 @@ def add_nodes(
         s = nodes[k]
         for j in range(m.size):
             phi[j], first[j], _ = transforms(transform, s * m[j])
-        D, slope = sweep(others, top, top, phi)
+        D, slope = integrate_transforms(others, top, top, phi)
         inverse, largest = 1.0 / s, 0.0
         wave = weights[k] * np.exp(s * b)
         K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse

@@ -7,10 +7,10 @@ import numpy as np
 
 from ....theory.features.counts import Block
 from ....theory.validation import FloatArray, IntArray
-from ...parallel import each
+from ...parallel import parallel_map
 from .enumeration import blocks, masks
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
-from .transform_sums import Others, independent, sweep
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from .transform_sums import OtherFeatures, independent, integrate_transforms
 
 __all__ = ["SILENT", "by_transforms"]
 
@@ -18,10 +18,10 @@ SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss 
 
 # Given k, features m, weight a, b, the own feature's probability, all others and m's chances: what `case` of
 # `lattice` and `wedge` return.
-Case = Callable[[int, FloatArray, float, float, float, Others, FloatArray], Any]
+Case = Callable[[int, FloatArray, float, float, float, OtherFeatures, FloatArray], Any]
 
 
-def _packed(units: list[Block], heard: BoolArray, total: int | None) -> Others:
+def _packed(units: list[Block], heard: BoolArray, total: int | None) -> OtherFeatures:
     """Return the units as the kernels want them: arrays one after the other, and where each begins."""
 
     def joined(parts: list[Any], kind: type) -> Any:
@@ -33,12 +33,12 @@ def _packed(units: list[Block], heard: BoolArray, total: int | None) -> Others:
     members, weights = [unit.members for unit in units], [unit.weights for unit in units]
     numbers, chance = joined([masks(unit) for unit in units], np.int64), joined(weights, np.float64)
     arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
-    return Others(*arrays, heard, total is not None, total or 0, np.empty(0))
+    return OtherFeatures(*arrays, heard, total is not None, total or 0, np.empty(0))
 
 
 def _cases(
     exactly: int | None, units: list[Block], i: int, heard: BoolArray
-) -> Iterator[tuple[float, float, Others]]:
+) -> Iterator[tuple[float, float, OtherFeatures]]:
     """Yield the states of feature i: their probability, 1 for on or 0 for off, and the law of all others."""
     (own,) = (unit for unit in units if i in unit.members)
     others = [
@@ -55,7 +55,7 @@ def _cases(
             yield float(chance), float(on), _packed([*others, certain], heard, total)
 
 
-def by_transforms(rows: Rows, law: Law, ask: Ask, case: Case, bounded: bool) -> Outputs:
+def by_transforms(rows: Rows, law: Law, ask: AccuracyRequest, case: Case, bounded: bool) -> Outputs:
     """Integrate the transform of each output, for each state of its own feature where that is needed.
 
     With few frequencies the error of the loss is what half of them change, if that is less than the bound.
@@ -69,7 +69,7 @@ def by_transforms(rows: Rows, law: Law, ask: Ask, case: Case, bounded: bool) -> 
     units = [] if plain else blocks(law.features)
     if exactly is not None:
         every = _packed(units, np.ones(n, np.bool_), exactly)
-        share = sweep(every, 0, 0, np.ones(n, np.complex128))[0].real
+        share = integrate_transforms(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
         i = int(features[k])
@@ -103,5 +103,5 @@ def by_transforms(rows: Rows, law: Law, ask: Ask, case: Case, bounded: bool) -> 
         rest[i] = False
         by_M[k, kept], by_M[k, rest] = slope, mean * law.features.p[rest] * by_b[k]
 
-    each(solve, count, ask.workers)
+    parallel_map(solve, count, ask.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

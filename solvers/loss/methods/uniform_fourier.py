@@ -30,8 +30,8 @@ from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.features.values.uniform import transform
 from ....theory.special.order import ascending
 from ....theory.validation import FloatArray
-from ...parallel import together
-from .outputs import Ask, BoolArray, Law, Outputs, Rows
+from ...parallel import parallel_concat
+from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 
 __all__ = ["ESTIMATE", "NEGLIGIBLE", "covers", "estimated_seconds", "rows_uniform", "solve", "terms"]
 
@@ -535,16 +535,16 @@ def terms(law: Law) -> float:
     return float(BLOCK * law.n)
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: Ask) -> float:
+def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; the levels fit sums to weights of all sizes."""
     return 5e-4 + 1e-5 * law.n
 
 
-def solve(rows: Rows, law: Law, ask: Ask) -> Outputs:
+def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return the losses; there are no derivatives."""
 
     def part(which: slice) -> tuple[FloatArray, FloatArray]:
         return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, ask.tol, law.aim)
 
-    losses, errors = together(part, rows.b.size, ask.workers)
+    losses, errors = parallel_concat(part, rows.b.size, ask.workers)
     return Outputs(losses, errors, np.empty((0, law.n)), np.empty(0), np.empty(0))

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory import validation
-from ....theory.features.values.law import needed
+from ....theory.features.values.law import require
 from ....theory.model import Model
 from ....theory.results import frozen, result
 from ....theory.validation import FloatArray
 from ..methods.outputs import Law
-from .neuron_means import PAIR, Setting, Unit, UnitMeans, least_terms, pair_means, unit_means
+from .neuron_means import PAIR, HiddenNeuron, NeuronContext, UnitMeans, least_terms, pair_means, unit_means
 from .pair_fourier import CHANGES
-from .time_limit import Watch
+from .time_limit import Stopwatch
 
 __all__ = [
     "ESTIMATES",
@@ -136,14 +136,14 @@ class HiddenMeans:
 
 def _setting(
     model: Model, law: Law, name: str, tol: float, budget: float | None
-) -> tuple[Setting, list[Unit]]:
+) -> tuple[NeuronContext, list[HiddenNeuron]]:
     """Return the law as kernels want it, and the hidden neurons, after checking."""
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
-    needed(law.values, "law", "transform")
+    require(law.values, "law", "transform")
     pairs = model.n_hidden * (model.n_hidden + 1) // 2
     most = budget / pairs if budget else max(WORK * model.n_outputs / pairs, PAIR)
-    setting = Setting.of(law, name, tol, most)
+    setting = NeuronContext.of(law, name, tol, most)
     units = units_of(model, setting)
     least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
     if budget is not None and least > budget:
@@ -151,11 +151,11 @@ def _setting(
     return setting, units
 
 
-def units_of(model: Model, setting: Setting) -> list[Unit]:
+def units_of(model: Model, setting: NeuronContext) -> list[HiddenNeuron]:
     """Return the hidden neurons of a model, in units of the values."""
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * setting.law.scale, model.b_in, thresholds, strict=True)
-    return [Unit(setting, w, float(b), float(t)) for w, b, t in rows]
+    return [HiddenNeuron(setting, w, float(b), float(t)) for w, b, t in rows]
 
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
@@ -192,7 +192,7 @@ def hidden_means(
 class _Targets:
     """Targets A f(x) + B x, in units of the values: their means and covariances, with the features too."""
 
-    def __init__(self, setting: Setting, A: FloatArray, B: FloatArray | None):
+    def __init__(self, setting: NeuronContext, A: FloatArray, B: FloatArray | None):
         law = setting.law
         if B is not None and setting.target == "identity":
             A, B = A + B, None
@@ -227,13 +227,13 @@ class _Targets:
         found = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(found if self.B is None else found + np.abs(g @ self.B).sum(axis=1))
 
-    def of_unit(self, unit: Unit, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
+    def of_unit(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
         """Return means of a neuron with g0 + w t, and E h t of the targets t."""
         one = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ one.by_targets
         if self.B is None:
             return one, products
-        plain = Unit(self.setting.with_identity(), unit.w, unit.b, unit.t)
+        plain = HiddenNeuron(self.setting.with_identity(), unit.w, unit.b, unit.t)
         plain.reach_of(unit)
         other = unit_means(plain, 0.0, w @ self.B, self.share)
         both = replace(
@@ -269,7 +269,7 @@ def network_loss(
     K = (V.T * weights) @ V
     g0, g = 2.0 * (V.T * weights) @ c, -2.0 * V.T * weights
     pairs = [(i, j) for i in range(count) for j in range(i, count)]
-    watch = Watch(len(pairs), count)
+    watch = Stopwatch(len(pairs), count)
 
     def of_pair(at: int) -> Any:
         i, j = pairs[at]
@@ -278,8 +278,8 @@ def network_loss(
     def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
         return goal.of_unit(units[i], float(g0[i]), g[i])
 
-    found = watch.each(0, of_pair, workers)
-    with_targets = watch.each(1, of_targets, workers)
+    found = watch.parallel_map(0, of_pair, workers)
+    with_targets = watch.parallel_map(1, of_targets, workers)
     single, T = [one for one, _ in with_targets], np.array([products for _, products in with_targets])
     H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
     for (i, j), pair in zip(pairs, found, strict=True):
@@ -302,7 +302,7 @@ def network_loss(
     # The mean loss is off by less than its outputs are: a mean of hidden neurons has many signs in it.
     together = np.max([abs(np.sum(K * change)) for change in changes])
     mean_error = float(np.sum(np.abs(K) * H_errors) + unit_errors @ goal.off(g, g0) + weights @ rounding)
-    mean_error += float(together + 2.0 * _apart(K**2, changes))
+    mean_error += float(together + 2.0 * _split_targets(K**2, changes))
     methods = ", ".join(sorted({one.method for one in (*found, *single)}))
     if not gradient:
         return losses, errors, mean_error, None, 0.0, methods
@@ -343,11 +343,11 @@ def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
     What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
     """
     together = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
-    apart = np.array([_apart(np.outer(v**2, v**2), changes) for v in V])
+    apart = np.array([_split_targets(np.outer(v**2, v**2), changes) for v in V])
     return np.asarray(together + 2.0 * apart)
 
 
-def _apart(squares: FloatArray, changes: list[FloatArray]) -> float:
+def _split_targets(squares: FloatArray, changes: list[FloatArray]) -> float:
     """Return the root of the sum of squares of pairs, given those of their coefficients."""
     of_pairs = np.max(np.square(changes), axis=0)
     of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice
@@ -359,7 +359,7 @@ def linear_loss(
     B: FloatArray | None = None,
 ) -> Found:  # fmt: skip
     """Return the same for y = M x + b and targets that are no features, from second moments."""
-    setting, weights = Setting.of(law, name, tol, 1.0, False), importance / model.n_outputs
+    setting, weights = NeuronContext.of(law, name, tol, 1.0, False), importance / model.n_outputs
     M, b, mean = model.M * law.scale, model.bias, law.mean
     goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
     spread = goal.spread
@@ -398,4 +398,4 @@ def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
     if np.all(importance == importance[0]):
         return np.full(n_outputs, importance[0])
     rule = f"one importance for all where outputs are not one for each feature, but {n_outputs}"
-    raise ValueError(f"`{name}` must have {rule}; got {validation.shown(importance)}.")
+    raise ValueError(f"`{name}` must have {rule}; got {validation.short_repr(importance)}.")

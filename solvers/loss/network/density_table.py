@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....theory.compile.kernels import shared
+from ....theory.compile.kernels import inlined
 from ....theory.features.values.law import Values
 from ....theory.special.normal import POINTS, WEIGHTS
 from ....theory.validation import FloatArray
 
-__all__ = ["SMOOTH", "Table", "between", "density_at", "table_of"]
+__all__ = ["SMOOTH", "Table", "density_at", "split_panels", "table_of"]
 
 DEGREE = 14  # of a polynomial that stands for a smooth density on a panel of WIDTH: good to 1e-16
 WIDTH = 0.5
@@ -83,7 +83,7 @@ def table_of(values: Values) -> Table:
         low, high = values.reach
         edges = np.linspace(low, high, 1 + int(np.ceil((high - low) / WIDTH)))
         degree = -1
-        rows = np.array([_fitted(values, a, b) for a, b in pairwise(edges)])
+        rows = np.array([_fit_polynomials(values, a, b) for a, b in pairwise(edges)])
         panels = _panels(values, low, high)
         corners = np.array([end for end in values.support if np.isfinite(end)])
         bends = np.setdiff1d(panels, corners)
@@ -121,7 +121,7 @@ def _panels(values: Values, low: float, high: float) -> FloatArray:
     return np.array([low, *ends(low, high)])
 
 
-def _fitted(values: Values, low: float, high: float) -> FloatArray:
+def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
     assert values.density is not None
     density = values.density
 
@@ -132,7 +132,7 @@ def _fitted(values: Values, low: float, high: float) -> FloatArray:
     return np.asarray(np.polynomial.chebyshev.cheb2poly(fit), float)
 
 
-@shared
+@inlined
 def _panel(edges: FloatArray, v: float) -> int:
     low, high = 0, edges.size - 1
     while high - low > 1:
@@ -144,7 +144,7 @@ def _panel(edges: FloatArray, v: float) -> int:
     return low
 
 
-@shared
+@inlined
 def density_at(table: Table, v: float) -> float:
     """Return the density."""
     k = _panel(table.edges, v)
@@ -156,7 +156,7 @@ def density_at(table: Table, v: float) -> float:
     return value
 
 
-@shared
+@inlined
 def _up_to(table: Table, v: float) -> tuple[float, float, float]:
     k = _panel(table.edges, v)
     low, high = table.edges[k], table.edges[k + 1]
@@ -169,8 +169,8 @@ def _up_to(table: Table, v: float) -> tuple[float, float, float]:
     return a + table.before[0, k], b + table.before[1, k], c + table.before[2, k]
 
 
-@shared
-def between(table: Table, low: float, high: float) -> tuple[float, float, float]:
+@inlined
+def split_panels(table: Table, low: float, high: float) -> tuple[float, float, float]:
     """Return the integrals of v^r times the density between two places, r = 0, 1, 2."""
     if table.degree == 0 and table.edges.size == 2:  # without cancellation
         f, width = table.density[0, 0], high - low

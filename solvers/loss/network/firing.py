@@ -8,7 +8,7 @@ import numpy as np
 from ....theory.validation import ComplexArray, FloatArray
 from .halves import on_moments, rounding_of_neuron
 from .jumps import blur, gaussian_taper
-from .neuron_means import _FALL, MOST, Unit, _all_patterns, _none_and_one, _taper
+from .neuron_means import _FALL, MOST, HiddenNeuron, _all_patterns, _none_and_one, _taper
 from .pair_exact import by_patterns
 
 __all__ = ["Firing", "firing", "on_in_patterns"]
@@ -25,7 +25,7 @@ class Firing(NamedTuple):
     error: float
 
 
-def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
+def on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     """Return the probability that a neuron is on, h > 0, in each pattern (r, n) of few features heard.
 
     At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
@@ -47,7 +47,7 @@ def on_in_patterns(unit: Unit, on: FloatArray) -> FloatArray:
     return np.clip(found[:, 1] - found[:, 3], 0.0, 1.0)
 
 
-def firing(unit: Unit, pairs: bool = False) -> Firing:
+def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     """Return how often a neuron is on; with `pairs` also given that two features are.
 
     Few features are taken pattern by pattern, and more where values are atoms. Otherwise patterns in which at
@@ -76,7 +76,7 @@ def firing(unit: Unit, pairs: bool = False) -> Firing:
     return Firing(float(active), found, every, error)
 
 
-def _by_all_patterns(unit: Unit) -> tuple[float, FloatArray, FloatArray]:
+def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]:
     """Return how often a neuron is on, given features heard, and given pairs of them."""
     p, heard = unit.p, unit.heard
     patterns, chances = _all_patterns(unit.setting, p)
@@ -88,14 +88,14 @@ def _by_all_patterns(unit: Unit) -> tuple[float, FloatArray, FloatArray]:
     return float(chances @ on), joint.diagonal().copy(), joint
 
 
-def _from_moments(unit: Unit, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """Return the same from probabilities that the neuron is on together with one feature, and with two."""
     chances = np.outer(unit.p, unit.p)
     np.fill_diagonal(chances, unit.p)
     return float(on[0, 0]), on[0, 1:] / unit.p, on[1:, 1:] / chances
 
 
-def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
+def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
     """Return the same, and the error, by the transforms of the features."""
     setting, heard, p = unit.setting, unit.heard, unit.p
     n, count = setting.law.n, heard.size
@@ -136,7 +136,7 @@ def _by_lattice(unit: Unit, pairs: bool) -> tuple[float, FloatArray, FloatArray,
 
 
 def _converged(
-    unit: Unit, sums: Callable[[ComplexArray, ComplexArray], FloatArray]
+    unit: HiddenNeuron, sums: Callable[[ComplexArray, ComplexArray], FloatArray]
 ) -> tuple[FloatArray, float]:
     """Return sums over as many frequencies as they need, and the error."""
     if unit.series is not None:

@@ -17,7 +17,7 @@ from ....theory.model import rounding_of_sum
 from ....theory.validation import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from .neuron_means import Setting, Unit
+    from .neuron_means import HiddenNeuron, NeuronContext
 
 __all__ = ["Half", "halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
 
@@ -40,7 +40,7 @@ class Half(NamedTuple):
     """(patterns,)."""
 
 
-def _outcomes(setting: "Setting", p: float) -> tuple[FloatArray, FloatArray]:
+def _outcomes(setting: "NeuronContext", p: float) -> tuple[FloatArray, FloatArray]:
     """Return what a feature may be, and the probabilities."""
     places, shares = setting.atoms[:, 0], setting.atoms[:, 1]
     if p == 1.0:
@@ -48,7 +48,7 @@ def _outcomes(setting: "Setting", p: float) -> tuple[FloatArray, FloatArray]:
     return np.r_[0.0, places], np.r_[1.0 - p, p * shares]
 
 
-def halves(setting: "Setting", heard: IntArray, most: float) -> tuple[Half, Half] | None:
+def halves(setting: "NeuronContext", heard: IntArray, most: float) -> tuple[Half, Half] | None:
     """Return the patterns of both halves of some features; None where there are more than `most` in all."""
     law = setting.law
     kinds = len(setting.atoms) + (law.p[heard] < 1.0)
@@ -59,13 +59,13 @@ def halves(setting: "Setting", heard: IntArray, most: float) -> tuple[Half, Half
     if key not in kept:
         middle = heard.size // 2
         kept[key] = tuple(
-            _listed(setting, heard, some) for some in (np.arange(middle), np.arange(middle, heard.size))
+            _list_sums(setting, heard, some) for some in (np.arange(middle), np.arange(middle, heard.size))
         )
     found: tuple[Half, Half] = kept[key]
     return found
 
 
-def _listed(setting: "Setting", heard: IntArray, some: IntArray) -> Half:
+def _list_sums(setting: "NeuronContext", heard: IntArray, some: IntArray) -> Half:
     values, chances = np.zeros((1, 0)), np.ones(1)
     for j in heard[some]:
         places, shares = _outcomes(setting, float(setting.law.p[j]))
@@ -76,17 +76,17 @@ def _listed(setting: "Setting", heard: IntArray, some: IntArray) -> Half:
     return Half(some, values, chances)
 
 
-def rounding_of_neuron(setting: "Setting", w: FloatArray, b: float, t: float) -> float:
+def rounding_of_neuron(setting: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
     """Return what w x + b - t may be off by as it is computed, for x of the atoms."""
     reach = float(np.abs(setting.atoms[:, 0]).max(initial=0.0))
     return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
 
-def _rounding(*units: "Unit") -> FloatArray:
+def _rounding(*units: "HiddenNeuron") -> FloatArray:
     return np.array([rounding_of_neuron(one.setting, one.w, one.b, one.t) for one in units])
 
 
-def on_moments(unit: "Unit", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
+def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
     """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, features heard); None for too many patterns.
 
     With `indicators` u has 1 where a feature is not 0. The second matrix takes half of what is at the kink of
@@ -172,7 +172,12 @@ def _add_products(
 
 
 def pair_product(
-    setting: "Setting", one: "Unit", two: "Unit", either: IntArray, w: FloatArray, slopes: bool
+    setting: "NeuronContext",
+    one: "HiddenNeuron",
+    two: "HiddenNeuron",
+    either: IntArray,
+    w: FloatArray,
+    slopes: bool,
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return E h_1 h_2 with its derivatives by biases (3,), and by weights (2, n); None if it takes too long.
 
@@ -196,7 +201,7 @@ def pair_product(
 
 
 def merged_product(
-    setting: "Setting", one: "Unit", two: "Unit", either: IntArray, w: FloatArray
+    setting: "NeuronContext", one: "HiddenNeuron", two: "HiddenNeuron", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
     """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None for large ones."""
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
@@ -207,7 +212,7 @@ def merged_product(
     scale = np.abs(w).sum(axis=1) * float(np.abs(setting.atoms[:, 0]).max())
     parts = []
     for some in (np.arange(0, either.size, 2), np.arange(1, either.size, 2)):
-        part = _merged(setting, w[:, some], p[some], scale)
+        part = _merge_equal(setting, w[:, some], p[some], scale)
         if part is None:
             return None
         parts.append(part)
@@ -222,8 +227,8 @@ def merged_product(
     return value, float(np.prod(sizes) * (lost_a + lost_b) ** 0.75)
 
 
-def _merged(
-    setting: "Setting", w: FloatArray, p: FloatArray, scale: FloatArray
+def _merge_equal(
+    setting: "NeuronContext", w: FloatArray, p: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the different sums (2, count) of two neurons over some features, and their probabilities.
 

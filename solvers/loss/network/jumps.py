@@ -20,7 +20,7 @@ from ....theory.validation import ComplexArray, FloatArray
 from .pair_fourier_kernels import waves_of
 
 if TYPE_CHECKING:
-    from .neuron_means import Unit
+    from .neuron_means import HiddenNeuron
 
 __all__ = ["Series", "blur", "gaussian_taper", "lattice_series", "mass_at_threshold"]
 
@@ -61,7 +61,7 @@ def _step_of(sizes: FloatArray) -> float:
     return 0.0
 
 
-def lattice_series(unit: "Unit") -> Series | None:
+def lattice_series(unit: "HiddenNeuron") -> Series | None:
     """Return the series of a neuron whose pre-activations lie on a lattice; None if they do not."""
     setting, w = unit.setting, unit.w[unit.heard]
     steps = np.outer(w, setting.atoms[:, 0])
@@ -104,7 +104,7 @@ def gaussian_taper(count: int) -> FloatArray:
     return np.asarray(np.r_[1.0, 2.0 * np.exp(-0.5 * (DEVIATIONS * x) ** 2)])
 
 
-def blur(unit: "Unit", count: int) -> tuple[ComplexArray, ComplexArray]:
+def blur(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
     """Return transforms (n, frequencies) and coefficients of 2 S (1 - S), from `count` frequencies of S."""
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
@@ -119,7 +119,7 @@ def blur(unit: "Unit", count: int) -> tuple[ComplexArray, ComplexArray]:
     return phi, coefficients
 
 
-def mass_at_threshold(unit: "Unit", count: int) -> float:
+def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
     """Return a bound of E |1(z > t) - S(z)|, where two features or more are on, from so many frequencies."""
     phi, coefficients = blur(unit, count)
     p = unit.p

@@ -21,7 +21,7 @@ from .pair_exact import by_patterns
 from .pair_fourier import CHANGES, FIRST, KEPT, Side, both_on_twice, nodes
 from .pair_fourier_kernels import TABLE, TAPERS, add_line, cut, waves_of
 
-__all__ = ["Means", "Setting", "Unit", "pair_means", "unit_means"]
+__all__ = ["HiddenNeuron", "Means", "NeuronContext", "pair_means", "unit_means"]
 
 
 TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may add
@@ -43,7 +43,7 @@ PATTERNS = 2**14  # of features that are not independent
 
 
 @dataclass(frozen=True)
-class Setting:
+class NeuronContext:
     """The law, its table, and what targets hear of a value."""
 
     law: Law
@@ -69,7 +69,7 @@ class Setting:
     """Of features that are not independent: which are on (r, n), and the probabilities (r,)."""
 
     @classmethod
-    def of(cls, law: Law, target: str, tol: float, most: float, bends: bool = True) -> "Setting":
+    def of(cls, law: Law, target: str, tol: float, most: float, bends: bool = True) -> "NeuronContext":
         """Return the setting of a law; `target` is what is to be made of single features."""
         law = nonzero(law) if bends else law
         patterns = None if law.independent or not bends else patterns_of(law)
@@ -97,7 +97,7 @@ class Setting:
             most, patterns,
         )  # fmt: skip
 
-    def with_identity(self) -> "Setting":
+    def with_identity(self) -> "NeuronContext":
         """Return the same where targets are the features."""
         values = self.law.values
         mean, square = float(values.moment(1)), float(values.moment(2))
@@ -165,12 +165,12 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
 
 def _half(values: Values) -> Values:
     """Return the law of |v| of values that are as likely as their negatives."""
-    from ....theory.features.values import named
+    from ....theory.features.values import law_named
 
     known = {"symmetric": "uniform", "normal": "half-normal"}
     if str(values) not in known:
         raise ValueError(f"`target` must be 'identity' for {values!r} values; their sizes have no known law.")
-    return named("values", known[str(values)])
+    return law_named("values", known[str(values)])
 
 
 def _taper(count: int) -> FloatArray:
@@ -207,10 +207,10 @@ def _rms(law: Law, w: FloatArray, b: float) -> float:
     return float(np.sqrt((mean + b) ** 2 + max(spread, 0.0)))
 
 
-class Unit:
+class HiddenNeuron:
     """A hidden neuron z 1(z > t), z = w x + b, in units of the values, with its lattice of frequencies."""
 
-    def __init__(self, setting: Setting, w: FloatArray, b: float, t: float):
+    def __init__(self, setting: NeuronContext, w: FloatArray, b: float, t: float):
         self.setting, self.w, self.b, self.t = setting, np.ascontiguousarray(w), float(b), float(t)
         self.heard = np.flatnonzero(w) if setting.law.independent else np.arange(w.size)
         self.p = setting.law.p[self.heard]
@@ -264,7 +264,7 @@ class Unit:
         _ = self.reach
         return self._size
 
-    def reach_of(self, other: "Unit") -> None:
+    def reach_of(self, other: "HiddenNeuron") -> None:
         """Take over what is known of the same neuron."""
         self._reach, self._size, self.chance_beyond = other.reach, other.size, other.chance_beyond
         self._s, self._phi = other._s, other._phi
@@ -394,14 +394,14 @@ class Means:
         return self.error + float(np.abs(self.changes).max())
 
 
-def _rounding(setting: Setting, rms: float, found: FloatArray, by_w: FloatArray) -> float:
+def _rounding(setting: NeuronContext, rms: float, found: FloatArray, by_w: FloatArray) -> float:
     """Return what derivatives from exact integrals are off by."""
     size = np.abs(found[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return setting.precision * float(4.0 * rms + size)
 
 
 def _patterns(
-    setting: Setting,
+    setting: NeuronContext,
     units: tuple[FloatArray, FloatArray, FloatArray],
     on: FloatArray,
     chances: FloatArray,
@@ -420,7 +420,7 @@ def _patterns(
     return found[0], by_w
 
 
-def _all_patterns(setting: Setting, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _all_patterns(setting: NeuronContext, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return which features may be on, and the probabilities."""
     if setting.patterns is not None:
         return setting.patterns
@@ -438,12 +438,12 @@ def _sets(count: int, *which: Any) -> FloatArray:
     return on
 
 
-def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
+def pair_means(one: HiddenNeuron, two: HiddenNeuron, slopes: bool) -> Means:
     """Return E h_1 h_2 of two neurons, with derivatives by their weights (2, n) and biases."""
     setting, law = one.setting, one.setting.law
     n = law.n
     if one is two and not setting.exact(one.heard.size, targets=False):
-        return _square(one)
+        return _second_moment(one)
     either = np.union1d(one.heard, two.heard)
     w = np.ascontiguousarray(np.stack([one.w[either], two.w[either]]))
     b, t, p = np.array([one.b, two.b]), np.array([one.t, two.t]), law.p[either]
@@ -471,7 +471,7 @@ def pair_means(one: Unit, two: Unit, slopes: bool) -> Means:
 
 
 def _of_many(
-    setting: Setting, one: Unit, two: Unit, either: IntArray,
+    setting: NeuronContext, one: HiddenNeuron, two: HiddenNeuron, either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray], slopes: bool,
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return method, means, derivatives, errors of both, and changes: sums of atoms, or over frequencies."""
@@ -489,9 +489,9 @@ def _of_many(
     return "lattice of pairs", *_by_lattice(setting, one, two, either, units, slopes)
 
 
-def _square(unit: Unit) -> Means:
+def _second_moment(unit: HiddenNeuron) -> Means:
     """Return E h^2: where h is not 0 it is z, so that this is the mean of h and a linear function, z."""
-    plain = Unit(unit.setting.with_identity(), unit.w, unit.b, unit.t)
+    plain = HiddenNeuron(unit.setting.with_identity(), unit.w, unit.b, unit.t)
     plain.reach_of(unit)
     one = unit_means(plain, unit.b, unit.w)
     value = unit.b * one.mean + float(unit.w @ one.by_targets)
@@ -503,7 +503,7 @@ def _square(unit: Unit) -> Means:
     )  # fmt: skip
 
 
-def least_terms(one: Unit, two: Unit) -> float:
+def least_terms(one: HiddenNeuron, two: HiddenNeuron) -> float:
     """Return the terms that a pair takes at least: pieces of integrals, or the first two sums."""
     setting, heard = one.setting, np.union1d(one.heard, two.heard)
     if not setting.exact(heard.size, targets=False):
@@ -521,9 +521,9 @@ def least_terms(one: Unit, two: Unit) -> float:
 
 
 def _by_lattice(
-    setting: Setting,
-    one: Unit,
-    two: Unit,
+    setting: NeuronContext,
+    one: HiddenNeuron,
+    two: HiddenNeuron,
     either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray],
     slopes: bool,
@@ -573,7 +573,9 @@ def _by_lattice(
     return found, by_w, error, slope_error, changes
 
 
-def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[FloatArray, FloatArray]:
+def _value_nodes(
+    setting: NeuronContext, unit: HiddenNeuron, w: float, fast: float
+) -> tuple[FloatArray, FloatArray]:
     """Return values and weights of a feature for means behind a neuron and oscillations e^{i fast v}."""
     v, weights = [setting.atoms[:, 0]], [setting.atoms[:, 1]]
     table = setting.table
@@ -597,7 +599,8 @@ def _value_nodes(setting: Setting, unit: Unit, w: float, fast: float) -> tuple[F
 
 
 def _by_line(
-    setting: Setting, first: Unit, second: Unit, w: tuple[FloatArray, FloatArray], p: FloatArray,
+    setting: NeuronContext, first: HiddenNeuron, second: HiddenNeuron, w: tuple[FloatArray, FloatArray],
+    p: FloatArray,
     kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...],
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
     """Return the part where `first` hears at most one feature, and `second` by itself two or more.
@@ -721,7 +724,7 @@ class UnitMeans:
     method: str
 
 
-def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
+def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
     """Return means of a neuron with targets, and the derivatives of E h g, to a share of `FINER`."""
     setting, law = unit.setting, unit.setting.law
     n, heard, p = law.n, unit.heard, unit.p
@@ -824,7 +827,9 @@ def unit_means(unit: Unit, g0: float, g: FloatArray, share: float = 1.0) -> Unit
     )
 
 
-def _from_moments(unit: Unit, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray) -> UnitMeans:
+def _from_moments(
+    unit: HiddenNeuron, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray
+) -> UnitMeans:
     """Return means of a neuron from E 1(z > t) u u', u = (1, features heard); `kink` is for derivatives."""
     setting, law, heard = unit.setting, unit.setting.law, unit.heard
     others = _others(law.n, heard)
@@ -849,7 +854,7 @@ def _from_moments(unit: Unit, g0: float, g: FloatArray, on: FloatArray, kink: Fl
 
 
 def _target_transforms(
-    setting: Setting, unit: Unit, s: FloatArray, phi: ComplexArray
+    setting: NeuronContext, unit: HiddenNeuron, s: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray]:
     """Return E target(v) e^{zv} and its derivative at z = s w, for each feature heard."""
     if setting.half is None:

@@ -30,12 +30,12 @@ def nonzero_features(features: Features) -> Features:
 
         on, chances = patterns_of(Law(features))
         groups = [(np.arange(features.n_features), on.astype(np.int64), chances)]
-    thinned = [_thinned(one, share) for one in groups]
+    thinned = [_without_zero(one, share) for one in groups]
     n, scale, importance = features.n_features, features.scale, features.importance
     return Features(n, np.maximum(share * features.p, 1e-300), values, scale, importance, thinned)
 
 
-def _thinned(group: Group, share: float) -> Group:
+def _without_zero(group: Group, share: float) -> Group:
     """Return a group whose features that are on stay on with a probability, each by itself."""
     members, patterns, chances = group
     for j in range(members.size):

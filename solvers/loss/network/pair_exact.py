@@ -11,14 +11,14 @@ import math
 
 import numpy as np
 
-from ....theory.compile.kernels import check_interrupt, inner, kernel, shared
+from ....theory.compile.kernels import check_interrupt, inlined, inner, kernel
 from ....theory.validation import FloatArray, IntArray
-from .density_table import SMOOTH, Table, between, density_at
+from .density_table import SMOOTH, Table, density_at, split_panels
 
 __all__ = ["by_patterns", "pair_on"]
 
 
-@shared
+@inlined
 def _clipped(
     low: float, high: float, first: int, last: int, unit: int, sum_and: tuple[float, float, float]
 ) -> tuple[float, float, int, int, float]:
@@ -39,13 +39,13 @@ def _clipped(
     return low, high, first, last, 1.0
 
 
-@shared
+@inlined
 def _flux(table: Table, v: float, one: tuple[float, float, float], two: tuple[float, float, float]) -> float:
     """Return how fast the mean changes as the place v at which neuron `one` jumps moves."""
     return density_at(table, v) * one[2] * (two[0] + two[1] * v) / abs(one[1])
 
 
-@shared
+@inlined
 def _leaf(
     table: Table,
     low: float,
@@ -69,7 +69,7 @@ def _leaf(
         return
     y1, w1, t1 = one
     y2, w2, t2 = two
-    m0, m1, m2 = between(table, lo, hi)
+    m0, m1, m2 = split_panels(table, lo, hi)
     out[0] = y1 * y2 * m0 + (y1 * w2 + y2 * w1) * m1 + w1 * w2 * m2
     out[1] = half1 * (y2 * m0 + w2 * m1)
     out[2] = half2 * (y1 * m0 + w1 * m1)
@@ -87,7 +87,7 @@ def _leaf(
             out[8] += flux * v
 
 
-@shared
+@inlined
 def _add_place(places: FloatArray, count: int, v: float, low: float, high: float) -> int:
     if low < v < high:
         at = count
@@ -99,7 +99,7 @@ def _add_place(places: FloatArray, count: int, v: float, low: float, high: float
     return count
 
 
-@shared
+@inlined
 def _breakpoints(
     level: int,
     y1: float,
@@ -135,7 +135,7 @@ def _breakpoints(
     return _meetings(level, y1, y2, w, ends, corners, counts, places, count) if bends else count
 
 
-@shared
+@inlined
 def _scales(k: int, w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
     """Return at which scale means over the values below each are smooth in its value, between breakpoints.
 
@@ -154,7 +154,7 @@ def _scales(k: int, w: FloatArray, bends: bool, panels: FloatArray) -> FloatArra
     return scale
 
 
-@shared
+@inlined
 def _meetings(
     level: int,
     y1: float,
@@ -192,13 +192,13 @@ def _meetings(
     return count
 
 
-@shared
+@inlined
 def _step(y: float, t: float) -> float:
     """Return whether a neuron is on, and the mean of both sides at the kink of a ReLU."""
     return 1.0 if y > t else 0.5 if y == t and t == 0.0 else 0.0
 
 
-@shared
+@inlined
 def _none_on(b: FloatArray, t: FloatArray, bends: bool, found: FloatArray) -> None:
     """Add the product of two neurons, and its derivatives by the biases, without any feature."""
     on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if bends else 1.0
@@ -209,8 +209,8 @@ def _none_on(b: FloatArray, t: FloatArray, bends: bool, found: FloatArray) -> No
     found[2] += on2 * z1
 
 
-@shared
-def _gathered(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray) -> None:
+@inlined
+def _collect(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray) -> None:
     """Add what `_leaf` wrote, fluxes to the derivatives too."""
     found[0] += share * out[0]
     for unit in range(2):
@@ -249,7 +249,7 @@ def pair_on(
     if k == 1:
         one, two = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
         _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
-        _gathered(out, 1.0, found, by_w)
+        _collect(out, 1.0, found, by_w)
         return
     size = table.panels.size + 2
     most = 0.0
@@ -304,13 +304,13 @@ def pair_on(
         one, two = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
         _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
         share = weight[1]
-        _gathered(out, share, found, by_w)
+        _collect(out, share, found, by_w)
         for m in range(1, k):
             by_w[0, m] += share * value[m] * (out[1] + out[5])
             by_w[1, m] += share * value[m] * (out[2] + out[6])
 
 
-@shared
+@inlined
 def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, bends: bool) -> None:
     """Put first the feature that moves both neurons most: its integral is in closed form."""
     best, least = 0, -1.0
@@ -323,7 +323,7 @@ def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, be
         free[0], free[best] = free[best], free[0]
 
 
-@shared
+@inlined
 def _corners(table: Table, low: float, high: float, corners: FloatArray, counts: FloatArray) -> None:
     """Write where the density ends or jumps between two ends, and other edges within which it is smooth."""
     count, at_zero = 0, False
@@ -343,7 +343,7 @@ def _corners(table: Table, low: float, high: float, corners: FloatArray, counts:
     counts[1] = count
 
 
-@shared
+@inlined
 def _members(
     on: FloatArray, w: FloatArray, quiet: FloatArray, members: IntArray, state: IntArray
 ) -> tuple[int, float]:
@@ -359,8 +359,8 @@ def _members(
     return size, shift
 
 
-@shared
-def _placed(
+@inlined
+def _locate(
     number: int,
     chance: float,
     size: int,
@@ -389,7 +389,7 @@ def _placed(
     return k, chance
 
 
-@shared
+@inlined
 def _free_part(
     table: Table,
     k: int,
@@ -420,7 +420,7 @@ def _free_part(
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
 
 
-@shared
+@inlined
 def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, bends: bool) -> None:
     """Let sums that differ from thresholds by rounding alone be these."""
     for unit in range(2 if bends else 1):
@@ -466,7 +466,7 @@ def by_patterns(
         for number in range(kinds**size):
             check_interrupt(number % 256 == 255 or r % 256 == 255)
             at[0], at[1] = b[0], b[1] + shift
-            k, share = _placed(number, chances[r], size, members, state, free, inside, atoms, w, at)
+            k, share = _locate(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
             _put_at_thresholds(at, t, slack, bends)
@@ -493,7 +493,7 @@ def by_patterns(
                     by_w[1, j] += share * part[2] * quiet[j]
 
 
-@shared
+@inlined
 def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
     total = 0.0
     for m in range(k):
@@ -532,7 +532,7 @@ def _turn(k: int, w: FloatArray, bends: bool, turned: FloatArray, axes: FloatArr
         turned[0, 1] = 0.0
 
 
-@shared
+@inlined
 def _rescale(k: int, v: FloatArray) -> float:
     """Give a vector the length 1 unless it is 0, and return the length it had."""
     length = math.sqrt(_dot(k, v, v))
@@ -541,7 +541,7 @@ def _rescale(k: int, v: FloatArray) -> float:
     return length
 
 
-@shared
+@inlined
 def _take_off(k: int, v: FloatArray, axis: FloatArray) -> None:
     along = _dot(k, v, axis)
     for m in range(k):
@@ -582,7 +582,7 @@ def _on(
             by_w[unit, first if m == 0 else 0 if m == first else m] = by_part[unit, m]
 
 
-@shared
+@inlined
 def _exchange(first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray) -> None:
     """Exchange feature 0 with another one."""
     for unit in range(2):

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....theory.validation import ComplexArray, FloatArray, IntArray
-from .pair_fourier_kernels import NARROW, TABLE, TAPERS, Axis, Waves, add_block, waves_of
+from .pair_fourier_kernels import (
+    NARROW,
+    TABLE,
+    TAPERS,
+    CharacteristicFunction,
+    FrequencyAxis,
+    add_block,
+    waves_of,
+)
 
 if TYPE_CHECKING:
-    from .neuron_means import Unit
+    from .neuron_means import HiddenNeuron
 
 __all__ = ["CHANGES", "FIRST", "KEPT", "Side", "both_on_twice", "nodes"]
 
@@ -28,7 +36,7 @@ CHANGES = TAPERS.size - 1
 class Side(NamedTuple):
     """One of the two neurons."""
 
-    unit: Unit
+    unit: HiddenNeuron
     alone: IntArray
     """Features that it alone hears."""
     none: float
@@ -49,7 +57,7 @@ class _Pair(NamedTuple):
     ones: FloatArray
     """As in `Side`, of features that both hear."""
 
-    def waves(self, count: int) -> Waves:
+    def waves(self, count: int) -> CharacteristicFunction:
         """Return the characteristic function up to the furthest that the sum needs."""
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
@@ -61,7 +69,9 @@ class _Pair(NamedTuple):
         at = np.searchsorted(side.unit.heard, self.either[side.alone])
         return side.unit.frequencies(count)[1][:, at]
 
-    def axis(self, waves: Waves, side: Side, count: int, which: slice, as_rows: bool) -> Axis:
+    def axis(
+        self, waves: CharacteristicFunction, side: Side, count: int, which: slice, as_rows: bool
+    ) -> FrequencyAxis:
         """Return a neuron's frequencies as rows, or of both signs as columns."""
         unit = side.unit
         s, own = unit.frequencies(count)[0], self.transforms(side, count)[0]
@@ -83,10 +93,10 @@ class _Pair(NamedTuple):
         of_common = np.ascontiguousarray(side.w[self.both])
         packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
         packed += [side.none, np.ascontiguousarray(turned), of_common]
-        return Axis(*packed)
+        return FrequencyAxis(*packed)
 
     def sums(
-        self, waves: Waves, count: int, biases: bool, slopes: bool = False
+        self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums for each taper, or with `slopes` the derivatives by the weights instead."""
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
@@ -157,7 +167,7 @@ def both_on_twice(
     aim = setting.tol * one.rms * two.rms
     safe = SAFE_ATOMS if setting.atoms.size else SAFE
     jumps = sum(unit.t != 0.0 for unit in (one, two))
-    tells, count = _tells(jumps), _first(one, two, both.size, jumps)
+    tells, count = tail_factors(jumps), _first(one, two, both.size, jumps)
     while True:
         waves = pair.waves(count)
         sums, by_w = pair.sums(waves, count, slopes)
@@ -183,14 +193,14 @@ def both_on_twice(
     return sums[0], by_w, error, slope_error, changes[:, 0]
 
 
-def _first(one: Unit, two: Unit, both: int, jumps: int) -> int:
+def _first(one: HiddenNeuron, two: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the frequencies to begin with: as many as the two neurons need, each by itself.
 
     The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
     other.
     """
     setting, count = one.setting, FIRST
-    safe, tells = AHEAD * (SAFE_ATOMS if setting.atoms.size else SAFE), _tells(jumps)
+    safe, tells = AHEAD * (SAFE_ATOMS if setting.atoms.size else SAFE), tail_factors(jumps)
     while safe * sum(float(np.max(tells * unit.ends(count))) for unit in (one, two)) > setting.tol:
         more = int(FINER * count)
         if more > KEPT or nodes(more) * max(both, 1) > setting.most:
@@ -199,7 +209,7 @@ def _first(one: Unit, two: Unit, both: int, jumps: int) -> int:
     return count
 
 
-def _tells(jumps: int) -> FloatArray:
+def tail_factors(jumps: int) -> FloatArray:
     """Return what is cut off, in units of its differences to sums that are cut off earlier.
 
     It falls slowest for parallel neurons, whose characteristic function is 1 along a diagonal. Coefficients

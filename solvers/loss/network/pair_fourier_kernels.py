@@ -18,12 +18,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....theory.compile.kernels import check_interrupt, kernel, shared
+from ....theory.compile.kernels import check_interrupt, inlined, kernel
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import ComplexArray, FloatArray
 
-__all__ = ["NARROW", "TABLE", "TAPERS", "Axis", "Waves", "add_block", "add_line", "cut", "waves_of"]
+__all__ = [
+    "NARROW",
+    "TABLE",
+    "TAPERS",
+    "CharacteristicFunction",
+    "FrequencyAxis",
+    "add_block",
+    "add_line",
+    "cut",
+    "waves_of",
+]
 
 
 DEGREE = 5  # of the polynomials of a table
@@ -32,7 +42,7 @@ TAPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5])  # where sums end, as a share of t
 NARROW = 16.0  # frequencies of one neuron beyond which fewer of the other are needed
 
 
-class Waves(NamedTuple):
+class CharacteristicFunction(NamedTuple):
     """E e^{iyv} and E v e^{iyv} of a law, by a formula or from a table of polynomials in y."""
 
     sides: int
@@ -58,29 +68,29 @@ class Waves(NamedTuple):
         return out.reshape((3, *y.shape))
 
 
-def waves_of(values: Values, y: float) -> Waves:
+def waves_of(values: Values, y: float) -> CharacteristicFunction:
     """Return a law's characteristic function up to a y; a table, if there is no formula."""
     if values.sides >= 0:
-        return Waves(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
+        return CharacteristicFunction(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
     d = DEGREE + 1
     even = 2 * (DEGREE // 2 + 2)  # odd moments of symmetric values are 0
     size = float(values.moment(even)) ** (1.0 / even)
     width = 2.0 * (TABLE * 2.0**DEGREE * gamma(d + 1)) ** (1.0 / d) / max(size, 1e-100)
-    return _tabled(values, 1.0 / width, 1 << int(np.ceil(np.log2(y / width + 2.0))))
+    return _tabulate(values, 1.0 / width, 1 << int(np.ceil(np.log2(y / width + 2.0))))
 
 
 @lru_cache(16)
-def _tabled(values: Values, per_cell: float, cells: int) -> Waves:
+def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
     out = np.empty((3, y.size), np.complex128)
     all_transforms(values.parts.transform, np.asarray(1j * y, np.complex128), out)
     powers = out.reshape(3, cells, DEGREE + 1) @ np.linalg.inv(np.vander(nodes, increasing=True)).T
-    return Waves(-1, per_cell, np.stack([powers.real, powers.imag], axis=-1))
+    return CharacteristicFunction(-1, per_cell, np.stack([powers.real, powers.imag], axis=-1))
 
 
-@shared
+@inlined
 def _in_table(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
     """Return the real and the imaginary part of E v^r e^{iyv}, table r; those of -y are conjugate."""
     at = abs(y) * per_cell
@@ -106,7 +116,7 @@ _S1, _S2, _S3, _S4, _S5 = (1.0 / (2 * k * (2 * k + 1)) for k in range(1, 6))
 _C0, _C1, _C2, _C3, _C4, _C5 = 1.0 / 3.0, *(1.0 / (2 * k * (2 * k + 3)) for k in range(1, 6))
 
 
-@shared
+@inlined
 def _sinc(x: float, sine: float) -> float:
     """Return sin(x)/x."""
     q = x * x
@@ -115,7 +125,7 @@ def _sinc(x: float, sine: float) -> float:
     return near if q < 0.09 else far
 
 
-@shared
+@inlined
 def _sinc_slope(x: float, sine: float, cosine: float) -> float:
     """Return -(sin(x)/x)'."""
     q = x * x
@@ -124,9 +134,10 @@ def _sinc_slope(x: float, sine: float, cosine: float) -> float:
     return near if q < 0.09 else far
 
 
-@shared
+@inlined
 def _row(
-    waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
+    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, turned: complex,
+    cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E e^{iyv} at y = x1 u + x2 v for a row of x2."""
@@ -151,9 +162,10 @@ def _row(
             re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
 
 
-@shared
+@inlined
 def _slope_row(
-    waves: Waves, x1: float, u: float, x2: FloatArray, v: float, turned: complex, cosines: FloatArray,
+    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, turned: complex,
+    cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E v e^{iyv}."""
@@ -180,7 +192,7 @@ def _slope_row(
             re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
 
 
-class Axis(NamedTuple):
+class FrequencyAxis(NamedTuple):
     """One neuron along its frequencies; as columns, of both signs and in order."""
 
     x: FloatArray
@@ -203,7 +215,7 @@ class Axis(NamedTuple):
     """(n,): weights of these."""
 
 
-@shared
+@inlined
 def _taper(x: float) -> float:
     """Return a weight that falls smoothly from 1 at x = 0.2 to 0 at x = 1."""
     y = min(max((x - 0.2) / 0.8, 0.0), 1.0)
@@ -220,15 +232,16 @@ def cut(terms: FloatArray, tapers: FloatArray) -> FloatArray:
     return sums
 
 
-@shared
+@inlined
 def _size(k: float, l: float) -> float:
     """Return how far out a pair of frequencies is: coefficients fall with k^2 l^2, so one may be less far."""
     return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
 
 
-@shared
+@inlined
 def _sum_row(
-    rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, biases: bool, both_re: FloatArray,
+    rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, count: float, biases: bool,
+    both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
     """Add a row to the value for each taper; with `biases` to derivatives by these and by thresholds."""
@@ -256,9 +269,10 @@ def _sum_row(
                 sums[n, 4] += cut * (columns.flux[l] * whole).real
 
 
-@shared
+@inlined
 def _slopes_of_row(
-    rows: Axis, k: int, columns: Axis, low: int, c0: float, count: float, both_re: FloatArray,
+    rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, count: float,
+    both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
@@ -296,7 +310,7 @@ def _slopes_of_row(
         along2[3, l] += s * y
 
 
-@shared
+@inlined
 def _multiply(
     off: float, chance: float, re: FloatArray, im: FloatArray, both_re: FloatArray, both_im: FloatArray
 ) -> None:
@@ -307,13 +321,13 @@ def _multiply(
         both_im[l] = x * b + y * a
 
 
-@shared
+@inlined
 def _add(share: float, one: FloatArray, total: FloatArray) -> None:
     for l in range(one.size):
         total[l] += share * one[l]
 
 
-@shared
+@inlined
 def _left_over(
     off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
 ) -> None:
@@ -332,7 +346,8 @@ def _left_over(
 
 @kernel
 def add_block(
-    waves: Waves, rows: Axis, columns: Axis, p: FloatArray, none: float, lone: FloatArray, count: float,
+    waves: CharacteristicFunction, rows: FrequencyAxis, columns: FrequencyAxis, p: FloatArray, none: float,
+    lone: FloatArray, count: float,
     biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip

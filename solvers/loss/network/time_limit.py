@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...parallel import each
+from ...parallel import parallel_map
 
-__all__ = ["OutOfTime", "Watch", "within"]
+__all__ = ["OutOfTime", "Stopwatch", "limit_seconds"]
 
 T = TypeVar("T")
 # By how much the time of all parts, estimated from so many of a kind, must exceed the limit to end the work.
@@ -29,7 +29,7 @@ class OutOfTime(Exception):
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def limit_seconds(seconds: float) -> Iterator[None]:
     """Let losses of networks in this block raise `OutOfTime` where each takes more than so many seconds.
 
     What is compiled at the first part of each kind is not counted.
@@ -40,7 +40,7 @@ def within(seconds: float) -> Iterator[None]:
     >>> from superposition.theory.model import Model
     >>> import numpy as np
     >>> try:
-    ...     with within(1e-9):
+    ...     with limit_seconds(1e-9):
     ...         evaluator(0.1)(Model(np.eye(9), hidden="relu", output="identity"))
     ... except OutOfTime as out:
     ...     out.seconds > 1e-9
@@ -53,7 +53,7 @@ def within(seconds: float) -> Iterator[None]:
         _seconds.reset(token)
 
 
-class Watch:
+class Stopwatch:
     """Does parts of work, of several kinds, and raises `OutOfTime` where all of them take too long.
 
     Parameters
@@ -66,11 +66,11 @@ class Watch:
         self._limit, self._left = _seconds.get(), list(counts)
         self._spent, self._rates = 0.0, [0.0] * len(counts)
 
-    def each(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
+    def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
         """Return what `work` gives for each part of a kind, in their order."""
         count = self._left[kind]
         if self._limit == inf:
-            return each(work, count, workers)
+            return parallel_map(work, count, workers)
         # In random order: the first parts then tell how long all of them take.
         order = np.random.default_rng(0).permutation(count)
         before, begun, done = self._spent, inf, 0
@@ -88,7 +88,7 @@ class Watch:
             self._check(done)
             return found
 
-        found = each(timed, count, workers)
+        found = parallel_map(timed, count, workers)
         return [found[k] for k in np.argsort(order)]
 
     def _check(self, done: int) -> None:

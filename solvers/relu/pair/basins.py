@@ -4,7 +4,7 @@ import numpy as np
 
 from ....theory import validation
 from ....theory.validation import FloatArray
-from ...parallel import together
+from ...parallel import parallel_concat
 from ...results import result
 from .diagram import families, phase_diagram
 from .kernels import flows
@@ -89,7 +89,7 @@ def pair_basins(
     x = np.zeros((size, 4))
     x[:, :2] = std * validation.generator("rng", rng).standard_normal((size, 2))
     threads = None if workers is None else validation.integer("workers", workers, 1)
-    losses, reached = together(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads)
+    losses, reached = parallel_concat(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads)
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = reached > 0
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))

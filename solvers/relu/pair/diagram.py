@@ -8,7 +8,7 @@ from scipy.ndimage import minimum_filter
 
 from ....theory import validation
 from ....theory.validation import FloatArray, IntArray
-from ...parallel import together
+from ...parallel import parallel_concat
 from ...results import result
 from .kernels import polish_all, table
 
@@ -61,7 +61,7 @@ def _lattice(p: float, bias: bool) -> FloatArray:
     """Return the losses on the lattice of starts; who closes in on an importance asks for them many times."""
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
-    (found,) = together(lambda part: (table(first[part], second, p, bias),), first.size)
+    (found,) = parallel_concat(lambda part: (table(first[part], second, p, bias),), first.size)
     found.flags.writeable = False
     return np.asarray(found)
 
@@ -92,7 +92,7 @@ class _Column:
         def move(part: slice) -> tuple[FloatArray]:
             return (polish_all(x[part], self.r[at[part]], self.p, self.bias, fit),)
 
-        self.keep(at, x, *together(move, at.size, self.workers, least=16))
+        self.keep(at, x, *parallel_concat(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
         """Polish the local minima of the lattice, states with a feature dropped or nearly, the neighbours."""
@@ -162,7 +162,7 @@ def phase_diagram(
     if np.any(np.diff(r) <= 0):
         at = int(np.argmax(np.diff(r) <= 0)) + 1
         raise ValueError(f"`importance` must increase; got {r[at]:g} after {r[at - 1]:g}.")
-    validation.fits("p", on.size, 32.0 * on.size * r.size)
+    validation.check_fits("p", on.size, 32.0 * on.size * r.size)
     bias = validation.flag("bias", bias)
     threads = None if workers is None else validation.integer("workers", workers, 1)
     columns = [_Column(float(x), r, bias, threads) for x in on]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....theory.compile.kernels import check_interrupt, inner, kernel, shared
+from ....theory.compile.kernels import check_interrupt, inlined, inner, kernel
 from ....theory.special.order import ascending
 from ....theory.validation import FloatArray, IntArray
 
@@ -38,7 +38,7 @@ def _square(c: float, t: float) -> tuple[float, float]:
 
 
 @inner
-def _given(a: float, t: float, p: float, out: FloatArray) -> None:
+def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
     """Write h(t), h_t, h_a, h_tt, h_at, h_aa into `out`."""
     low = 1.0  # the u that make a u + t positive are [low, 1]
     if t > 0.0:
@@ -62,7 +62,7 @@ def _given(a: float, t: float, p: float, out: FloatArray) -> None:
     out[5] = 2.0 * p * (half * (left * left + right * right) - edge * low * low)
 
 
-@shared
+@inlined
 def _nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
     """Yield nodes x2 and their weights, exact for cubics of b + m x2 between the corners 0 and -a."""
     yield 0.0, 1.0 - p  # the other feature is off
@@ -81,7 +81,7 @@ def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None
     h = np.empty(6)
     out[:] = 0.0
     for v, weight in _nodes(a, m, b, p):
-        _given(a, b + m * v, p, h)
+        _conditional_loss(a, b + m * v, p, h)
         for k in range(10):
             out[k] += weight * v ** _POWER[k] * h[_PART[k]]
 
@@ -107,7 +107,7 @@ def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
 
 
 @inner
-def _bounded(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
+def _clip_to_disc(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
     """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at this b, and its derivative in b."""
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
     value, slope = _slope(a1, m1, b, p)
@@ -158,7 +158,7 @@ def _roots(y: FloatArray, found: FloatArray) -> int:
 
 @kernel
 def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias that minimises `_bounded`, the loss itself where a0 = a1 and m0 = m1; the minimum."""
+    """Return the bias that minimises `_clip_to_disc` (the loss where a0 = a1, m0 = m1), and the minimum."""
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
     breaks = np.empty(n)
@@ -173,18 +173,18 @@ def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, 
         if width > 0.0:
             # inner points only: where a is 0 the slope jumps at a breakpoint
             for j in range(4):
-                y[j] = _bounded(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
+                y[j] = _clip_to_disc(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
             for j in range(_roots(y, found) + 1):
                 # the breakpoint itself: rounding may hide a minimum that lies on it
                 b = start + width * (0.125 + 0.75 * found[j - 1]) if j > 0 else start
-                value = _bounded(a0, a1, m0, m1, b, p)[0]
+                value = _clip_to_disc(a0, a1, m0, m1, b, p)[0]
                 if value < best:
                     best, bias = value, b
     # beyond the last breakpoint the loss is a parabola, and the bound only rises
     b = breaks[n - 1]
     if point:
         b = max(b, 0.5 * p * (1.0 - a1 - m1))
-    value = _bounded(a0, a1, m0, m1, b, p)[0]
+    value = _clip_to_disc(a0, a1, m0, m1, b, p)[0]
     if value < best:
         best, bias = value, b
     return bias, best
@@ -302,7 +302,7 @@ def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biase
         low, high = (w0, w1) if i == 0 else (v0, v1)
         a1 = max(low * low, high * high)
         a0 = 0.0 if low <= 0.0 <= high else min(low * low, high * high)
-        bound = least(a0, a1, m0, m1, p)[1] if biased else _bounded(a0, a1, m0, m1, 0.0, p)[0]
+        bound = least(a0, a1, m0, m1, p)[1] if biased else _clip_to_disc(a0, a1, m0, m1, 0.0, p)[0]
         if a0 > 1.0:
             bound = max(bound, p / 3.0 * ((a0 - 1.0) / (a0 + 1.0)) ** 2)
         total += 0.5 * bound if i == 0 else 0.5 * r * bound

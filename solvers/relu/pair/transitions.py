@@ -118,7 +118,7 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     (array([0.113821]), array([ True]))
     """
     on = validation.real("p", validation.vector("p", p), 1e-4, 1)
-    validation.fits("p", on.size, 1e4 * on.size)
+    validation.check_fits("p", on.size, 1e4 * on.size)
     low = validation.number("lowest", lowest, 1e-4, 0.5)
     bias = validation.flag("bias", bias)
     grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ....theory import validation
 from ....theory.validation import FloatArray, number
-from ...minimise.descent import End, Round, descend, newton, race
+from ...minimise.descent import DescentResult, Round, descend, newton, successive_elimination
 from ...results import Status, result
 from ..arrangement import Geometry, geometry, units_of
 
@@ -73,7 +73,7 @@ def hessian(W: FloatArray, bias: float) -> FloatArray:
     return np.asarray(np.einsum("ikp,ipjq,jql->ikjl", tangent, H, tangent).reshape(n * m, n * m))
 
 
-def _finished(W: FloatArray, bias: float) -> FloatArray:
+def _result(W: FloatArray, bias: float) -> FloatArray:
     """Return the minimum by Newton's method on the sphere, unless the gradient does not shrink."""
     shape = W.shape
 
@@ -146,7 +146,7 @@ def thomson(
     W /= np.linalg.norm(W, axis=2, keepdims=True)
     least = 1e-13 * n
 
-    def one(start: End) -> End:
+    def one(start: DescentResult) -> DescentResult:
         sphere = partial(_of_directions, shape=(n, m), bias=b)
         end = descend(sphere, start.x, steps=steps, ftol=0.0, gtol=0.0, still=least)
         units = units_of(end.x.reshape(n, m), 0.0)[0]
@@ -154,14 +154,16 @@ def thomson(
         return replace(end, x=units, value=energy, slope=float(np.linalg.norm(by)))
 
     threads = None if workers is None else validation.integer("workers", workers, 1)
-    ends, _ = race([End.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, whole=True)
+    ends, _ = successive_elimination(
+        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, whole=True
+    )
     energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))
     found = ends[best].x
     if n * m <= _NEWTON and m > 1:
-        found = _finished(found, b)
+        found = _result(found, b)
         energies[best], by = _of_directions(found.ravel(), (n, m), b)
         norms[best] = np.linalg.norm(by)
     unfinished = Status.STEPS if ends[best].status is Status.STEPS else Status.STALLED

@@ -37,7 +37,7 @@ def _extremes(f: Chebyshev, low: float, high: float) -> FloatArray:
     return np.concatenate([[low, high], inside])
 
 
-def _programmed(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
+def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
     """Return constant and value at 1 of a positive definite polynomial below the kernel ReLU(c - t)^2."""
     basis = _harmonics(m, degree)
     objective = objective[: len(basis)]
@@ -105,5 +105,5 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
     # Scaled by n^2, which keeps the program's tolerances relative.
     objective = np.full(degree + 1, 1.0 / n)
     objective[0] -= 1.0
-    constant, at_one = _programmed(objective, m, t, degree)
+    constant, at_one = _linear_programme(objective, m, t, degree)
     return max(0.0, n * n * constant - n * at_one)

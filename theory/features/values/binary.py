@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import LOG_ROOT
 from ...validation import FloatArray
@@ -11,7 +11,7 @@ from .law import Definition, Posterior, Three, Values, register
 __all__ = ["BINARY"]
 
 
-@shared
+@inlined
 def _transform(z: complex) -> Three:
     value = np.exp(z)
     return value, value, value

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import cut
 from ...validation import FloatArray
@@ -13,7 +13,7 @@ from .law import Definition, Posterior, Three, Values, register
 __all__ = ["EXPONENTIAL"]
 
 
-@shared
+@inlined
 def _transform(z: complex) -> Three:
     value = 1.0 / (1.0 - z)
     return value, value**2, 2.0 * value**3

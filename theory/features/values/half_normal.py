@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import cut
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
-from .normal import absolute_moment, blurred, density, given
+from .normal import absolute_moment, density, given, noisy_support
 from .normal import transform as whole
 
 __all__ = ["HALF_NORMAL", "transform"]
@@ -21,7 +21,7 @@ _TERMS = 40  # of the series up to |z| = 1; the last is below 1e-20
 _SERIES = np.array([[absolute_moment(j + r) / math.gamma(j + 1) for j in range(_TERMS)] for r in range(3)])
 
 
-@shared
+@inlined
 def transform(z: complex) -> Three:
     r"""exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
 
@@ -84,6 +84,6 @@ HALF_NORMAL = Values(
     wedge=(0.25 * np.pi, 1.0),
     quantile=lambda torch, u: math.sqrt(2) * torch.erfinv(u),
     posterior=_posterior,
-    blurred=lambda sigma: (-12.0 * sigma, blurred(sigma)),
+    blurred=lambda sigma: (-12.0 * sigma, noisy_support(sigma)),
 )
 register(HALF_NORMAL)

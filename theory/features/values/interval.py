@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from ... import validation
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.interval import posterior
 from .law import Definition, Three, Values, register
@@ -16,7 +16,7 @@ from .uniform import transform as uniform
 __all__ = ["uniform_from"]
 
 
-@shared
+@inlined
 def _transform(z: complex, low: float) -> Three:
     """Return E v^r e^(zv) of v = low + width u with u uniform on [0, 1]."""
     width = 1.0 - low

@@ -1,8 +1,8 @@
 r"""What a law of values is: the value v of a feature that is on, at scale 1, and the parts that methods need.
 
-A law of values is one file that makes one `Values`. Kernels get its numbers as `Parts` and know no law: the
-transform is called by its address, and a density that is a polynomial between places is integrated by Gauss
-points.
+A law of values is one file that makes one `Values`. Kernels get its numbers as `KernelLaw` and know no law:
+the transform is called by its address, and a density that is a polynomial between places is integrated by
+Gauss points.
 """
 
 import re
@@ -15,9 +15,9 @@ import numpy as np
 from ... import validation
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import ComplexArray, FloatArray
-from .parts import Parts, Three, all_transforms, given_nonzero, place
+from .parts import KernelLaw, Three, all_transforms, given_nonzero, piece_of
 
-__all__ = ["Definition", "Three", "Values", "definition", "known", "named", "register"]
+__all__ = ["Definition", "Three", "Values", "definition", "law_named", "register", "registered_names"]
 
 Posterior = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -65,7 +65,7 @@ class Values:
         Gauss points and a sum over frequencies, for a bounded law with a transform. `density` follows.
     transform : callable, optional
         transform(z) returns E v^r e^{zv} for r = 0, 1, 2 at a complex z, in Python that Numba compiles; a
-        function under `superposition.theory.compile.kernels.shared` if other such functions call it.
+        function under `superposition.theory.compile.kernels.inlined` if other such functions call it.
     shape : float, optional
         Of a family of laws: the number that `transform` takes as second argument.
     pole : float, optional
@@ -166,7 +166,7 @@ class Values:
 
     def __reduce__(self) -> Any:
         if _KNOWN.get(self.name) is self or _family(self.name) is self:
-            return named, ("values", self.name)
+            return law_named, ("values", self.name)
         return Values, tuple(getattr(self, one) for one in Values.__annotations__)
 
     @property
@@ -198,7 +198,7 @@ class Values:
         return self.typical or self.support
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> KernelLaw:
         """What kernels know of the law."""
         low, high = self.support
         pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
@@ -214,8 +214,8 @@ class Values:
         if edge is None:
             edge = float(jumps[jumps[:, 2] == 0.0, 1].sum()) + sum(_variation(*piece) for piece in pieces)
         angle, size = self.wedge or (0.0, 0.0)
-        return Parts(
-            transform=place(self.transform, self.shape),
+        return KernelLaw(
+            transform=piece_of(self.transform, self.shape),
             low=float(low),
             high=float(high),
             reach=float(max(abs(low), abs(high))),
@@ -243,7 +243,7 @@ class Values:
     def nonzero(self) -> "Values":
         """The law of the value given that it is not 0: this one if it never is.
 
-        >>> named("values", "rectified-normal").nonzero.atoms, named("values", "uniform").nonzero
+        >>> law_named("values", "rectified-normal").nonzero.atoms, law_named("values", "uniform").nonzero
         ((), 'uniform')
         """
         share = 1.0 - self.zero
@@ -302,7 +302,7 @@ class Values:
 
         Examples
         --------
-        >>> named("values", "exponential").ramp_moments(-1.0, 1.0, 2).round(6)  # e^-1 (1, 1, 2)
+        >>> law_named("values", "exponential").ramp_moments(-1.0, 1.0, 2).round(6)  # e^-1 (1, 1, 2)
         array([0.367879, 0.367879, 0.735759])
         """
         t, m = validation.number("t", t), validation.number("m", m)
@@ -314,7 +314,7 @@ class Values:
         return np.asarray(powers @ weights)
 
 
-def needed(values: Values, name: str, part: str, what: str = "") -> Any:
+def require(values: Values, name: str, part: str, what: str = "") -> Any:
     """Return a part of a law, or refuse the law, which a caller gave as `name`, by its own name."""
     found = getattr(values, part)
     if not found:
@@ -324,7 +324,7 @@ def needed(values: Values, name: str, part: str, what: str = "") -> Any:
 
 def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
     """Return E v^r exp(z v) for r = 0, 1, 2, with r first, after checking z, which is called `name`."""
-    needed(values, "values", "transform")
+    require(values, "values", "transform")
     if np.any(z.real >= values.pole):
         rule = f"have a real part (times scale) below {values.pole:g}"
         raise ValueError(f"`{name}` must {rule}; got {z.real.max():g}.")
@@ -390,7 +390,7 @@ def register(values: Values | Callable[[float], Values], name: str = "") -> None
     --------
     >>> half = Values("half", (0.5, 0.5), lambda k: 0.5**k, lambda rng, size: 0.5, atoms=[(0.5, 1.0)])
     >>> register(half)
-    >>> named("values", "half") is half
+    >>> law_named("values", "half") is half
     True
     """
     held: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
@@ -400,7 +400,7 @@ def register(values: Values | Callable[[float], Values], name: str = "") -> None
     held[name] = values
 
 
-def known() -> tuple[str, ...]:
+def registered_names() -> tuple[str, ...]:
     """Names of the laws that are registered, the default first."""
     return tuple(sorted(_KNOWN, key=lambda name: (name != "uniform", name)))
 
@@ -418,13 +418,15 @@ def _family(name: str) -> Values | None:
 
 def definition(values: Any) -> Definition:
     """Return a law in SymPy."""
-    found: Definition = needed(named("values", values), "values", "definition", "a definition in SymPy")()
+    found: Definition = require(
+        law_named("values", values), "values", "definition", "a definition in SymPy"
+    )()
     return found
 
 
-def named(name: str, values: Any) -> Values:
+def law_named(name: str, values: Any) -> Values:
     """Return a law of values, looked up if it is given by its name."""
     if isinstance(values, Values):
         return values
     found = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
-    return found or _KNOWN[validation.choice(name, values, known())]
+    return found or _KNOWN[validation.choice(name, values, registered_names())]

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import LOG_ROOT
 from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
 
-__all__ = ["NORMAL", "absolute_moment", "blurred", "density", "given", "transform"]
+__all__ = ["NORMAL", "absolute_moment", "density", "given", "noisy_support", "transform"]
 
 
 def absolute_moment(k: int) -> float:
@@ -19,7 +19,7 @@ def absolute_moment(k: int) -> float:
     return 2 ** (k / 2) * math.gamma((k + 1) / 2) / math.sqrt(math.pi)
 
 
-@shared
+@inlined
 def transform(z: complex) -> Three:
     """exp(z^2/2) and its derivatives."""
     value = np.exp(0.5 * z * z)
@@ -38,7 +38,7 @@ def _posterior(y: FloatArray, sigma: float) -> Posterior:
     return height, mean, np.full(y.shape, variance)
 
 
-def blurred(sigma: float) -> float:
+def noisy_support(sigma: float) -> float:
     """Return where y = v + sigma Z ends up to probability e^-50."""
     return float(10.0 * np.sqrt(1.0 + sigma * sigma))
 
@@ -66,6 +66,6 @@ NORMAL = Values(
     wedge=(0.25 * np.pi, 1.0),
     quantile=lambda torch, u: torch.special.ndtri(u.clamp(min=2.0**-54)),  # of 0 it would be infinite
     posterior=_posterior,
-    blurred=lambda sigma: (-blurred(sigma), blurred(sigma)),
+    blurred=lambda sigma: (-noisy_support(sigma), noisy_support(sigma)),
 )
 register(NORMAL)

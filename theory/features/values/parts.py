@@ -4,15 +4,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from ...compile.kernels import address, called, kernel, shared
+from ...compile.kernels import call_pointer, compile_pointer, inlined, kernel
 from ...validation import ComplexArray, FloatArray
 
-__all__ = ["Parts", "Three", "all_transforms", "given_nonzero", "place", "transforms"]
+__all__ = ["KernelLaw", "Three", "all_transforms", "given_nonzero", "piece_of", "transforms"]
 
 Three = tuple[complex, complex, complex]
 
 
-class Parts(NamedTuple):
+class KernelLaw(NamedTuple):
     """What kernels know of a law of values."""
 
     transform: tuple[int, float]
@@ -46,17 +46,17 @@ class Parts(NamedTuple):
     """Size of the values where `angle` is used."""
 
 
-def place(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
+def piece_of(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
     """Compile a transform, and return where it is; 0 if there is none."""
     if transform is None:
         return 0, 0.0
     compiled = transform if hasattr(transform, "py_func") else _compiled(transform)
-    return address(compiled, shape is not None), float(shape or 0.0)
+    return compile_pointer(compiled, shape is not None), float(shape or 0.0)
 
 
 @cache
 def _compiled(function: Any) -> Any:
-    return shared(function)
+    return inlined(function)
 
 
 def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
@@ -66,14 +66,14 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
 
     if shaped:
 
-        @shared
+        @inlined
         def found(z: complex, shape: float) -> Three:
             a, b, c = whole(z, shape)
             return (a - none) / share, b / share, c / share
 
     else:
 
-        @shared
+        @inlined
         def found(z: complex) -> Three:  # type: ignore[misc]
             a, b, c = whole(z)
             return (a - none) / share, b / share, c / share
@@ -81,10 +81,10 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
     return found
 
 
-@shared
+@inlined
 def transforms(transform: tuple[int, float], z: complex) -> Three:
     """Return E v^r exp(z v) for r = 0, 1, 2 of a law, by its `Parts.transform`."""
-    return called(transform[0], z, transform[1])
+    return call_pointer(transform[0], z, transform[1])
 
 
 @kernel

@@ -7,19 +7,19 @@ import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
 from ... import validation
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import LOG_ROOT, cut
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import FloatArray
 from .half_normal import transform as half_normal
 from .law import Definition, Posterior, Three, Values, register
-from .normal import blurred
+from .normal import noisy_support
 
 __all__ = ["RECTIFIED_NORMAL", "rectified_normal"]
 
 
-@shared
+@inlined
 def _transform(z: complex, ratio: float) -> Three:
     """Add the atom at 0 to the half-normal transform at z + ratio: the density is tilted."""
     a, b, c = half_normal(z + ratio)
@@ -27,7 +27,7 @@ def _transform(z: complex, ratio: float) -> Three:
     return 0.5 * math.erfc(ratio * math.sqrt(0.5)) + share * a, share * b, share * c
 
 
-@shared
+@inlined
 def _nonzero_transform(z: complex, ratio: float) -> Three:
     """Leave out the atom: the rest has the probability erfc(-ratio/sqrt(2))/2."""
     a, b, c = half_normal(z + ratio)
@@ -115,7 +115,7 @@ def _law(ratio: float) -> Values:
         # ndtri(0) would be infinite
         quantile=lambda torch, u: (torch.special.ndtri(u.clamp(min=2.0**-54)) + ratio).clamp(min=0.0),
         posterior=posterior,
-        blurred=lambda sigma: (-12.0 * sigma, max(ratio, 0.0) + blurred(sigma)),
+        blurred=lambda sigma: (-12.0 * sigma, max(ratio, 0.0) + noisy_support(sigma)),
     )
 
 

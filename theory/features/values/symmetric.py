@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.interval import posterior
 from .law import Definition, Three, Values, register
@@ -10,7 +10,7 @@ from .law import Definition, Three, Values, register
 __all__ = ["SYMMETRIC"]
 
 
-@shared
+@inlined
 def _transform(z: complex) -> Three:
     """sinh(z)/z and its derivatives."""
     if abs(z) > 2.0:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...compile.kernels import shared
+from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.interval import posterior
 from .law import Definition, Three, Values, register
@@ -10,7 +10,7 @@ from .law import Definition, Three, Values, register
 __all__ = ["UNIFORM", "transform"]
 
 
-@shared
+@inlined
 def transform(z: complex) -> Three:
     """(e^z - 1)/z and its derivatives."""
     if abs(z) > 1.5:

@@ -15,7 +15,7 @@ from ....theory.validation import FloatArray
 from ...reference.files import (
     error_text,
     exclusive_folder,
-    named,
+    quoted_path,
     read_arrays,
     require_same_settings,
     write_arrays,
@@ -39,7 +39,7 @@ _STIR = 0.01
 Found = Mapping[str, Any]
 
 
-def _kept(found: Minimum, **more: Any) -> dict[str, Any]:
+def _best_of_each(found: Minimum, **more: Any) -> dict[str, Any]:
     curvature = np.nan if found.curvature is None else found.curvature
     one = {name: getattr(found, name) for name in ("W_out", "W_in", "b", "loss", "gradient_norm")}
     return {**one, "curvature": curvature, **more}
@@ -58,10 +58,10 @@ def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, 
         rng=problem.rng(seed, turn),
     )
     bound = found.certificate.lower_bound
-    return _kept(found, losses=found.losses, minima=len(found.minima), lower_bound=bound)
+    return _best_of_each(found, losses=found.losses, minima=len(found.minima), lower_bound=bound)
 
 
-def deepen(problem: Problem, known: Found, starts: int, seed: int, turn: int) -> dict[str, Any]:
+def search_longer(problem: Problem, known: Found, starts: int, seed: int, turn: int) -> dict[str, Any]:
     """Search once more, from other starts, and keep the better model and the ends of all starts."""
     found = solve(problem, starts, seed, turn)
     losses = np.concatenate([known["losses"], found["losses"]])
@@ -111,7 +111,7 @@ def improve(problem: Problem, known: Found, others: Sequence[Found], seed: int, 
         W_in = W_out.T if problem.tied else np.clip(W_in, -LARGEST, LARGEST)
         end = descend(W_out, W_in, b, problem.law, tied=problem.tied, largest=LARGEST, steps=STEPS)
         if end.loss < best["loss"] - ROUNDING * problem.zero_loss:
-            best.update(_kept(end))
+            best.update(_best_of_each(end))
     return best
 
 
@@ -203,10 +203,10 @@ def _agree(path: Path, settings: Mapping[str, Any]) -> None:
             before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ValueError(
-                f"`folder` must hold a run's settings; got {named(path)} ({error_text(error)})."
+                f"`folder` must hold a run's settings; got {quoted_path(path)} ({error_text(error)})."
             ) from error
         rule = "empty or hold a run of the same settings"
-        require_same_settings("folder", named(path.parent), before, settings, rule)
+        require_same_settings("folder", quoted_path(path.parent), before, settings, rule)
     write_text(path, json.dumps(settings) + "\n")
 
 
@@ -245,7 +245,7 @@ def _solved(
             elif not known:
                 tasks.append(Task(name, solve, (one, settings["starts"], seed)))
             elif deep or turn == 0:
-                tasks.append(Task(name, deepen, (one, known[name], settings["starts"], seed, turn)))
+                tasks.append(Task(name, search_longer, (one, known[name], settings["starts"], seed, turn)))
             else:
                 others = [known[other] for other in beside[name]]
                 tasks.append(Task(name, improve, (one, known[name], others, seed, turn)))

@@ -22,11 +22,11 @@ from ....theory.results import result
 from ....theory.validation import FloatArray
 from ...loading import LAYOUTS, Weights
 from ...reference.files import (
-    another_file,
+    atomic_write,
     error_text,
-    named,
     output_file,
-    replacing,
+    quoted_path,
+    refuse_same_file,
     write_arrays,
     write_text,
 )
@@ -104,7 +104,7 @@ def hits(problem: Problem, found: Mapping[str, Any]) -> int:
     return int(np.sum(np.asarray(found["losses"]) <= found["loss"] + _SAME * problem.zero_loss))
 
 
-def _told(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_entry(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
     M = found["W_out"] @ found["W_in"]
     exact = exact_loss(M, found["b"], problem.law)
     # Encodings of free weights are told apart up to a linear map only: those balanced with their decoder.
@@ -146,11 +146,11 @@ def write(
         "settings": dict(settings),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    told = [_told(*pair) for pair in found]
+    told = [_checked_entry(*pair) for pair in found]
     manifest["sum"] = _sum({**manifest, "entries": told})
     lines = [json.dumps(one, allow_nan=False) for one in told]
     head = json.dumps(manifest)[:-1]
-    with replacing(folder / "atlas.safetensors") as part:
+    with atomic_write(folder / "atlas.safetensors") as part:
         part.write_bytes(content)
     path = folder / "atlas.json"
     write_text(path, head + ', "entries": [\n' + ",\n".join(lines) + "\n]}\n")
@@ -191,7 +191,7 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
             found.append(Entry(**one, **parts))
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise ValueError(
-            f"`folder` must hold a whole atlas; got {named(path)} ({error_text(error)})."
+            f"`folder` must hold a whole atlas; got {quoted_path(path)} ({error_text(error)})."
         ) from error
     return {one.name: one for one in found}
 
@@ -289,7 +289,7 @@ def load(name: str) -> Entry:
     found = read()
     if name not in found:
         rule = "the name of a solved model, such as n5-m2-p0.1-equal-tied"
-        raise ValueError(f"`name` must be {rule}; got {validation.shown(name)}.")
+        raise ValueError(f"`name` must be {rule}; got {validation.short_repr(name)}.")
     return found[name]
 
 
@@ -325,14 +325,14 @@ def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -
     kinds = [kind for kind in LAYOUTS if kind.name == layout]
     if not kinds:
         known = "; ".join(kind.name for kind in LAYOUTS)
-        raise ValueError(f"`layout` must be one of {known}; got {validation.shown(layout)}.")
+        raise ValueError(f"`layout` must be one of {known}; got {validation.short_repr(layout)}.")
     arrays = kinds[0].arrays(Weights(one.W_out, one.W_in, one.b))
     target = output_file(path, "path")
-    another_file(target, {"atlas": REFERENCE / "atlas.safetensors"}, "path")
+    refuse_same_file(target, {"atlas": REFERENCE / "atlas.safetensors"}, "path")
     if target.suffix not in (".npz", ".safetensors"):
-        raise ValueError(f"`path` must end in .safetensors or .npz; got {named(path)}.")
+        raise ValueError(f"`path` must end in .safetensors or .npz; got {quoted_path(path)}.")
     if target.suffix == ".npz":
         write_arrays(target, arrays)
         return
-    with replacing(target) as part:
+    with atomic_write(target) as part:
         part.write_bytes(save_tensors(arrays))

@@ -13,7 +13,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.codes import CODES
 from ...runner.declarations import Figure
-from ..drawing import draws, finished, widest
+from ..drawing import finish_axes, largest_interval, plot_function
 from .lines import known_envelope
 
 # Codes are drawn by kind: names beginning with the same word.
@@ -113,7 +113,7 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
     for p, r in taken:
         free[np.argmin(np.abs(log_p - np.log(p))), np.argmin(np.abs(ratio - r))] = False
     for index in np.unique(winner):
-        i, j, depth = widest(free & (winner == index))
+        i, j, depth = largest_interval(free & (winner == index))
         if depth >= 0.04 * winner.shape[0]:
             text = list(WINNERS)[index].replace(" + ", "\n+ ")
             place = (float(ds["p"][i]), float(ds["ratio"][j]))
@@ -121,7 +121,7 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
             ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
 
 
-@draws
+@plot_function
 def plot_envelope(
     ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
 ) -> Axes:
@@ -140,10 +140,10 @@ def plot_envelope(
     _name_regions(winner, one, ax, [*taken, *(label.get_position() for label in labels)])
     ax.grid(False)
     ax.set(title=f"{models} models")
-    return finished(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
+    return finish_axes(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
 
 
-@draws
+@plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     """Draw rug, envelopes and the lower bound over p/3 against p, at the ratio nearest to one."""
     line = ds.sel(ratio=validation.number("ratio", ratio, 0, 1), method="nearest")
@@ -156,10 +156,10 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
         ax.plot(line["p"], loss, color=colour, linestyle=style, label=f"{models} codes")
     ax.plot(line["p"], line["lower_bound"] / unit, color="0.4", label="proved lower bound")
     ax.set(xscale="log", yscale="log", title=f"ratio = {float(line['ratio']):.3g}")
-    return finished(ax, xlabel="feature probability p", ylabel="loss / (p/3)")
+    return finish_axes(ax, xlabel="feature probability p", ylabel="loss / (p/3)")
 
 
-@draws
+@plot_function
 def envelope_figure(ds: xr.Dataset) -> Figure:
     """Return the map for each kind of model, and the bracket at ratio 1/4; `ds` is from `run_envelope`."""
     return Figure(

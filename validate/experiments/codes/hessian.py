@@ -29,7 +29,7 @@ from scipy import linalg
 
 from ....solvers import rug
 from ....solvers.loss import row_hessian
-from ....solvers.minimise.descent import trust
+from ....solvers.minimise.descent import trust_region
 from ....solvers.results import Status, result
 from ....theory.features import Features, as_features
 from ....theory.validation import (
@@ -311,7 +311,7 @@ def rug_point(
         return n * found.loss, np.sqrt(n) * (E.T @ found.gradient), E.T @ found.hessian @ E
 
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
-    end = trust(row, x, radius=0.1 * float(np.linalg.norm(x)), steps=_STEPS, gtol=_NEAR * p)
+    end = trust_region(row, x, radius=0.1 * float(np.linalg.norm(x)), steps=_STEPS, gtol=_NEAR * p)
     z = E @ end.x / np.sqrt(n)
     eigenvalues, before = end.x[:-1], row(x)[0] / n
     return RugPoint(p, rows, eigenvalues, z[:-1], float(z[-1]), end.value / n, before, end.slope, end.status)

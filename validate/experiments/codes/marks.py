@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from ....solvers.statistics import LEVEL, student
 from ...runner.declarations import Figure
 from ...training import models_at
-from ..drawing import draws, finished
+from ..drawing import finish_axes, plot_function
 from .envelope import LABEL, plot_envelope
 from .structure import SHARES
 from .symmetry import CELLS
@@ -20,7 +20,7 @@ HIGHEST = 1.25
 LOWEST = 2e-3
 
 
-@draws
+@plot_function
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
 
@@ -70,7 +70,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     return ds.assign_coords(end=trained["end"], n_features=sizes).assign_attrs(level=LEVEL)
 
 
-@draws
+@plot_function
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses over the rug's with intervals, the best known code and the bound; of `run_marks`."""
     place = np.arange(ds.sizes["point"])
@@ -102,10 +102,10 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
     ax.grid(False, axis="x")
     above = {"ncols": 2, "loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-    return finished(ax, above, xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
+    return finish_axes(ax, above, xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
 
 
-@draws
+@plot_function
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """Draw the map of the best known balanced codes and the points at which models were trained.
 
@@ -124,10 +124,10 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
         ax.plot(*at, "o", color="black", markersize=3.5)
         ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
-    return finished(ax, None, title="best balanced code; trained models in % of it")
+    return finish_axes(ax, None, title="best balanced code; trained models in % of it")
 
 
-@draws
+@plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
     at = ds.isel(end=-1)
@@ -140,10 +140,10 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.set_yticks(rows, names, fontsize=7)
     ax.invert_yaxis()
     above = {"fontsize": 7, "ncols": 3, "loc": "lower left", "bbox_to_anchor": (0, 1)}
-    return finished(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
+    return finish_axes(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
 
 
-@draws
+@plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
     """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)

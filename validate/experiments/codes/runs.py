@@ -16,7 +16,7 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...runner.declarations import from_rows
 from ...training import grid, train
-from ..drawing import draws, finished, size_axis
+from ..drawing import finish_axes, plot_function, size_axis
 from .hessian import curvatures, rug_hessian, rug_point
 from .lines import known_envelope
 from .structure import SHARES, code_structure, interference_kurtosis
@@ -266,7 +266,7 @@ def run_departure(
     return from_rows(rows, case=-1).assign_attrs(n_features=n_features, kick=kick, seed=seed)
 
 
-@draws
+@plot_function
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the least curvature at the rug against n_features; of `run_hessian`."""
     for c in range(ds.sizes["case"]):
@@ -276,4 +276,4 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
     sizes = ds["n_features"].values
     ax.plot(sizes, 0.3 * sizes**-0.5, color="0.5", linestyle="--", label="n$^{-1/2}$")
     size_axis(ax, sizes, yscale="log")
-    return finished(ax, {"fontsize": 7}, ylabel="- least curvature / p")
+    return finish_axes(ax, {"fontsize": 7}, ylabel="- least curvature / p")

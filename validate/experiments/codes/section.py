@@ -8,7 +8,16 @@ import numpy as np
 import xarray as xr
 
 from ....solvers.statistics import LEVEL, mean
-from ...runner.declarations import STOPPED, Figure, ReproductionCheck, Run, Section, Shown, Table, Topic
+from ...runner.declarations import (
+    STOPPED,
+    Figure,
+    ReproductionCheck,
+    Run,
+    Section,
+    Table,
+    Topic,
+    TopicContent,
+)
 from ..rug.grids import SIZES
 from . import runs
 from .envelope import envelope_figure, run_envelope
@@ -70,10 +79,10 @@ def _ends(trained: xr.Dataset) -> str:
     )
 
 
-def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> Shown:
+def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
     marks = run_marks(trained, known)
     half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values
-    return Shown(
+    return TopicContent(
         f"{_ends(trained)}. Losses of trained models are means over {trained.attrs['samples']} fresh "
         "samples; those of codes, of the rug and of the bound are computed.",
         [map_figure(plane, marks), envelope_figure(plane)],
@@ -83,7 +92,7 @@ def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> Show
     )
 
 
-def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> Shown:
+def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
     rows = []
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model
         near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)
@@ -108,10 +117,10 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> Shown:
         "covers the errors of all losses together, so that the best may be picked. Above 0 no model of the "
         "largest size is optimal, whatever its structure.",
     )
-    return Shown(text, tables=[table])
+    return TopicContent(text, tables=[table])
 
 
-def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
+def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
         for end in cells["end"].values:
@@ -153,10 +162,10 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> Shown:
     }
     caption = "The exact loss minimised from many starts; the same for any number of such pairs."
     optimum = Table.formatted("The optimum of two features on one neuron", pair, columns, caption)
-    return Shown(text, [figure], [factors, optimum])
+    return TopicContent(text, [figure], [factors, optimum])
 
 
-def _show_structure(ds: xr.Dataset) -> Shown:
+def _show_structure(ds: xr.Dataset) -> TopicContent:
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
     caption = (
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
@@ -179,10 +188,10 @@ def _show_structure(ds: xr.Dataset) -> Shown:
         f"{size}; losses are exact, without samples. Skew: median over pairs of the larger of -M_ij, -M_ji; "
         "3 is best for small p. Excess kurtosis of the interference, exact: median over rows.",
     )
-    return Shown("", [figure], [table])
+    return TopicContent("", [figure], [table])
 
 
-def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> Shown:
+def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)
     title = "The rug is a saddle: least curvature of the exact loss"
@@ -246,7 +255,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "
         f"{float(share.max()):.0%} of the curvatures of the exact loss are negative."
     )
-    return Shown("", [figure], [curvatures, stays, ends], headline)
+    return TopicContent("", [figure], [curvatures, stays, ends], headline)
 
 
 CHANCES, HALVES = {"p": [0.01, 0.05, 0.1, 0.4], "ratio": [0.125, 0.25, 0.5, 0.75]}, [(0.1, 0.5), (0.4, 0.5)]

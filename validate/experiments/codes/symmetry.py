@@ -10,14 +10,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.rug import optimum
-from ....solvers.statistics import LEVEL, Estimate, mean, measured
+from ....solvers.statistics import LEVEL, Estimate, from_standard_error, mean
 from ....theory import rug
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...reference.read import read_runs, stored_facts
 from ...training.schedule import BLOCK, STOPPING_RULE
-from ..drawing import draw_means, draws, finished, size_axis
-from ..rug.runs import RATIOS, nearest_ratio, unbroken
+from ..drawing import draw_means, finish_axes, plot_function, size_axis
+from ..rug.runs import RATIOS, nearest_ratio, unbroken_lines
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
@@ -43,12 +43,12 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
     ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
-    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model (`unbroken`) are
-    nan, and ``broken`` (model) says which. Where the history of losses is known, ``fall`` (model) is by which
-    part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model (`unbroken_lines`)
+    are nan, and ``broken`` (model) says which. Where the history of losses is known, ``fall`` (model) is by
+    which part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
-    trained, made = unbroken(trained), trained
+    trained, made = unbroken_lines(trained), trained
     ratio = trained["n_hidden"].values / n
     best = optimum(p, ratio).loss
     same = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
@@ -155,14 +155,16 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     """
     each = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
-    losses = np.array([(one.value, one.low, one.high) for one in (measured(*pair, each) for pair in pairs)])
+    losses = np.array(
+        [(one.value, one.low, one.high) for one in (from_standard_error(*pair, each) for pair in pairs)]
+    )
     largest = models["n_features"].values == models["n_features"].values.max()
     value, low, high = map(float, losses[largest].min(axis=0))
     other, least, most = map(float, losses[~largest].min(axis=0))
     return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
 
 
-@draws
+@plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
     """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
     cells = by_cell(ds)[name]
@@ -178,4 +180,4 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
     size_axis(ax, sizes, yscale="log")
-    return finished(ax, {"fontsize": 7} if legend else None, ylabel=label)
+    return finish_axes(ax, {"fontsize": 7} if legend else None, ylabel=label)

@@ -9,7 +9,7 @@ from ....solvers.statistics import share
 from ....theory import collisions as theory
 from ....theory import validation
 from ....theory.collisions.neuron import untied_length_ratio
-from ..drawing import draw_estimates, draw_means, draws, finished, size_axis
+from ..drawing import draw_estimates, draw_means, finish_axes, plot_function, size_axis
 from .counts import ZERO
 from .trained import NAMES
 
@@ -51,7 +51,7 @@ def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
     return ax, min(least)
 
 
-@draws
+@plot_function
 def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
 
@@ -61,19 +61,19 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.set_yscale("log")
     if np.isfinite(least):
         ax.set_ylim(bottom=least / 7)  # room for the legend below the data
-    return finished(ax, "lower left", ylabel="polysemantic neurons")
+    return finish_axes(ax, "lower left", ylabel="polysemantic neurons")
 
 
-@draws
+@plot_function
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
     ax, _ = _against_m(ds, ax, ratio=True)
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom - 0.45 * (top - bottom), top)
-    return finished(ax, {"loc": "lower right", "ncols": 2}, ylabel="polysemantic neurons / (n²/4m)")
+    return finish_axes(ax, {"loc": "lower right", "ncols": 2}, ylabel="polysemantic neurons / (n²/4m)")
 
 
-@draws
+@plot_function
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the count over the chance value against time, and the share of overlaps that are held down."""
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
@@ -87,10 +87,10 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
     ticks = [0.0, 0.03, 0.1, 0.3, 1.0, 3.0]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    return finished(ax, "upper left", xlim=(-0.01, 1.2 * float(ds["time"].max())))
+    return finish_axes(ax, "upper left", xlim=(-0.01, 1.2 * float(ds["time"].max())))
 
 
-@draws
+@plot_function
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
     """Draw the count over its mean for one feature at a time, against p over lam_normal.
 
@@ -107,10 +107,10 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
     ax.axvline(1, color="C0", linestyle=":", label="predicted scale, p = λ/4")
     ax.set(xscale="log", xlabel="p / (λ/4)", ylabel="count / that with one-hot inputs")
     title = f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, weights above {level}"
-    return finished(ax, "lower left", title=title, ylim=(-0.03, max(1.2, ax.get_ylim()[1])))
+    return finish_axes(ax, "lower left", title=title, ylim=(-0.03, max(1.2, ax.get_ylim()[1])))
 
 
-@draws
+@plot_function
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
     """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
@@ -125,10 +125,10 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     title = f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs"
     ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted")
-    return finished(ax, "upper left", title=title, ylim=(-0.03, 1.2))  # no share is above 1: there is room
+    return finish_axes(ax, "upper left", title=title, ylim=(-0.03, 1.2))  # no share is above 1: there is room
 
 
-@draws
+@plot_function
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw |D|/|E| of learned features against time, and the drift of one neuron from equal lengths."""
     fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
@@ -141,4 +141,4 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     ax.minorticks_off()
     legend = {"title": f"{ds.sizes['run']} seeds", "loc": "upper left", "ncols": 2}
-    return finished(ax, legend, ylim=(0.9, 5 * ax.get_ylim()[1]))
+    return finish_axes(ax, legend, ylim=(0.9, 5 * ax.get_ylim()[1]))

@@ -13,7 +13,7 @@ from ....theory.collisions import separated_share
 from ....theory.validation import FloatArray
 from .counts import ZERO, signed_root
 from .splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
-from .training import merged, train_l1
+from .training import merge_settings, train_l1
 
 # Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied
 # split it acts on the encoder. The authors' code has it on the weights of both.
@@ -112,10 +112,10 @@ def run_remedy(
             data = {name: ("time", values) for name, values in found.items()}
             columns.append(xr.Dataset(data, {"time": clock}))
         pairs = sum(len(split.pairs) for split in splits)
-        rows.append(merged(columns, eps=sizes).assign(pairs=pairs))
+        rows.append(merge_settings(columns, eps=sizes).assign(pairs=pairs))
     facts = {"n_features": n_features, "n_hidden": n_hidden, "runs": len(seeds), "protocol": protocol}
     facts |= {"correlation": correlation, "regularised": int(regularised)}
-    return merged(rows, lam=lams).assign_attrs(facts)
+    return merge_settings(rows, lam=lams).assign_attrs(facts)
 
 
 @as_annotated
@@ -144,7 +144,7 @@ def run_variants(
     """
     names = validation.choices("variants", variants, tuple(VARIANTS))
     parts = [run_remedy(lam=[lam], eps=[eps], **{**options, **VARIANTS[name]}) for name in names]
-    return merged(parts, variant=names)
+    return merge_settings(parts, variant=names)
 
 
 def _train_on(

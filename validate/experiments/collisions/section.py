@@ -10,8 +10,8 @@ import xarray as xr
 
 from ....solvers.statistics import Estimate, crossing, first_level, mean, share
 from ....theory import collisions as theory
-from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Section, Shown, Table, Topic
-from ...runner.findings import Criterion, after
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Section, Table, Topic, TopicContent
+from ...runner.findings import Criterion, post_hoc
 from . import plots
 from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
@@ -21,7 +21,7 @@ from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_unti
 
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
 # Perturbations for which the prediction is meant.
-SMALL = Criterion("perturbation", "<", after(0.05))
+SMALL = Criterion("perturbation", "<", post_hoc(0.05))
 BARS = "Bars and brackets are 95 % intervals, Student's over runs, or exact ones of shares."
 
 TEXT = """
@@ -38,7 +38,7 @@ what training has, is four times as large.
 """
 
 
-def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> Shown:
+def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> TopicContent:
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [one["polysemantic"].reset_coords(drop=True) for one in (long, last)]
     both = xr.concat(counts, pd.Index(["flow", "adamw"], name="optimiser"), join="outer").to_dataset()
@@ -70,7 +70,7 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset) -> S
         f"{trained.high - trained.value:.2f} times the n²/(4m) polysemantic neurons that the source expects, "
         "on average over m."
     )
-    return Shown(text, figures, [_count_table(parts), _places_table(long, here)], headline)
+    return TopicContent(text, figures, [_count_table(parts), _places_table(long, here)], headline)
 
 
 def _each_size(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
@@ -115,7 +115,7 @@ def _places_table(*parts: xr.Dataset) -> Table:
     return Table(title, ("n", "m", *measured), rows, caption)
 
 
-def _show_course(ds: xr.Dataset) -> Shown:
+def _show_course(ds: xr.Dataset) -> TopicContent:
     ratio = ds["count"].values / ds.attrs["expected"]
     settled = np.all(ds["count"].values == ds["count"].values[-1], axis=1)
     first = int(np.flatnonzero(~settled)[-1]) + 1 if not settled.all() else 0
@@ -133,10 +133,10 @@ def _show_course(ds: xr.Dataset) -> Shown:
         f"that of chance, n(n-1)/(2(2m-1)). {BARS}"
     )
     figure = Figure("course", "When interference acts", caption, ds, plots.plot_course, size=(5.6, 3.8))
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
-def _show_optimisers(ds: xr.Dataset) -> Shown:
+def _show_optimisers(ds: xr.Dataset) -> TopicContent:
     caption = (
         "The flow, plain gradient descent and AdamW (learning rate and weight decay of the authors' code) "
         f"from the same first weights. {BARS}"
@@ -155,7 +155,7 @@ def _show_optimisers(ds: xr.Dataset) -> Shown:
             f"{SHIFTED[0]:g} and {SHIFTED[1]:g} in place of {ds.attrs['threshold']:g} move its mean by "
             f"{moved:.2g} at most"
         )
-    return Shown(f"Trained from the same first weights: {'; '.join(said)}.", [figure])
+    return TopicContent(f"Trained from the same first weights: {'; '.join(said)}.", [figure])
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
@@ -167,7 +167,7 @@ def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)
 
 
-def _show_together(ds: xr.Dataset) -> Shown:
+def _show_together(ds: xr.Dataset) -> TopicContent:
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
         "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "
@@ -190,7 +190,7 @@ def _show_together(ds: xr.Dataset) -> Shown:
         "is predicted: what acts on the other weights of a one-hot encoding is then weaker than the l1 "
         "force that holds them at zero."
     )
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
@@ -220,7 +220,7 @@ def _outcomes(at: xr.Dataset) -> list[str]:
     return [f"{pairs}", f"{share(apart, pairs):.2f}", *(f"{count / pairs:.2f}" for count in rest)]
 
 
-def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> Shown:
+def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
     caption = (
         "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
         f"without a fitted constant (for small perturbations). {BARS}"
@@ -263,10 +263,10 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> Shown:
         f"Splitting a polysemantic neuron is a coin toss: {parted.value:.0%} of {pairs} split pairs of "
         "features ended on different copies; one half is predicted."
     )
-    return Shown(text, [figure], tables, headline)
+    return TopicContent(text, [figure], tables, headline)
 
 
-def _show_untied(ds: xr.Dataset) -> Shown:
+def _show_untied(ds: xr.Dataset) -> TopicContent:
     caption = (
         "An l1 term on activations acts on the encoder alone, and the line is its closed solution for one "
         f"neuron from equal lengths and small λ. {BARS}"
@@ -299,7 +299,7 @@ def _show_untied(ds: xr.Dataset) -> Shown:
         f"code. Decay: decoupled. {BARS}"
     )
     head = ("case", *columns, "share of dead features")
-    return Shown(text, [figure], [Table("Encoder E and decoder D of their own", head, rows, caption)])
+    return TopicContent(text, [figure], [Table("Encoder E and decoder D of their own", head, rows, caption)])
 
 
 QUICK: dict[str, dict[str, Any]] = {

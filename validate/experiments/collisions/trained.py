@@ -12,7 +12,7 @@ from ....theory.annotations import as_annotated
 from ....theory.collisions import quoted_polysemantic
 from .counts import ON
 from .fig3 import RTOL
-from .training import RATES, merged, train_l1, with_shifted
+from .training import RATES, merge_settings, train_l1, with_shifted
 
 # Of the authors' code: weights that it counts, in absolute value, and s.d. of first weights times sqrt(m).
 WINDOW, SCALE = (0.8, 1.2), 1.0
@@ -77,8 +77,8 @@ def run_trained(
         ds = with_shifted(train_l1(n_features, m, lam, seeds, **options).isel(step=0, drop=True))
         return ds.drop_vars(["W", "t", "seed", "lam", "lam_normal"], errors="ignore")
 
-    rows = [merged([counted(one, m) for m in sizes], n_hidden=sizes) for one in optimisers]
-    ds = merged(rows, optimiser=optimisers).transpose("optimiser", "n_hidden", "run")
+    rows = [merge_settings([counted(one, m) for m in sizes], n_hidden=sizes) for one in optimisers]
+    ds = merge_settings(rows, optimiser=optimisers).transpose("optimiser", "n_hidden", "run")
     ds["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
     ds.attrs = {"n_features": n_features, "lam": lam, "time": time, "adamw_steps": adamw_steps}
     return ds.assign_coords(seed=("run", seeds)).assign_attrs(scale=SCALE, threshold=ON)
@@ -138,7 +138,7 @@ def run_printed(
         among = np.sum((size >= WINDOW[0]) & (size <= WINDOW[1]), axis=-2)
         kept = ds[["polysemantic", "dead", "nonzeros", "loss"]].rename(polysemantic="polysemantic_0.5")
         columns.append(kept.assign(polysemantic=(("step", "run"), np.sum(among >= 2, axis=-1).astype(float))))
-    found = merged(columns, n_hidden=sizes).transpose("step", "n_hidden", "run")
+    found = merge_settings(columns, n_hidden=sizes).transpose("step", "n_hidden", "run")
     found["quoted"] = ("n_hidden", np.atleast_1d(quoted_polysemantic(n_features, sizes)))
     return found.assign_coords(seed=("run", seeds)).assign_attrs(n_features=n_features, lam=lam, scale=SCALE)
 
@@ -211,7 +211,7 @@ def run_untied(
     steps = np.maximum(np.round(clock / (lam * UNTIED_RATE)), 1).astype(int).tolist()
     if sorted(set(steps)) != steps:
         rule = f"increase by {lam * UNTIED_RATE:g}, a step, or more"
-        raise ValueError(f"`times` must {rule}; got {validation.shown(clock.tolist())}.")
+        raise ValueError(f"`times` must {rule}; got {validation.short_repr(clock.tolist())}.")
     names = ["mismatch", "cosine", "norm_ratio", "dead", "polysemantic", "nonzeros", "loss"]
     seeds, found = list(seeds), []
     for case in map(CASES.__getitem__, cases):
@@ -222,7 +222,7 @@ def run_untied(
         options |= {"penalty": case.penalty, "weight_decay": case.decay * lam, "learning_rate": UNTIED_RATE}
         ds = train_l1(n_features, n_hidden, case.l1 * lam, seeds, tied=False, steps=steps, **options)
         found.append(ds[names].rename(step="time").assign_coords(time=clock))
-    ds = merged(found, case=cases)
+    ds = merge_settings(found, case=cases)
     ds.attrs = {"n_features": n_features, "n_hidden": n_hidden, "lam": lam}
     return ds
 
@@ -303,7 +303,7 @@ def run_cooccurrence(
             later = trained(strength, prob, basis["W"].values) if prob else basis
             kept = with_shifted(ds).drop_vars(["W", "loss", "t", "lam", "lam_normal"])
             columns.append(kept.assign(after=later["polysemantic"]))
-        rows.append(merged(columns, p=ps).assign(before=basis["polysemantic"]))
-    ds = merged(rows, lam=lams).drop_vars("seed").transpose("lam", "p", "run")
+        rows.append(merge_settings(columns, p=ps).assign(before=basis["polysemantic"]))
+    ds = merge_settings(rows, lam=lams).drop_vars("seed").transpose("lam", "p", "run")
     ds = ds.assign_coords(lam_normal=("lam", lams / 4), on=("p", ps * n_features), seed=("run", seeds))
     return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, time=time, threshold=ON)

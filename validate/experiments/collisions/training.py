@@ -114,7 +114,9 @@ def train_l1(
     (True, 0, 0)
     """
     n, m = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
-    validation.fits("n_features", n_features, 4.0 * n * (m + n))  # weights, inputs and the steps of one run
+    validation.check_fits(
+        "n_features", n_features, 4.0 * n * (m + n)
+    )  # weights, inputs and the steps of one run
     lams, seed_row = map(np.array, broadcast(lam=validation.real("lam", lam, 0, 1e30), seeds=seeds))
     seed_list = [validation.integer("seeds", item, 0) for item in seed_row]
     optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
@@ -170,7 +172,7 @@ def train_l1(
     return ds.assign_attrs(facts | provenance(torch, place, began))
 
 
-def merged(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
+def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
     """Put datasets of `train_l1` side by side along one new dimension, named by the keyword."""
     (name, labels), *_ = axes.items()
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})

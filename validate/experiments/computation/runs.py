@@ -12,7 +12,7 @@ from ....solvers.loss.methods.outputs import Law
 from ....solvers.loss.network.assemble import hidden_means
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.computation import alike_loss, fan_network, loss_floor, target_moments
+from ....theory.computation import equal_features_loss, fan_network, loss_floor, target_moments
 from ....theory.features import Features, synchronous
 from ....theory.model import Model
 from ....theory.validation import FloatArray
@@ -42,7 +42,7 @@ def run_unbiased(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (p, per_neuron, network) per feature over p, of the networks of `alike_loss`.
+        ``loss`` (p, per_neuron, network) per feature over p, of the networks of `equal_features_loss`.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def run_unbiased(
     ratio = validation.real("per_neuron", per_neuron, 1.0, 1e6)
     on = validation.probability("p", p)[:, None]
     names = ("floor", "unbiased", "readout", "constant")
-    loss = [alike_loss(name, on, np.rint(ratio * n), n) / on for name in names]
+    loss = [equal_features_loss(name, on, np.rint(ratio * n), n) / on for name in names]
     return xr.Dataset(
         {"loss": (("p", "per_neuron", "network"), np.stack(loss, axis=-1))},
         {"p": list(p), "per_neuron": list(per_neuron), "network": list(names)},
@@ -93,8 +93,8 @@ def run_fans(
     rows = []
     for (F, n), q in itertools.product(sizes, p):
         best, error, small = _fan(F, n, q, eps)
-        naive = min(float(alike_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
-        floor = alike_loss("floor", q, F, n, target="abs")
+        naive = min(float(equal_features_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
+        floor = equal_features_loss("floor", q, F, n, target="abs")
         rows.append({"floor": floor / q, "naive": naive / q, "fan": best, "error": error, "eps": small})
     ds = from_rows(rows, size=len(sizes), p=list(p))
     F, n = np.array(sizes).T
@@ -287,8 +287,8 @@ def run_map(
 
     Networks of a few features are searched, and joined to networks of any size: of disjoint parts, some of
     them features without a neuron, in the shares that are best. Without output bias the closed forms of
-    `alike_loss` for `n_hidden` neurons take part, and as many neurons alike that are read together: of a few
-    features each, or of all.
+    `equal_features_loss` for `n_hidden` neurons take part, and as many neurons alike that are read together:
+    of a few features each, or of all.
 
     Parameters
     ----------
@@ -352,8 +352,10 @@ def run_map(
             found["naive"] = _envelope(neurons[: alone.size], alone, at)
         else:
             F = np.rint(ratio * n)
-            found["naive"] = np.array([float(alike_loss("unbiased", q, k, n)) / q for k in F])
-            closed = [[float(alike_loss(name, q, k, n)) / q for k in F] for name in ("readout", "constant")]
+            found["naive"] = np.array([float(equal_features_loss("unbiased", q, k, n)) / q for k in F])
+            closed = [
+                [float(equal_features_loss(name, q, k, n)) / q for k in F] for name in ("readout", "constant")
+            ]
             if tries:
                 closed.append([spread(int(k), n, q, tries)[0] if k > n else np.inf for k in F])
             found["best"] = np.minimum(found["best"], np.min(closed, axis=0))

@@ -11,12 +11,12 @@ from ...runner.declarations import (
     ReproductionCheck,
     Run,
     Section,
-    Shown,
     Table,
     Topic,
+    TopicContent,
     span,
 )
-from ..drawing import draws, finished
+from ..drawing import finish_axes, plot_function
 from .criteria import BELOW, NEAR, judge_map, judge_trained, shares
 from .runs import run_fans, run_map, run_powers, run_search, run_trained, run_unbiased
 
@@ -46,7 +46,7 @@ def label_floor(ax: Axes, x: float, y: float) -> None:
     ax.annotate("floor", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
 
 
-@draws
+@plot_function
 def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what networks without output bias save against p, and what the floor allows; of `run_unbiased`."""
     gain = _gain(ds)
@@ -55,10 +55,10 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["p"], at.where(at > 0), ".-", color=f"C{k}", label=f"{ratio:g} features a neuron")
     ax.plot(ds["p"], 3 * ds["p"] / 8, "k--", linewidth=0.8, label="floor, 3p/8")
     ax.set(xscale="log", yscale="log", ylim=(1e-7, 1))
-    return finished(ax, xlabel="p", ylabel="share of the naive loss saved, no bias")
+    return finish_axes(ax, xlabel="p", ylabel="share of the naive loss saved, no bias")
 
 
-@draws
+@plot_function
 def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the losses of the networks found over the naive ones against p; of `run_search`."""
     for k, task in enumerate(ds["task"].values):
@@ -69,10 +69,10 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
             ax.plot(ds["p"], at["floor"] / at["naive"], "os^v"[i % 4] + ":", color=f"C{k}", ms=2)
     lowest = float((ds["floor"] / ds["naive"]).isel(p=0).min())
     label_floor(ax, float(ds["p"][0]), lowest)
-    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive")
+    return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
-@draws
+@plot_function
 def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the losses of fans, naive networks and the floor against p; of `run_fans`."""
     for i in range(ds.sizes["size"]):
@@ -83,19 +83,19 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.axhline(1, color="0.5", linewidth=0.8)
     for low in np.unique((ds["floor"] / ds["naive"]).isel(p=0).round(2)):
         label_floor(ax, float(ds["p"][0]), float(low))
-    return finished(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
+    return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
 
 
-@draws
+@plot_function
 def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the best neuron for two features over the naive one against p; of `run_powers`."""
     for power in ds["power"].values:
         at = ds.sel(power=power)
         ax.plot(ds["p"], at["best"] / at["naive"], ".-", label=f"power {int(power)}")
-    return finished(ax, xscale="log", ylim=(0, 1.1), xlabel="p", ylabel="mean power of the error / naive")
+    return finish_axes(ax, xscale="log", ylim=(0, 1.1), xlabel="p", ylabel="mean power of the error / naive")
 
 
-@draws
+@plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of the naive loss that is saved against p, by task, and what the floor allows."""
     at = ds.sel(per_neuron=2.0, method="nearest")
@@ -106,14 +106,14 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
             label = str(task) if name == "best" else None
             ax.plot(ds["p"], saved.where(saved > 1e-7), style, color=f"C{k}", markersize=4, label=label)
     ax.set(xscale="log", yscale="log", ylim=(1e-5, 1))
-    return finished(ax, xlabel="p", ylabel="share of the naive loss saved")
+    return finish_axes(ax, xlabel="p", ylabel="share of the naive loss saved")
 
 
 def _name(at: xr.Dataset | xr.DataArray) -> str:
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
 
 
-def _show_unbiased(ds: xr.Dataset) -> Shown:
+def _show_unbiased(ds: xr.Dataset) -> TopicContent:
     gain, allowed = _gain(ds), 1 - ds["loss"].sel(network="floor") / _naive(ds)
     most = gain.isel(gain.argmax(...))
     constant = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")
@@ -141,7 +141,7 @@ def _show_unbiased(ds: xr.Dataset) -> Shown:
         "each column. With an output bias every entry is 0, and so is the floor.",
     )
     caption = "Best of two closed forms: readout of dropped targets, or a constant neuron."
-    return Shown(
+    return TopicContent(
         text,
         [Figure("unbiased", "What is gained without an output bias", caption, ds, plot_unbiased)],
         [cells],
@@ -150,7 +150,7 @@ def _show_unbiased(ds: xr.Dataset) -> Shown:
     )
 
 
-def _show_search(ds: xr.Dataset) -> Shown:
+def _show_search(ds: xr.Dataset) -> TopicContent:
     excess = float(((ds["best"] - ds["floor"] + ds["error"]) / ds["naive"]).min())
     biased = ds.sel(task="relu")
     same = np.abs(biased["best"] / biased["naive"] - 1)
@@ -169,10 +169,12 @@ def _show_search(ds: xr.Dataset) -> Shown:
         "neuron, derived)."
     )
     caption = "Solid: the best network found; dotted: the floor."
-    return Shown(text, [Figure("search", "The best networks of few features", caption, ds, plot_search)])
+    return TopicContent(
+        text, [Figure("search", "The best networks of few features", caption, ds, plot_search)]
+    )
 
 
-def _show_fans(ds: xr.Dataset) -> Shown:
+def _show_fans(ds: xr.Dataset) -> TopicContent:
     saved, said = 1 - ds["fan"] / ds["naive"], []
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)
@@ -209,7 +211,7 @@ def _show_fans(ds: xr.Dataset) -> Shown:
         },
         f"Errors of the fans' losses: at most {float(ds['error'].max()):.0e}.",
     )
-    return Shown(
+    return TopicContent(
         text,
         [Figure("fans", "Fans compute |x| in superposition", caption, ds, plot_fans)],
         [table],
@@ -218,7 +220,7 @@ def _show_fans(ds: xr.Dataset) -> Shown:
     )
 
 
-def _show_powers(ds: xr.Dataset) -> Shown:
+def _show_powers(ds: xr.Dataset) -> TopicContent:
     ratio = ds["best"] / ds["naive"]
     said = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
     limit = shared_loss(2, 1)
@@ -230,10 +232,10 @@ def _show_powers(ds: xr.Dataset) -> Shown:
         "output helps until p is very small."
     )
     caption = "One neuron for ReLU of two features, hidden and output biases free; exact, by searches."
-    return Shown(text, [Figure("powers", "Fourth powers favour sharing", caption, ds, plot_powers)])
+    return TopicContent(text, [Figure("powers", "Fourth powers favour sharing", caption, ds, plot_powers)])
 
 
-@draws
+@plot_function
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw where trained networks end, over the naive loss, a column for each place; of `run_trained`."""
     for i in range(ds.sizes["place"]):
@@ -243,10 +245,10 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.axhline(1, color="0.5", linewidth=0.8)
     ax.set_xticks(range(ds.sizes["place"]), [str(k + 1) for k in range(ds.sizes["place"])])
     label_floor(ax, -0.3, float((ds["floor"] / ds["naive"]).isel(place=0)))
-    return finished(ax, None, xlabel="place", ylabel="loss / naive")
+    return finish_axes(ax, None, xlabel="place", ylabel="loss / naive")
 
 
-def _show_trained(ds: xr.Dataset) -> Shown:
+def _show_trained(ds: xr.Dataset) -> TopicContent:
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
@@ -264,14 +266,14 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     )
     columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "floor")
     caption = "Each dot is a seed."
-    return Shown(
+    return TopicContent(
         text,
         [Figure("trained", "Where training ends", caption, ds, plot_trained)],
         [Table("Trained networks over naive ones", columns, rows)],
     )
 
 
-def _show_map(ds: xr.Dataset) -> Shown:
+def _show_map(ds: xr.Dataset) -> TopicContent:
     saved, allowed = shares(ds)
     rows = []
     for task in ds["task"].values:
@@ -313,7 +315,9 @@ def _show_map(ds: xr.Dataset) -> Shown:
         "save more."
     )
     caption = "Two features a neuron. Solid: the best network known; dotted: what the floor allows."
-    return Shown(text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table])
+    return TopicContent(
+        text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table]
+    )
 
 
 SECTION = Section(

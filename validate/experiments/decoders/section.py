@@ -5,18 +5,18 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.statistics import LEVEL, crossing, student
-from ...runner.declarations import Figure, ReproductionCheck, Run, Section, Shown, Table, Topic, span
-from ...runner.findings import Criterion, after, rounding
-from ..drawing import draw_means, draws, finished, size_axis
+from ...runner.declarations import Figure, ReproductionCheck, Run, Section, Table, Topic, TopicContent, span
+from ...runner.findings import Criterion, post_hoc, rounding
+from ..drawing import draw_means, finish_axes, plot_function, size_axis
 from .runs import run_map, run_passing, run_recovery, run_rugs
 from .trained import run_trained
 
 NAMES = {"affine": "affine", "soft": "soft threshold", "hard": "hard threshold", "relu": "ReLU"}
 NAMES |= {"jumprelu": "JumpReLU", "topk": "TopK", "bayes": "Bayes", "iterated": "iterated"}
 # Losses that differ by less are those of one decoder.
-EQUAL = Criterion("ReLU over JumpReLU, less 1", "<", after(1e-6))
+EQUAL = Criterion("ReLU over JumpReLU, less 1", "<", post_hoc(1e-6))
 LOST = Criterion("error of state evolution", ">", rounding(1e-12))
-FOLLOWED = Criterion("standard errors from state evolution", "<=", after(2))
+FOLLOWED = Criterion("standard errors from state evolution", "<=", post_hoc(2))
 
 TEXT = """
 A feature that is stored in superposition is read through the interference of the others, which is Gaussian
@@ -29,7 +29,7 @@ interference that a linear projection can have.
 """
 
 
-@draws
+@plot_function
 def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     """Draw the losses of decoders over that of Bayes against p, at one ratio; of `run_map`."""
     at = ds.sel(ratio=ratio, method="nearest")
@@ -38,10 +38,10 @@ def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
         ax.plot(ds["p"], at["loss"].sel(decoder=name) / least, ".-", label=NAMES[name])
     ax.plot(ds["p"], at["iterated"] / least, "k.:", label="iterated to its end")
     ax.set(xscale="log", xlabel="p", ylabel="loss / Bayes, one step", ylim=(-0.1, 4.1))
-    return finished(ax, title=f"ratio {float(at['ratio']):g}")
+    return finish_axes(ax, title=f"ratio {float(at['ratio']):g}")
 
 
-@draws
+@plot_function
 def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the ratio from which on iteration recovers all features, and the least possible; of `run_map`."""
     p, line = ds["p"].values, ds["recovery"].values
@@ -49,10 +49,10 @@ def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.plot(p, line, ".-", color="C3", label="message passing")
     ax.plot(p, p, "k--", label="ratio = p: no decoder below")
     ax.set(xscale="log", yscale="log", ylim=(p.min(), 1))
-    return finished(ax, "lower right", xlabel="p", ylabel="neurons per feature")
+    return finish_axes(ax, "lower right", xlabel="p", ylabel="neurons per feature")
 
 
-@draws
+@plot_function
 def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the errors of message passing after each step beside state evolution; of `run_passing`."""
     for i in range(ds.sizes["case"]):
@@ -60,20 +60,20 @@ def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
         label = f"p = {float(at['p']):g}, ratio {float(at['ratio']):g}"
         ax.plot(ds["step"], at["law"], color=f"C{i}", linewidth=1, label=label)
         draw_means(ax, ds["step"].values, at["error"].transpose("step", "seed").values, color=f"C{i}", ms=3)
-    return finished(ax, yscale="log", xlabel="step", ylabel="loss per feature")
+    return finish_axes(ax, yscale="log", xlabel="step", ylabel="loss per feature")
 
 
-@draws
+@plot_function
 def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of runs that recover all features around the line; of `run_recovery`."""
     for n in ds["n_features"].values:
         share = ds["recovered"].sel(n_features=n).mean("run")
         ax.plot(ds["around"], share, ".-", label=f"n = {n}")
     ax.axvline(1, color="0.5", linestyle="--", label="state evolution")
-    return finished(ax, xlabel="ratio / ratio of the line", ylabel="share of runs that recover all")
+    return finish_axes(ax, xlabel="ratio / ratio of the line", ylabel="share of runs that recover all")
 
 
-@draws
+@plot_function
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the losses of the predicted decoders on rugs over the predicted ones; of `run_rugs`."""
     ratio = (ds["on_rug"] / ds["predicted"]).transpose("case", "decoder", "n_features", "seed")
@@ -84,10 +84,10 @@ def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
             draw_means(ax, ds["n_features"].values, values, color=f"C{i}", fmt=marker, ms=4, label=label)
     ax.axhline(1, color="0.5", linewidth=0.8)
     size_axis(ax, ds["n_features"])
-    return finished(ax, ylabel="loss on a rug / Gaussian limit")
+    return finish_axes(ax, ylabel="loss on a rug / Gaussian limit")
 
 
-def _show_map(ds: xr.Dataset) -> Shown:
+def _show_map(ds: xr.Dataset) -> TopicContent:
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))
@@ -123,12 +123,12 @@ def _show_map(ds: xr.Dataset) -> Shown:
         f"JumpReLU at p = {float(most['p']):g}, and iterated decoding recovers all features from a ratio "
         f"of {float(ds['recovery'].sel(p=0.05, method='nearest')):.2f} on at p = 0.05."
     )
-    return Shown(
+    return TopicContent(
         text, [figure], [Table.formatted("Decoders over p and ratio", shown, columns, caption)], headline
     )
 
 
-def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
+def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     )
@@ -151,10 +151,10 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> Shown:
         Figure("passing", "Message passing and its state evolution", followed, passing, plot_passing),
         Figure("recovery", "Exact recovery sets in at the line", counted, recovery, plot_success),
     ]
-    return Shown(text, figures)
+    return TopicContent(text, figures)
 
 
-def _show_rugs(ds: xr.Dataset) -> Shown:
+def _show_rugs(ds: xr.Dataset) -> TopicContent:
     ratio = (ds["on_rug"] / ds["predicted"]).mean("seed")
     ends = [f"{span(ratio.sel(n_features=n), '.2f')} at n = {n}" for n in ds["n_features"].values]
     text = (
@@ -165,10 +165,10 @@ def _show_rugs(ds: xr.Dataset) -> Shown:
     caption = (
         f"Means over {ds.sizes['seed']} rugs with {LEVEL:.0%} intervals; decoders as for Gaussian noise."
     )
-    return Shown(text, [Figure("rugs", "From finite rugs to the limit", caption, ds, plot_rugs)])
+    return TopicContent(text, [Figure("rugs", "From finite rugs to the limit", caption, ds, plot_rugs)])
 
 
-def _show_trained(ds: xr.Dataset) -> Shown:
+def _show_trained(ds: xr.Dataset) -> TopicContent:
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit, rows = ds["refitted"], []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
@@ -234,7 +234,7 @@ def _show_trained(ds: xr.Dataset) -> Shown:
         "on rugs",
         "predicted",
     )
-    return Shown(text, (), [Table("Trained models with other outputs", columns, rows, caption)])
+    return TopicContent(text, (), [Table("Trained models with other outputs", columns, rows, caption)])
 
 
 _ROUNDED = (

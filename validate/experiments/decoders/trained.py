@@ -78,7 +78,7 @@ def _samples(found: Any, p: float, samples: int, seed: int) -> Iterator[tuple[An
             yield x, y, output(y, theta)
 
 
-def refitted(x: FloatArray, y: FloatArray) -> FloatArray:
+def refit_decoder(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the least losses that a ReLU and a JumpReLU of each pre-activation have on samples of a model.
 
     Over thresholds t, scales a and offsets b: of ReLU(a (y - t)), and of a y + b where y > t and 0 below. As
@@ -172,7 +172,7 @@ def run_trained(
             rows.append(
                 {
                     "trained": (("steps", "seed"), trained),
-                    "refitted": (("output", "seed"), np.transpose([refitted(x[0], one) for one in y])),
+                    "refitted": (("output", "seed"), np.transpose([refit_decoder(x[0], one) for one in y])),
                     "on_rug": ("seed", losses),
                     "predicted": D.loss,
                 }

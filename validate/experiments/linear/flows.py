@@ -12,7 +12,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.linear import aligned_mode, critical_loss, growth_rates, spectrum
 from ....theory.validation import FloatArray
-from ..drawing import draws, finished
+from ..drawing import finish_axes, plot_function
 from .descent import LABELS, MODELS, ROUTES, RULES, courses, falling
 from .weights import expected_losses, first_modes, largest_angles, moment_points
 
@@ -95,10 +95,10 @@ def _curves(values: xr.DataArray, ax: Axes) -> Axes:
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])
         ax.plot(flow["time"][i::4], trained[i::4], "o", color=f"C{i + 1}", markersize=3.5)
     ax.plot([], [], "o", color="0.4", markersize=3.5, label="PyTorch")
-    return finished(ax, xlabel="time t")
+    return finish_axes(ax, xlabel="time t")
 
 
-@draws
+@plot_function
 def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     """Draw how far the loss is above its minimum under each flow from one start; of `run_flows`."""
     height = (ds["loss"] - ds["optimum"]).isel(run=run)
@@ -106,7 +106,7 @@ def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     return _curves(height, ax)
 
 
-@draws
+@plot_function
 def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     """Draw the angle between the span and the leading eigenvectors from one start; of `run_flows`."""
     ax.set(ylabel="angle to the leading subspace (degrees)", ylim=(0, 90))
@@ -225,7 +225,7 @@ def run_plateaus(
     return ds.assign_attrs(sizes, initial=initial, learning_rate=rate)
 
 
-@draws
+@plot_function
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:
     """Draw losses of one start, those of the saddles, and the escapes predicted; of `run_plateaus`."""
     levels = ds["level"].sel(data=data).values
@@ -243,10 +243,10 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
         ax.plot(one["predicted"], middles, f"|C{i + 1}", ms=14, markeredgewidth=1.6, label=label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
     ax.set(xscale="log", ylim=(0, 1.08 * levels.max()), title=what)
-    return finished(ax, xlabel="time t of the flow", ylabel="loss per feature")
+    return finish_axes(ax, xlabel="time t of the flow", ylabel="loss per feature")
 
 
-@draws
+@plot_function
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw measured against predicted escape times, as ratios, of all runs; of `run_plateaus`."""
     measured = ds["escape"].isel(route=-1)
@@ -260,4 +260,4 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
         one = ds.sel(data="expected")
         middle = one["predicted"].mean("run").values.ravel()
         ax.plot(middle, 1 + lags(one).values.ravel(), "x", color="C0", label="with steps of this length")
-    return finished(ax, xlabel="predicted time of escape", ylabel="measured / predicted")
+    return finish_axes(ax, xlabel="predicted time of escape", ylabel="measured / predicted")

@@ -11,7 +11,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.features import SparseUniform
 from ....theory.linear import reconstruction_loss, spectrum, weighted_optimum
-from ..drawing import draws, finished
+from ..drawing import finish_axes, plot_function
 from .descent import LABELS, MODELS, descend
 from .weights import moment_points
 
@@ -100,7 +100,7 @@ def run_representation(
     return xr.Dataset(columns, coords, {"n_features": n, "n_hidden": d, "decay": decay, "steps": steps})
 
 
-@draws
+@plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     """Draw how much of each feature models keep, at falling importance; of `run_representation`."""
     one = ds.sel(importance="falling")
@@ -115,10 +115,10 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     ax.plot([], [], color="0.4", linewidth=1, label="weighted PCA")
     kept = "$|W_i|^2$" if model == "tied" else "$(AB)_{ii}$"
     ax.set(xlabel="feature, by importance", ylabel=f"kept: {kept}")
-    return finished(ax, title=f"{LABELS[model]} weights")
+    return finish_axes(ax, title=f"{LABELS[model]} weights")
 
 
-@draws
+@plot_function
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses over that of dedicated features, at falling importance; of `run_representation`."""
     for j, bias in enumerate(BIASES):
@@ -130,4 +130,4 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
             name = f"PyTorch, {LABELS[model]}, {bias}"
             ax.plot(ds["p"], least, "os"[i], color=f"C{i + 2}", label=name, **style)
     ax.set(xlabel="probability p that a feature is on", ylabel="loss / loss of dedicated features")
-    return finished(ax)
+    return finish_axes(ax)

@@ -11,7 +11,7 @@ from ....theory.annotations import as_annotated
 from ....theory.features import SparseUniform
 from ....theory.linear import critical_hessian, critical_loss, growth_rates, spectrum
 from ...runner.declarations import from_rows
-from ..drawing import draws, finished
+from ..drawing import finish_axes, plot_function
 from . import descent, weights
 from .descent import MODELS, ROUTES, courses, falling
 
@@ -178,7 +178,7 @@ def run_subspaces(
     )
 
 
-@draws
+@plot_function
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
     """Draw the angles to the two candidate subspaces; of `run_subspaces`, trained on one of its data."""
     for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):
@@ -188,4 +188,4 @@ def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
         markers[0].set_label(label)
     what = "expected loss" if data == "expected" else f"{ds.attrs['samples']} samples"
     ax.set(xscale="log", xlabel="time t × equal eigenvalue", title=f"trained on {what}")
-    return finished(ax, {"title": "subspace"}, ylabel="angle to the subspace (degrees)", ylim=(-2, 92))
+    return finish_axes(ax, {"title": "subspace"}, ylabel="angle to the subspace (degrees)", ylim=(-2, 92))

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...runner.declarations import Figure, Run, Section, Shown, Table, Topic, span
-from ...runner.findings import Criterion, after
+from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent, span
+from ...runner.findings import Criterion, post_hoc
 from .descent import LABELS
 from .flows import (
     NAMES,
@@ -23,8 +23,8 @@ from .representation import plot_gain, plot_shares, run_representation
 from .saddles import plot_subspaces, run_saddles, run_subspaces
 
 # What counts as having found the leading subspace, and as represented.
-ALIGNED = Criterion("angle from the leading subspace in degrees", "<", after(1.0))
-KEPT = Criterion("share of a feature", ">", after(0.01))
+ALIGNED = Criterion("angle from the leading subspace in degrees", "<", post_hoc(1.0))
+KEPT = Criterion("share of a feature", ">", post_hoc(0.01))
 
 TEXT = """
 A linear autoencoder x → ABx has a saddle of its loss for every set of eigenvectors of the inputs' second
@@ -46,7 +46,7 @@ def _span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
     return texts
 
 
-def _show_plateaus(ds: xr.Dataset) -> Shown:
+def _show_plateaus(ds: xr.Dataset) -> TopicContent:
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")
@@ -83,7 +83,7 @@ def _show_plateaus(ds: xr.Dataset) -> Shown:
         "Linear autoencoders trained from small weights rest at the saddles of the loss and leave them at "
         f"{span(trained / ds['predicted'], '.2f')} times the time that eigenvalues and start predict."
     )
-    return Shown(text, [figure], [_table("Escapes from the saddles", columns, names)], headline)
+    return TopicContent(text, [figure], [_table("Escapes from the saddles", columns, names)], headline)
 
 
 def _table(title: str, columns: dict[str, xr.DataArray], names: dict[str, str], caption: str = "") -> Table:
@@ -92,7 +92,7 @@ def _table(title: str, columns: dict[str, xr.DataArray], names: dict[str, str], 
     return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
 
 
-def _show_flows(ds: xr.Dataset) -> Shown:
+def _show_flows(ds: xr.Dataset) -> TopicContent:
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.kept(angles).sum("run")
@@ -124,10 +124,10 @@ def _show_flows(ds: xr.Dataset) -> Shown:
         f"{int(aligned.sel(rule='encoder'))} within {ALIGNED:g}° of the leading eigenvectors by t = {end:g}, "
         f"the gradient flow of the tied loss {int(aligned.sel(rule='tied'))}."
     )
-    return Shown(text, [figure], headline=headline)
+    return TopicContent(text, [figure], headline=headline)
 
 
-def _show_saddles(ds: xr.Dataset) -> Shown:
+def _show_saddles(ds: xr.Dataset) -> TopicContent:
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
     eta = 2 * ds.attrs["learning_rate"]
@@ -155,10 +155,10 @@ def _show_saddles(ds: xr.Dataset) -> Shown:
     )
     title = "Growth rates at the saddles"
     table = _table(title, columns, {"saddle": "directions kept", "model": "weights"}, caption)
-    return Shown(text, (), [table])
+    return TopicContent(text, (), [table])
 
 
-def _show_subspaces(ds: xr.Dataset) -> Shown:
+def _show_subspaces(ds: xr.Dataset) -> TopicContent:
     trained = ds.sel(route="trained")
     expected, samples = (trained.sel(data=data).isel(time=-1) for data in ("expected", "samples"))
     drawn = trained.sel(data="samples")
@@ -181,10 +181,10 @@ def _show_subspaces(ds: xr.Dataset) -> Shown:
     panels = (plot_subspaces, partial(plot_subspaces, data="samples"))
     title = "Equal eigenvalues: the start decides, or the samples do"
     figure = Figure("subspaces", title, caption, ds, panels)
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
-def _show_representation(ds: xr.Dataset) -> Shown:
+def _show_representation(ds: xr.Dataset) -> TopicContent:
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = KEPT.kept(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")
@@ -210,7 +210,7 @@ def _show_representation(ds: xr.Dataset) -> Shown:
     panels = (plot_shares, partial(plot_shares, model="pair"), plot_gain)
     title = "What linear models keep of each feature"
     figure = Figure("representation", title, caption, ds, panels, columns=3)
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
 WIDE = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)

@@ -11,7 +11,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ...runner.declarations import from_rows
 from .runs import MOST_STEPS, starts
-from .shapes import LARGE_STEP, LEVEL, curvature, descend_from, settled, shape, stuck, symmetric_minimum
+from .shapes import LARGE_STEP, LEVEL, curvature, descend_from, is_settled, is_stuck, shape, symmetric_minimum
 
 
 @as_annotated
@@ -35,7 +35,7 @@ def run_fig6(
         n, at least 3, and m, at most 40.
     noise_std, learning_rate : float
     steps, runs, seed : int
-        Of the runs the first with an encoding that is :func:`stuck` is taken; the first of all if none is.
+        Of the runs the first with an encoding that is :func:`is_stuck` is taken; the first of all if none is.
     points, settle : int, float
         Steps at which norms are kept, about; time for which the flow of the averaged loss goes on from the
         last weights.
@@ -64,14 +64,14 @@ def run_fig6(
     W0 = starts(n, m, runs, seed)
     rng = np.random.default_rng([seed, 500])
     made = solvers.descend(W0, "bipolar", std, learning_rate, steps, rng, record=record)
-    having = stuck(made.W).any(axis=1)
+    having = is_stuck(made.W).any(axis=1)
     run = int(np.argmax(having))
     order = np.argsort(made.fourth_norm[run, -1])
     W = made.W[run][order]
     share = W**2 / np.sum(W**2, axis=1, keepdims=True)
     # Neurons that a sparse encoding owns first, in the order of these.
     column = np.argsort(np.where(share.max(axis=0) > 0.5, np.argmax(share, axis=0), n), kind="stable")
-    rest = settled(W, std, settle)
+    rest = is_settled(W, std, settle)
     slope, smallest = curvature(rest, "bipolar", std)
     minima = {name: symmetric_minimum(n, std, spread=name == "spread") for name in ("spread", "sparse")}
     losses = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
@@ -82,8 +82,8 @@ def run_fig6(
             "fourth_norm": (("step", "feature"), made.fourth_norm[run][:, order]),
             "W": (("feature", "hidden"), W[:, column]),
             "settled": (("feature", "hidden"), rest[:, column]),
-            "stuck": ("feature", stuck(W).astype(np.int8)),
-            "still_stuck": ("feature", stuck(rest).astype(np.int8)),
+            "stuck": ("feature", is_stuck(W).astype(np.int8)),
+            "still_stuck": ("feature", is_stuck(rest).astype(np.int8)),
             "loss": theory.noise_averaged_loss(rest, "bipolar", std),
             "spread_norm": float(np.sum(minima["spread"][-1] ** 4)),
             "owned": float(share[0, owner].sum()),
@@ -123,8 +123,8 @@ def run_stuck(
     Returns
     -------
     xarray.Dataset
-        Over (n_features, run): ``stuck``, the number of encodings that are :func:`stuck`, ``sparse``, that of
-        encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth norm of stuck
+        Over (n_features, run): ``stuck``, the number of encodings that are :func:`is_stuck`, ``sparse``, that
+        of encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth norm of stuck
         encodings (nan without any).
 
     Examples
@@ -142,8 +142,8 @@ def run_stuck(
     for n in sizes:
         rng = np.random.default_rng([seed, 600, n])
         W = descend_from(starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
-        W = settled(W, std, settle)
-        which, fourth = stuck(W), shape(W)
+        W = is_settled(W, std, settle)
+        which, fourth = is_stuck(W), shape(W)
         counts = {"stuck": ("run", which.sum(axis=1)), "sparse": ("run", np.sum(fourth >= LEVEL, axis=1))}
         rows.append({**counts, "norm": fourth[which].mean() if which.any() else np.nan})
     ds = from_rows(rows, n_features=sizes).assign_coords(run=range(runs))

@@ -10,9 +10,9 @@ from ....theory import noise as theory
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
-from ..drawing import draws
+from ..drawing import plot_function
 from .runs import MOST_STEPS, positive, starts
-from .shapes import descend_from, overlaps, settled, shape
+from .shapes import descend_from, is_settled, overlaps, shape
 
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied
@@ -99,7 +99,7 @@ def run_mechanism(
         return float(np.mean(theory.fourth_norm_drift(W, "bipolar", strength, rate))) * time / rate
 
     normal = last("normal", SOURCE_RATE, 250)
-    sure = [settled(W, std, time) for W in W0[:averaged_runs]]
+    sure = [is_settled(W, std, time) for W in W0[:averaged_runs]]
     per_time = np.array([theory.regulariser_rate(std, float(rate), -2.0) / rate for rate in rates])
     moved = np.array([theory.quartic_flow(w, time * per_time) for w in still.reshape(-1, m)])
     numbers = [2**k for k in range(n.bit_length())]
@@ -153,8 +153,8 @@ def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: i
     return np.asarray((shape(made) - shape(still)).reshape(-1, n).mean(axis=1))
 
 
-@draws
-def judged(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
+@plot_function
+def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Estimate what distinguishes the mechanisms, in the data of :func:`run_mechanism`.
 
     ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of

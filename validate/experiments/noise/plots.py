@@ -7,8 +7,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.statistics import share
-from ..drawing import draw_estimates, draw_means, draws, finished
-from .mechanism import judged
+from ..drawing import draw_estimates, draw_means, finish_axes, plot_function
+from .mechanism import judge_mechanism
 
 __all__ = [
     "plot_drop", "plot_fig4", "plot_fig5_lam", "plot_fig5_noise", "plot_fig6", "plot_kurtosis",
@@ -25,7 +25,7 @@ def _means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> Non
     draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)
 
 
-@draws
+@plot_function
 def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw mean fourth norms against time under bipolar and normal noise (Fig. 4); of `run_fig4`."""
     t = ds["t"].values
@@ -45,7 +45,7 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.plot([], [], "v", color="w", markeredgecolor="C0", label="predicted time to 1/2")
     ax.axhline(3 / ds.attrs["n_hidden"], color=_RESTING, linewidth=0.8, linestyle=":", label="3/m")
     legend = {"ncols": 2, "loc": "upper center"}
-    return finished(ax, legend, xlabel="learning rate × steps", ylabel=_FOURTH, ylim=(0, 1.35))
+    return finish_axes(ax, legend, xlabel="learning rate × steps", ylabel=_FOURTH, ylim=(0, 1.35))
 
 
 def _fig5(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
@@ -58,23 +58,23 @@ def _fig5(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple
     ax.plot(at, ds[name.replace("by_", "") + "_drop"], color="C0", label=labels[0])
     for k, step in enumerate(ds["step"].values):
         _means(ax, ds[x], ds[name].isel(step=k), color=f"C{k + 1}", label=f"{step} steps")
-    return finished(ax, "upper left", xscale="log", xlabel=labels[1], ylabel=_FOURTH, ylim=(0, 1.8))
+    return finish_axes(ax, "upper left", xscale="log", xlabel=labels[1], ylabel=_FOURTH, ylim=(0, 1.8))
 
 
-@draws
+@plot_function
 def plot_fig5_lam(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against the l1 strength (Fig. 5a); of `run_fig5`."""
     return _fig5(ds, ax, "lam", "by_lam", 1, ("one-hot encodings", "λ of the printed loss"))
 
 
-@draws
+@plot_function
 def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw last fourth norms against bipolar noise (Fig. 5b); of `run_fig5`."""
     ax.axvline(ds.attrs["silent_std"], ymax=0.6, color="C4", linewidth=1, label="can be silent below")
     return _fig5(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", _SIGMA))
 
 
-@draws
+@plot_function
 def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw shapes and squared lengths under strong noise, by learning rate; of `run_drop`."""
     names = (("shape", "o-", "$|W_i|_4^4/|W_i|_2^4$"), ("square", "s--", "$|W_i|_2^2$"))
@@ -83,10 +83,10 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
             values = ds[name].isel(learning_rate=k)
             _means(ax, ds["noise_std"], values, fmt=fmt, color=f"C{k + 1}", label=f"{label}, rate {rate:g}")
     ax.set(ylim=(0, 1.05), xticks=ds["noise_std"])
-    return finished(ax, "lower left", xlabel=_SIGMA, ylabel="mean over encodings")
+    return finish_axes(ax, "lower left", xlabel=_SIGMA, ylabel="mean over encodings")
 
 
-@draws
+@plot_function
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the fourth norm of each encoding of one run against time (Fig. 6a); of `run_fig6`."""
     styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
@@ -97,10 +97,10 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
     at_rest = "spread encoding at the minimum of the averaged loss"
     ax.axhline(float(ds["spread_norm"]), color="C0", linewidth=1, label=at_rest)
     ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$")
-    return finished(ax, "upper left", ylim=(0, 1.6))
+    return finish_axes(ax, "upper left", ylim=(0, 1.6))
 
 
-@draws
+@plot_function
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the last weights of that run (Fig. 6b); of `run_fig6`."""
     n, m = ds["W"].shape
@@ -108,10 +108,10 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
     ax.set(xticks=range(0, m, max(1, m // 8)), yticks=range(n))
     ax.figure.colorbar(picture, ax=ax, label="weight")
-    return finished(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
+    return finish_axes(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
 
 
-@draws
+@plot_function
 def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw shares of runs with a stuck encoding, and of runs that sparsified, against n/m; of `run_stuck`."""
     ratio = ds["n_features"] / ds.attrs["n_hidden"]
@@ -120,10 +120,10 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
         found = [share(int(count), ds.sizes["run"]) for count in having.sum("run")]
         draw_estimates(ax, ratio * (0.99 + 0.02 * k), found, fmt="o-", color=f"C{k + 1}", label=label)
     label = f"share of {ds.sizes['run']} runs"
-    return finished(ax, "upper left", xlabel="n/m", ylabel=label, ylim=(-0.05, 1.3))
+    return finish_axes(ax, "upper left", xlabel="n/m", ylabel=label, ylim=(-0.05, 1.3))
 
 
-@draws
+@plot_function
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth at fixed learning rate × steps against the learning rate; of `run_mechanism`."""
     rates = ds["learning_rate"].values
@@ -133,24 +133,24 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
         sure = float(ds["averaged"].mean())
         ax.axhline(sure, color="C0", linestyle="--", label="first order: flow of the averaged loss")
     _means(ax, ds["learning_rate"], ds["by_rate"], label="measured")
-    draw_estimates(ax, [0], [judged(ds)["first"]], fmt="D", color="C2", label="at rate 0")
+    draw_estimates(ax, [0], [judge_mechanism(ds)["first"]], fmt="D", color="C2", label="at rate 0")
     top = float(ds["by_rate"].mean("run").max())
     ax.set_xticks([0, *rates], [f"{rate:g}" for rate in (0, *rates)])
     ends = (-0.04, 1.9 * max(top, 0.01))
-    return finished(ax, "upper right", xlabel="learning rate", ylabel=_GROWTH, ylim=ends)
+    return finish_axes(ax, "upper right", xlabel="learning rate", ylabel=_GROWTH, ylim=ends)
 
 
-@draws
+@plot_function
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth against the number of encodings; of `run_mechanism`."""
     ax.axhline(0, color=_RESTING, linewidth=0.8)
     _means(ax, ds["n_features"], ds["by_number"])
     ax.set_xscale("log", base=2)
     ax.set_xticks(ds["n_features"].values, [str(k) for k in ds["n_features"].values])
-    return finished(ax, None, xlabel="encodings n", ylabel=_GROWTH)
+    return finish_axes(ax, None, xlabel="encodings n", ylabel=_GROWTH)
 
 
-@draws
+@plot_function
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth beyond normal noise's against the excess kurtosis; of `run_mechanism`."""
     ax.axhline(0, color=_RESTING, linewidth=0.8)

@@ -7,10 +7,10 @@ import pandas as pd
 import xarray as xr
 
 from ....solvers.statistics import LEVEL, growth_power, jackknife, mean, share
-from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Section, Shown, Table, Topic
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Section, Table, Topic, TopicContent
 from . import plots
 from .fig6 import run_fig6, run_stuck
-from .mechanism import judged, run_mechanism
+from .mechanism import judge_mechanism, run_mechanism
 from .runs import WEAK_LAM, growth, onset, run_agreement, run_drop, run_fig4, run_fig5
 
 TEXT = """
@@ -30,8 +30,8 @@ def _sizes(ds: xr.Dataset) -> str:
     return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
 
 
-def _show_mechanism(ds: xr.Dataset) -> Shown:
-    found, std, lone_std = judged(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
+def _show_mechanism(ds: xr.Dataset) -> TopicContent:
+    found, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
     grown, printed, true = (float(at[name].mean()) for name in ("by_rate", "regulariser", "drift"))
     text = (
@@ -67,10 +67,10 @@ def _show_mechanism(ds: xr.Dataset) -> Shown:
         "At equal learning rate × steps, growth of sparsity under hidden noise goes with the power "
         f"{found['power']:.2f} of the learning rate, where first order has 0 and the source's regulariser 1."
     )
-    return Shown(text, [figure], [table], headline)
+    return TopicContent(text, [figure], [table], headline)
 
 
-def _show_fig4(ds: xr.Dataset) -> Shown:
+def _show_fig4(ds: xr.Dataset) -> TopicContent:
     runs, never = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
     text = ""
     if runs:
@@ -101,10 +101,12 @@ def _show_fig4(ds: xr.Dataset) -> Shown:
         "The prediction has encodings at the overlaps of a simplex from the start, and does not know that "
         "bounded noise stops acting."
     )
-    return Shown(text, [figure], [Table.of("Last fourth norms, and times to a mean of 1/2", frame, caption)])
+    return TopicContent(
+        text, [figure], [Table.of("Last fourth norms, and times to a mean of 1/2", frame, caption)]
+    )
 
 
-def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> Shown:
+def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
     onsets = "; ".join(
@@ -139,10 +141,10 @@ def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> Shown:
         Figure("fig5", "Fig. 5: after a fixed number of steps", caption, ds, draw),
         Figure("drop", why, strong, drop, plots.plot_drop),
     ]
-    return Shown(text, figures)
+    return TopicContent(text, figures)
 
 
-def _show_fig6(ds: xr.Dataset) -> Shown:
+def _show_fig6(ds: xr.Dataset) -> TopicContent:
     having, runs = int(ds["found"]), ds.attrs["runs"]
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "
@@ -171,10 +173,10 @@ def _show_fig6(ds: xr.Dataset) -> Shown:
         "in the first, the smallest curvature of the noise-averaged loss there is "
         f"{float(ds['curvature']):.2g}."
     )
-    return Shown(text, [figure], (), headline if having else "")
+    return TopicContent(text, [figure], (), headline if having else "")
 
 
-def _show_stuck(ds: xr.Dataset) -> Shown:
+def _show_stuck(ds: xr.Dataset) -> TopicContent:
     n, m, runs = ds["n_features"].values, ds.attrs["n_hidden"], ds.sizes["run"]
     sparse, having = 2 * ds["sparse"] > ds["n_features"], ds["stuck"] > 0
     inside = ds["n_features"] <= m
@@ -199,10 +201,10 @@ def _show_stuck(ds: xr.Dataset) -> Shown:
     )
     figure = Figure("stuck", "Fig. 6: how often", caption, ds, plots.plot_stuck)
     text = f"With n up to m, {both} of {some} runs that sparsified have a stuck encoding."
-    return Shown(text, [figure], [Table.of("Stuck encodings", frame, caption)])
+    return TopicContent(text, [figure], [Table.of("Stuck encodings", frame, caption)])
 
 
-def _show_agreement(ds: xr.Dataset) -> Shown:
+def _show_agreement(ds: xr.Dataset) -> TopicContent:
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
     caption = (
@@ -210,7 +212,7 @@ def _show_agreement(ds: xr.Dataset) -> Shown:
         f"{ds.attrs['noise_std']:g}, with intervals of {LEVEL:.0%}; {ds.sizes['run']} runs each with first "
         "weights and noise of their own."
     )
-    return Shown("", (), [Table.of("The same by the compiled solver and by PyTorch", cells, caption)])
+    return TopicContent("", (), [Table.of("The same by the compiled solver and by PyTorch", cells, caption)])
 
 
 # Of the quick profile; the ledger's rows read some of these.

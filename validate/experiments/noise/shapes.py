@@ -16,12 +16,12 @@ __all__ = [
     "LEVEL",
     "curvature",
     "descend_from",
+    "is_settled",
+    "is_stuck",
     "overlaps",
     "random_simplexes",
-    "settled",
     "shape",
     "shape_rate",
-    "stuck",
     "symmetric_minimum",
 ]
 
@@ -44,13 +44,13 @@ def shape(W: npt.ArrayLike) -> FloatArray:
     largest = np.abs(weights).max(axis=-1, keepdims=True, initial=0.0) if weights.ndim else weights
     if weights.ndim == 0 or not np.all(largest > 0.0):
         raise ValueError(
-            f"`W` must have encodings along its last axis, none of them 0; got {validation.shown(W)}."
+            f"`W` must have encodings along its last axis, none of them 0; got {validation.short_repr(W)}."
         )
     weights = weights / largest
     return np.asarray(np.sum(weights**4, axis=-1) / np.sum(weights**2, axis=-1) ** 2)
 
 
-def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Say which encodings stay spread while most others of their run are sparse.
 
     Of encodings (..., n_features, n_hidden), none of them 0. Sparse means |W_i|_4^4/|W_i|_2^4 of at least
@@ -58,11 +58,11 @@ def stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
     Examples
     --------
-    >>> stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
+    >>> is_stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
     array([False, False,  True])
     """
     if np.ndim(W) < 2 or not np.size(W):
-        raise ValueError(f"`W` must be matrices of encodings; got {validation.shown(W)}.")
+        raise ValueError(f"`W` must be matrices of encodings; got {validation.short_repr(W)}.")
     sparse = shape(W) >= LEVEL
     return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
 
@@ -92,7 +92,7 @@ def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> Flo
     neurons would stay empty.
     """
     n = validation.integer("n_features", n_features, 3)
-    validation.fits("n_features", n_features, 8.0 * n * n)
+    validation.check_fits("n_features", n_features, 8.0 * n * n)
     noise_std, spread = validation.number("noise_std", noise_std, 0.0), validation.flag("spread", spread)
     W = (1 + noise_std / 2) * np.eye(n) - noise_std / 2
     if spread:
@@ -109,7 +109,7 @@ def descend_from(
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
 
 
-def settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
+def is_settled(W: FloatArray, noise_std: float, time: float) -> FloatArray:
     """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from ....solvers.computation import best_mixed_network
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.computation import alike_loss, loss_floor, target_moments
+from ....theory.computation import equal_features_loss, loss_floor, target_moments
 from ....theory.features import Features
 from ....theory.validation import FloatArray
-from ...runner.declarations import Figure, Run, Section, Shown, Table, Topic, from_rows, span
-from ...runner.findings import Criterion, Finding, before, rounding
+from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent, from_rows, span
+from ...runner.findings import Criterion, Finding, preregistered, rounding
 from ..computation.runs import spread
-from ..drawing import draw_means, draws, finished
+from ..drawing import draw_means, finish_axes, plot_function
 
 
 def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
@@ -90,8 +90,10 @@ PRINTED = {
 }  # fmt: skip
 # Fixed before any network was searched at a size of M above 0.
 ABOVE = Criterion("loss found less the floor", ">=", rounding(-1e-12))
-MIXING_GAINS = Criterion("loss found / naive at its best readout, sizes of M above 0", "<", before(1))
-NEAR_PRINTED = Criterion("mean loss found / what was trained and printed, at each size", "<=", before(1.03))
+MIXING_GAINS = Criterion("loss found / naive at its best readout, sizes of M above 0", "<", preregistered(1))
+NEAR_PRINTED = Criterion(
+    "mean loss found / what was trained and printed, at each size", "<=", preregistered(1.03)
+)
 
 
 @as_annotated
@@ -177,11 +179,11 @@ def run_spread(
         found, weights = spread(F, n, q, validation.integer("tries", tries, 3))
         row = {"found": found, "others": weights[0], "dropped": weights[1]}
         names = ("floor", "readout", "unbiased")
-        rows.append(row | {name: float(alike_loss(name, q, F, n)) / q for name in names})
+        rows.append(row | {name: float(equal_features_loss(name, q, F, n)) / q for name in names})
     return from_rows(rows, p=list(p)).assign_attrs(n_features=F, n_hidden=n)
 
 
-@draws
+@plot_function
 def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw floor and naive network against the size of a random mixing matrix; of `run_mixing`."""
     for k, name in enumerate(("independent entries", "symmetric")):
@@ -192,10 +194,10 @@ def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
         draw_means(
             ax, ds["sigma"].values, at["naive"].values, color=f"C{k}", fmt="s:", ms=3, label=f"naive, {name}"
         )
-    return finished(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
+    return finish_axes(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
 
 
-@draws
+@plot_function
 def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of the networks found for mixed targets, printed ones, and the floor; of `run_mixed`."""
     for k, name in enumerate(("independent", "symmetric")):
@@ -204,19 +206,19 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(ds["sigma"], at["floor"], ":", color=f"C{k}", label="floor")
         ax.plot(PRINTED["sigma"], PRINTED[name], "x", color=f"C{k}", label="printed, trained")
     ax.axhline(1 / 12, color="0.5", linewidth=0.8)
-    return finished(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
+    return finish_axes(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
 
 
-@draws
+@plot_function
 def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what networks without biases lose against p, found and printed, over the naive loss."""
     for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
     ax.plot(PLAIN["p"], 12 * np.array(PLAIN["loss"]), "x", color="C3", label="printed, trained")
-    return finished(ax, xscale="log", xlabel="p", ylabel="loss / naive")
+    return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
-def _show_mixing(ds: xr.Dataset) -> Shown:
+def _show_mixing(ds: xr.Dataset) -> TopicContent:
     floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
     best = floor.isel(sigma=floor.argmin("sigma"))
     whole = floor.isel(sigma=0)
@@ -236,7 +238,7 @@ def _show_mixing(ds: xr.Dataset) -> Shown:
     caption = (
         f"Means over {ds.sizes['seed']} matrices; the naive network has the best readout for these targets."
     )
-    return Shown(text, [Figure("mixing", "Mixing lowers the floor", caption, ds, plot_mixing)])
+    return TopicContent(text, [Figure("mixing", "Mixing lowers the floor", caption, ds, plot_mixing)])
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
@@ -255,7 +257,7 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
     ]
 
 
-def _show_mixed(ds: xr.Dataset) -> Shown:
+def _show_mixed(ds: xr.Dataset) -> TopicContent:
     mean = ds.mean("seed")
     rows = []
     for k, name in enumerate(("independent", "symmetric")):
@@ -279,14 +281,14 @@ def _show_mixed(ds: xr.Dataset) -> Shown:
         "other matrices of the same law, each loss from 1e5 samples. Where what is found is lower, "
         "training had not reached the least loss."
     )
-    return Shown(
+    return TopicContent(
         text,
         [Figure("mixed", "Networks for mixed targets", "Means over matrices.", ds, plot_mixed)],
         [Table("Losses over p as p goes to 0", columns, rows, caption)],
     )
 
 
-def _show_spread(ds: xr.Dataset) -> Shown:
+def _show_spread(ds: xr.Dataset) -> TopicContent:
     rows = []
     for p in ds["p"].values:
         at, where = ds.sel(p=p), np.isclose(PLAIN["p"], p)
@@ -323,7 +325,7 @@ def _show_spread(ds: xr.Dataset) -> Shown:
         "0.005 and 0.001 have one of the features on in each sample, and are divided by p all the same."
     )
     figure = Figure("spread", "Without biases the means are worth something", "", ds, plot_spread)
-    return Shown(text, [figure], [Table("Losses over p without biases", columns, rows, caption)])
+    return TopicContent(text, [figure], [Table("Losses over p without biases", columns, rows, caption)])
 
 
 STUDY = Section(

@@ -21,11 +21,11 @@ from ....theory.annotations import as_annotated
 from ....theory.features import Features
 from ....theory.unequal import partial_dependence
 from ....theory.validation import FloatArray
-from ...runner.declarations import WHOLE, Figure, Run, Section, Shown, Topic, from_rows, span
+from ...runner.declarations import WHOLE, Figure, Run, Section, Topic, TopicContent, from_rows, span
 from ...training.data import sampler
 from ...training.engine import load_torch
 from ...training.loop import descend
-from ..drawing import draw_means, draws
+from ..drawing import draw_means, plot_function
 
 # The settings of the published code: Adam with decoupled weight decay, rates falling as a cosine.
 RATE, BATCH = 1e-2, 256
@@ -200,7 +200,7 @@ def run_tables(
     return ds.assign_attrs(n_features=n, sharpness=sharpness, steps=steps)
 
 
-@draws
+@plot_function
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
@@ -210,7 +210,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-@draws
+@plot_function
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
@@ -224,7 +224,7 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def show_tables(ds: xr.Dataset) -> Shown:
+def show_tables(ds: xr.Dataset) -> TopicContent:
     """Say and show what is best for cyclic features."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
@@ -242,7 +242,7 @@ def show_tables(ds: xr.Dataset) -> Shown:
         f"directions. Right: losses, trained ones with {LEVEL:.0%} intervals."
     )
     figure = Figure("tables", "Words around a circle", caption, ds, (plot_gram, plot_tables))
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
 # Seeds 0 and 1 were seen when the limits of P3 were chosen.

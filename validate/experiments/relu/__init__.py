@@ -9,10 +9,10 @@ from .plots import *  # noqa: F403  # its `__all__` says what
 from .plots import __all__ as _plots
 from .polygons import run_polygons
 from .sphere import run_thomson
-from .trained import reached, run_trained
+from .trained import run_trained, trained_loss
 from .truncation import dropping_table, run_truncation
 
 __all__ = [
-    "MODELS", "SphereCheck", "dropping_table", "reached", "run_phases", "run_polygons", "run_thomson",
+    "MODELS", "SphereCheck", "dropping_table", "trained_loss", "run_phases", "run_polygons", "run_thomson",
     "run_trained", "run_truncation", "sphere_check", *_plots,
 ]  # fmt: skip

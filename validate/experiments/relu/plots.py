@@ -14,10 +14,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from ....solvers.relu import PHASES
 from ....solvers.statistics import share
 from ....theory import validation
-from ..drawing import draw_estimates, draws, finished, widest
+from ..drawing import draw_estimates, finish_axes, largest_interval, plot_function
 from .phases import MODELS
 from .sphere import LOSSES
-from .trained import reached
+from .trained import trained_loss
 
 __all__ = [
     "plot_cost", "plot_excess", "plot_pattern_excess", "plot_phases", "plot_polygons", "plot_reached",
@@ -38,8 +38,8 @@ def _curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str = "-"
 
 
 def _set(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
-    """As `finished`; logarithmic axes of few decades get plain numbers."""
-    finished(ax, legend, **settings)
+    """As `finish_axes`; logarithmic axes of few decades get plain numbers."""
+    finish_axes(ax, legend, **settings)
     for name, axis in (("xscale", ax.xaxis), ("yscale", ax.yaxis)):
         low, high = sorted(axis.get_view_interval())
         if settings.get(name) == "log" and high < 1e4 * low:
@@ -53,7 +53,7 @@ def _model(ds: xr.Dataset, ax: Axes, model: int) -> xr.Dataset:
     return ds.isel(model=validation.integer("model", model, 0, len(MODELS) - 1))
 
 
-@draws
+@plot_function
 def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     """Draw the phases of one of `MODELS`, the paler the smaller an encoding is, and transitions as dots.
 
@@ -74,7 +74,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
             ax.plot(p, np.concatenate([at, 1.0 / at]), "ok", label=label, mfc=face, markersize=4.5)
     outline = [withStroke(linewidth=2.5, foreground="white")]
     for index in np.unique(phase):
-        i, j, _ = widest(phase == index)
+        i, j, _ = largest_interval(phase == index)
         place = float(ds["p"][i]), float(ds["importance"][j])
         ax.text(*place, PHASES[index], ha="center", va="center", path_effects=outline)
     ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
@@ -83,7 +83,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     return _set(ax, legend, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=MODELS[model])
 
 
-@draws
+@plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     """Draw by how much the best of the four patterns picked by hand misses the best; of `run_phases`."""
     one = _model(ds, ax, model)
@@ -98,7 +98,7 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     return _set(ax, None, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)
 
 
-@draws
+@plot_function
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what each arrangement saves, and the best models found as markers; of `run_polygons`."""
     for i, name in enumerate(ds["arrangement"].values):
@@ -112,7 +112,7 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
     return _set(ax, beside, xscale="log", xlabel=DENSITY, ylabel="features' worth of loss saved")
 
 
-@draws
+@plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of two or more features on in loss and inputs; of `run_truncation`."""
     ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
@@ -124,7 +124,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     return _set(ax, {"loc": "lower right", "fontsize": 7}, xscale="log", yscale="log")
 
 
-@draws
+@plot_function
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what it costs to choose models without two or more on; of `run_truncation`."""
     for i, name in enumerate(ds["small"].values):
@@ -134,7 +134,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
     return _set(ax, xscale="log", yscale="log", xlabel=DENSITY)
 
 
-@draws
+@plot_function
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
     """Draw the four losses over that of the model that represents nothing; of `run_thomson`."""
     known = np.unique(ds["n_hidden"].values).tolist()
@@ -154,7 +154,7 @@ def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
     return _set(ax, **settings)
 
 
-@draws
+@plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     """Draw each trained model's exact loss over the least, and where gradient flow ends; of `run_trained`."""
     optimiser = validation.choice("optimiser", optimiser, tuple(map(str, ds["optimiser"].values)))
@@ -169,11 +169,11 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
     return _cases(ds, ax, yscale="log", ylabel="loss / least loss")
 
 
-@draws
+@plot_function
 def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
-    settled = reached(ds, "settled")
-    kinds = {"gradient flow": reached(ds, "flow")}
+    settled = trained_loss(ds, "settled")
+    kinds = {"gradient flow": trained_loss(ds, "flow")}
     kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}
     for k, (name, hit) in enumerate(kinds.items()):
         found = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]

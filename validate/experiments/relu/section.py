@@ -11,16 +11,16 @@ import xarray as xr
 from ....solvers.relu import PHASES
 from ....solvers.statistics import LEVEL, share
 from ....theory.relu import onset_importance
-from ...runner.declarations import Figure, Run, Section, Shown, Table, Topic, span
-from ...runner.findings import Criterion, after, rounding
+from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent, span
+from ...runner.findings import Criterion, post_hoc, rounding
 from . import plots
 from .phases import MODELS, run_phases
 from .polygons import run_polygons
 from .sphere import run_thomson
-from .trained import SAME, reached, run_trained
+from .trained import SAME, run_trained, trained_loss
 from .truncation import run_truncation
 
-TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", after(SAME))
+TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", post_hoc(SAME))
 CROWDED = Criterion("energy of an arrangement on the sphere", ">", rounding(1e-9))
 
 TEXT = """
@@ -30,7 +30,7 @@ losses, except for the models that are trained. Losses are per feature unless sa
 """
 
 
-def _show_phases(ds: xr.Dataset) -> Shown:
+def _show_phases(ds: xr.Dataset) -> TopicContent:
     said = ["Two features in one dimension."]
     excess = ds["pattern_loss"] / ds["loss"] - 1.0
     differs = (ds["pattern"] != ds["phase"]).mean(["p", "importance"])
@@ -82,7 +82,7 @@ def _show_phases(ds: xr.Dataset) -> Shown:
     )
     shown = points.assign(gap=1.0 - ds["point_lower"] / ds["point_loss"])
     certificates = Table.formatted("Lower bounds", shown, columns, caption)
-    return Shown(" ".join([*said, _entrance(ds)]), figures, [certificates], headline)
+    return TopicContent(" ".join([*said, _entrance(ds)]), figures, [certificates], headline)
 
 
 def _entrance(ds: xr.Dataset) -> str:
@@ -109,7 +109,7 @@ def _entrance(ds: xr.Dataset) -> str:
     return text
 
 
-def _show_polygons(ds: xr.Dataset) -> Shown:
+def _show_polygons(ds: xr.Dataset) -> TopicContent:
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     crossings = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))
@@ -138,10 +138,10 @@ def _show_polygons(ds: xr.Dataset) -> Shown:
         "best models found of a given number of features, which may be irregular and may drop some."
     )
     figure = Figure("polygons", title, caption, ds, plots.plot_polygons, size=(7.0, 3.6))
-    return Shown(text, [figure], [table])
+    return TopicContent(text, [figure], [table])
 
 
-def _show_classes(ds: xr.Dataset) -> Shown:
+def _show_classes(ds: xr.Dataset) -> TopicContent:
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
     factors = [f"{span(one['share'] / one['given_on'])} at {on:g}" for on, one in rug.groupby("on")]
@@ -168,7 +168,7 @@ def _show_classes(ds: xr.Dataset) -> Shown:
     )
     panels = (plots.plot_shares, plots.plot_cost)
     figure = Figure("truncation", "Ignoring inputs with two or more features on", caption, ds, panels)
-    return Shown(text, [figure], [_share_table(ds)], headline)
+    return TopicContent(text, [figure], [_share_table(ds)], headline)
 
 
 def _share_table(ds: xr.Dataset) -> Table:
@@ -196,7 +196,7 @@ def _share_table(ds: xr.Dataset) -> Table:
     )
 
 
-def _show_sphere(ds: xr.Dataset) -> Shown:
+def _show_sphere(ds: xr.Dataset) -> TopicContent:
     crowded = ds.isel(size=CROWDED.kept(ds["energy"].values))
     alike = [
         int(((crowded["sphere"] == crowded[name]) & (crowded[kept] == crowded["n_features"])).sum())
@@ -228,12 +228,12 @@ def _show_sphere(ds: xr.Dataset) -> Shown:
     caption = "Loss with one feature on, over that of the model that represents nothing."
     panels = [partial(plots.plot_thomson, n_hidden=int(m)) for m in np.unique(ds["n_hidden"].values)]
     figure = Figure("sphere", "The sphere picture", caption, ds, panels)
-    return Shown(text, [figure], [table])
+    return TopicContent(text, [figure], [table])
 
 
-def _show_trained(ds: xr.Dataset) -> Shown:
+def _show_trained(ds: xr.Dataset) -> TopicContent:
     runs = ds.sizes["run"]
-    settled, flow = reached(ds, "settled"), reached(ds, "flow")
+    settled, flow = trained_loss(ds, "settled"), trained_loss(ds, "flow")
     same = TOGETHER.kept(abs(ds["settled"] / ds["flow"] - 1.0))
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):
@@ -274,7 +274,7 @@ def _show_trained(ds: xr.Dataset) -> Shown:
     )
     panels = (partial(plots.plot_excess, optimiser=str(ds["optimiser"].values[0])), plots.plot_reached)
     figure = Figure("trained", "Small models: trained, and exact", caption, ds, panels)
-    return Shown(text, [figure], [table])
+    return TopicContent(text, [figure], [table])
 
 
 FINE = np.geomspace(0.003, 0.95, 25).round(4).tolist()

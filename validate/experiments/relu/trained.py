@@ -13,7 +13,7 @@ from ....theory.validation import FloatArray
 from ...runner.declarations import entry_of
 from ...training.engine import load_torch
 from ...training.loop import descend
-from ..drawing import draws
+from ..drawing import plot_function
 from .ends import ExactLoss
 
 OPTIMISERS = ("adam", "sgd")
@@ -102,7 +102,7 @@ def run_trained(
     checked = []
     for case in cases:
         if len(case) != 3:
-            raise ValueError(f"`cases` must be (n_features, n_hidden, p); got {validation.shown(case)}.")
+            raise ValueError(f"`cases` must be (n_features, n_hidden, p); got {validation.short_repr(case)}.")
         n, m, p = case
         with entry_of("cases"):
             size = validation.integer("n_features", n, 2, 7)
@@ -129,8 +129,8 @@ def run_trained(
     return ds.assign_attrs(steps=steps, batch=batch, init_std=std, seed=seed)
 
 
-@draws
-def reached(ds: xr.Dataset, name: str) -> xr.DataArray:
+@plot_function
+def trained_loss(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return which models of `run_trained` end in the least minimum; `name` is "settled" or "flow"."""
     validation.choice("name", name, ("settled", "flow"))
     return ds[name] <= ds["least"] * (1.0 + SAME)

@@ -58,7 +58,7 @@ def dropping_table(
     # With as many neurons as features the least loss is 0, and nothing is relative to it.
     n_hidden = validation.integer("n_hidden", n_hidden, 1, n_features - 1)
     grid = validation.real("p", validation.vector("p", p), LEAST_P, 1, brackets="[)")
-    validation.fits("p", grid.size, 1e5 * grid.size)
+    validation.check_fits("p", grid.size, 1e5 * grid.size)
     rng = validation.generator("rng", rng)
     rows = []
     for q in map(float, grid):

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..drawing import draw_means, draws, finished, size_axis
+from ..drawing import draw_means, finish_axes, plot_function, size_axis
 
 __all__ = [
     "plot_bias_map", "plot_excess", "plot_finite_size", "plot_loss_against_p",
@@ -39,14 +39,14 @@ def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None
         ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
 
 
-@draws
+@plot_function
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the matrix as an image (Fig. 1)."""
     reach = float(abs(ds["rug"]).quantile(0.999))
     image = ax.imshow(ds["rug"], cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="R$_{ij}$ (diagonal = 1)", shrink=0.85, extend="max")
     ax.grid(False)
-    return finished(ax, None, xlabel="input j", ylabel="output i")
+    return finish_axes(ax, None, xlabel="input j", ylabel="output i")
 
 
 def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
@@ -57,7 +57,7 @@ def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
     ax.set(yscale="log", ylabel="loss / loss at ratio 0")
 
 
-@draws
+@plot_function
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
     line = ds.sel(p=p)
@@ -68,10 +68,10 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
     rug = float((line["loss"] / line["zero_ratio_loss"]).sel(ratio=0.9, method="nearest"))
     low = np.fmin.reduce([rug, 0.3, *some["trained"].values.ravel()])
     ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features")
-    return finished(ax, "lower left" if legend else None, title=f"p = {p:g}")
+    return finish_axes(ax, "lower left" if legend else None, title=f"p = {p:g}")
 
 
-@draws
+@plot_function
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
@@ -81,10 +81,10 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
     some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
     _markers(ax, some, "model_p", ds["n_features"].values if legend else None)
     place, title = "lower right" if legend else None, f"ratio ≈ {ratio:g}"
-    return finished(ax, place, xscale="log", xlabel="feature probability p", title=title)
+    return finish_axes(ax, place, xscale="log", xlabel="feature probability p", title=title)
 
 
-@draws
+@plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
     """Zoom on ratio ≈ p, where the loss drops: loss at ratio/p, with the ratio where the bias vanishes."""
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
@@ -100,10 +100,10 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
             ax.plot(some["model_ratio"] / p, some["trained"], "o", color=colour, markersize=3, alpha=0.8)
     ax.axvline(1, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xscale="log", xlim=(0.1, 10), ylim=(0, 1.05))
-    return finished(ax, xlabel="ratio / p", ylabel="loss / loss at ratio 0")
+    return finish_axes(ax, xlabel="ratio / p", ylabel="loss / loss at ratio 0")
 
 
-@draws
+@plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     """Draw loss/theory against n_features near one ratio: means over seeds with their intervals.
 
@@ -124,10 +124,10 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
             draw_means(ax, sizes, rows, label=f"p = {p:g}" if filled else None, **look)
     ax.axhline(1, color="C0")
     size_axis(ax, sizes, yscale="log")
-    return finished(ax, ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
+    return finish_axes(ax, ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
 
 
-@draws
+@plot_function
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
     """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error."""
     ds = ds.isel(case=case)
@@ -142,10 +142,10 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
         ax.plot(x, exact, "_", color="C2", markersize=9, label=said[1])
     ax.axhline(1, color="C0", label="macroscopic (n → ∞)")
     ax.set(xscale="log", xlabel="n_features", ylabel="rug's loss / macroscopic loss")
-    return finished(ax, title=f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
+    return finish_axes(ax, title=f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
 
 
-@draws
+@plot_function
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss over the shift b/(a sigma), the scale optimal: one minimum, which moves through 0."""
     for k, ratio in enumerate(ds["ratio"].values):
@@ -155,10 +155,10 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(some["best_shift"], some["best"], "o", color=colour, markersize=4)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xlim=(-5, 6), title=f"p = {ds.attrs['p']:g}")
-    return finished(ax, xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0")
+    return finish_axes(ax, xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0")
 
 
-@draws
+@plot_function
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the optimal shift b/(a sigma) over the plane, and the line where the bias changes sign."""
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
@@ -170,4 +170,4 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.set(xlabel="feature probability p", ylabel="ratio n_hidden / n_features")
     ax.grid(False)
     framed = {"loc": "lower right", "frameon": True, "framealpha": 0.9}
-    return finished(ax, framed, xscale="log", yscale="log", ylim=(float(ds["ratio"].min()), 1))
+    return finish_axes(ax, framed, xscale="log", yscale="log", ylim=(float(ds["ratio"].min()), 1))

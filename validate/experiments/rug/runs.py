@@ -19,7 +19,7 @@ from ....theory.validation import FloatArray
 from ...reference.read import read_runs, stored_facts
 from ...runner.declarations import from_rows
 from ...training import grid, train
-from ..drawing import draws
+from ..drawing import plot_function
 
 # What is kept of a training run: enough for the figures and tables, without the loss histories.
 KEPT = ("n_features", "n_hidden", "p", "seed", "steps", "loss", "loss_se", "dropped", "lyapunov_max")
@@ -40,7 +40,7 @@ BROKEN = 1.25
 
 
 @as_annotated
-def unbroken(trained: xr.Dataset) -> xr.Dataset:
+def unbroken_lines(trained: xr.Dataset) -> xr.Dataset:
     """Leave out the ends of phases that broke a model, as nan: its loss rose there, by a quarter or more.
 
     A learning rate that is too large takes a model to where no output answers; weights and losses then say
@@ -49,7 +49,7 @@ def unbroken(trained: xr.Dataset) -> xr.Dataset:
     Examples
     --------
     >>> ds = xr.Dataset({"loss": (("end", "model"), [[0.2, 0.2], [0.1, 0.9]])})
-    >>> unbroken(ds)["loss"].values.tolist()
+    >>> unbroken_lines(ds)["loss"].values.tolist()
     [[0.2, 0.2], [0.1, nan]]
     """
     kept = ~(trained["loss"] > BROKEN * trained["loss"].shift(end=1))
@@ -86,7 +86,7 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
         ``loss``, ``a``, ``b``, ``sigma``, ``linear_loss``, ``asymptotic_loss`` (p, ratio);
         ``zero_ratio_loss``, ``crossover_ratio`` (p).
     """
-    p, ratio = validation.each("p", p), validation.each("ratio", ratio)
+    p, ratio = validation.numbers_or_repeat("p", p), validation.numbers_or_repeat("ratio", ratio)
     best = solvers.optimum(p[:, None], ratio)
     both = {name: getattr(best, name) for name in ("loss", "a", "b", "sigma")}
     both["linear_loss"] = theory.linear_loss(p[:, None], ratio)
@@ -106,7 +106,7 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     xarray.Dataset
         ``profile`` (ratio, shift), relative to the loss at ratio 0; ``best_shift``, ``best`` (ratio).
     """
-    ratio, shift = validation.each("ratio", ratio), validation.each("shift", shift)
+    ratio, shift = validation.numbers_or_repeat("ratio", ratio), validation.numbers_or_repeat("shift", shift)
     sigma = theory.sigma(p, ratio)[:, None]
     a = theory.optimal_scale(shift * sigma, sigma, p)
     zero = theory.zero_ratio_loss(p)
@@ -193,7 +193,7 @@ def run_trained(
     return with_theory(found, "this run")
 
 
-@draws
+@plot_function
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     """Reduce a training run to what the figures need, and add the macroscopic optimum.
 
@@ -212,7 +212,7 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
         ``excess_se``, the standard error of the evaluation alone.
     """
     weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
-    ds = unbroken(trained[[*KEPT, *WEIGHTS, *weights]].load())
+    ds = unbroken_lines(trained[[*KEPT, *WEIGHTS, *weights]].load())
     p = validation.real("p", ds["p"].values, 0, 1, brackets="(]")
     ratio = ds["n_hidden"].values / ds["n_features"].values
     best = solvers.optimum(p, ratio)

@@ -10,9 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from ....solvers.statistics import student
-from ...runner.declarations import Figure, Run, Section, Shown, Table, Topic
+from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent
 from ...training.schedule import CONVERGED
-from ..drawing import draws
+from ..drawing import plot_function
 from . import plots, runs
 from .runs import RATIOS, nearest_ratio
 
@@ -44,7 +44,7 @@ MARKERS = (
 INTERVALS = "± and bars: Student's 95 % interval of the mean over seeds."
 
 
-@draws
+@plot_function
 def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dataset:
     """Put all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
 
@@ -88,17 +88,17 @@ def _means(title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str
     return Table.of(title, means.fillna("–").reset_index(), f"{caption} {INTERVALS}")
 
 
-def _show_picture(ds: xr.Dataset) -> Shown:
+def _show_picture(ds: xr.Dataset) -> TopicContent:
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
     title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
     caption = (
         f"Decoder times encoder, built from {m} random rows of the Hadamard matrix; the diagonal is 1 "
         "(beyond the colour scale)."
     )
-    return Shown("", [Figure("image", title, caption, ds, plots.plot_rug, size=(5.2, 4.4))])
+    return TopicContent("", [Figure("image", title, caption, ds, plots.plot_rug, size=(5.2, 4.4))])
 
 
-def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) -> Shown:
+def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) -> TopicContent:
     here = here.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, here], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)
@@ -133,7 +133,7 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     caption = "Trained beforehand with `superposition run`; validate/reference/README.md gives the commands."
     made = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
     tables = [excess, _weights_table(frame), made]
-    return Shown("", figures, tables, _headline(frame, curves))
+    return TopicContent("", figures, tables, _headline(frame, curves))
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
@@ -166,7 +166,7 @@ def _weights_table(frame: pd.DataFrame) -> Table:
     )
 
 
-def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
+def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> TopicContent:
     kinds = {"W_out = W_in'": _frame(aligned), "independent (source)": _frame(linear)}
     frame = pd.concat(kinds, names=["first weights"]).reset_index("first weights")
     both = frame[frame["p"].isin(linear["p"].values) & frame["ratio"].isin(linear["ratio"].values)]
@@ -179,10 +179,10 @@ def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> Shown:
     table = _means(
         title, both, {"excess": "+.1%", "dropped": ".1%"}, ["p", "ratio", "first weights"], caption
     )
-    return Shown("", (), [table])
+    return TopicContent("", (), [table])
 
 
-def _show_finite(*finite: xr.Dataset) -> Shown:
+def _show_finite(*finite: xr.Dataset) -> TopicContent:
     cases = [one.assign(p=one.attrs["p"], ratio=one.attrs["ratio"]) for one in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
     draws = finite[0].sizes["draw"]
@@ -211,10 +211,10 @@ def _show_finite(*finite: xr.Dataset) -> Shown:
         f"At n_features = {frame['n_features'].max()} the rug's exact loss differs from the macroscopic "
         f"formula by {' and '.join(said)}."
     )
-    return Shown("", [figure], [table], headline)
+    return TopicContent("", [figure], [table], headline)
 
 
-def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
+def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> TopicContent:
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
     moves = "One minimum, which moves through zero bias: a crossover, not a jump"
     signs = "Where the optimal bias is negative (sparse regime) and positive (almost affine)"
@@ -224,10 +224,10 @@ def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> Shown:
         Figure("profile", moves, of_profile, profile, plots.plot_profile, size=(5.2, 3.6)),
         Figure("bias", signs, of_signs, plane, plots.plot_bias_map, size=(5.2, 3.8)),
     ]
-    return Shown("", figures)
+    return TopicContent("", figures)
 
 
-def _show_checked(ds: xr.Dataset) -> Shown:
+def _show_checked(ds: xr.Dataset) -> TopicContent:
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
     title = "Exact loss of trained models against samples"
@@ -236,7 +236,7 @@ def _show_checked(ds: xr.Dataset) -> Shown:
         "about 1e-7 relative; z is the difference in standard errors."
     )
     table = Table.formatted(title, ds, {name: f"{{{name}:{form}}}" for name, form in digits.items()}, caption)
-    return Shown("", (), [table])
+    return TopicContent("", (), [table])
 
 
 def _finite(p: float, ratio: float) -> Run:

@@ -5,9 +5,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....theory.validation import choice
-from ...runner.declarations import Figure, Run, Section, Shown, Table, Topic, span
+from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent, span
 from ...runner.findings import Criterion, Finding, derived, rounding
-from ..drawing import draws, finished
+from ..drawing import finish_axes, plot_function
 from .runs import BESIDE, NEAR, run_hedging, run_pairs, run_reached
 
 __all__ = ["SECTION", "plot_hedging", "plot_pairs", "plot_reached"]
@@ -44,17 +44,17 @@ _THRESHOLDS = {
 }
 
 
-@draws
+@plot_function
 def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the angle of the best latent against the penalty: closed form and searches; of `run_hedging`."""
     for k, both in enumerate(ds["both"].values):
         at = ds.sel(both=both)
         ax.plot(ds["l1"], at["angle"], "-", color=f"C{k + 1}", label=f"both on: {both:g}")
         ax.plot(ds["l1"], at["found"], "o", color=f"C{k + 1}", ms=4)
-    return finished(ax, xlabel="l1 strength", ylabel="angle from the parent, degrees")
+    return finish_axes(ax, xlabel="l1 strength", ylabel="angle from the parent, degrees")
 
 
-@draws
+@plot_function
 def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw which pairs of latents are best, and the boundary in closed form; of `run_pairs`."""
     ratio, l1 = (one.ravel() for one in np.meshgrid(ds["ratio"], ds["l1"], indexing="ij"))
@@ -64,13 +64,13 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.plot(l1[here], ratio[here], "os^vD"[k % 5], color=f"C{k + 1}", label=str(name))
     ax.plot(ds["l1"], ds["boundary"], "k-", label="boundary, closed form")
     ax.fill_between(ds["l1"], ds["low"], ds["high"], color="0.85", label="between certificates")
-    finished(ax, _ABOVE, yscale="log", xlabel="l1 strength", ylabel="P(both) / P(one alone)")
+    finish_axes(ax, _ABOVE, yscale="log", xlabel="l1 strength", ylabel="P(both) / P(one alone)")
     ax.set_yticks(ds["ratio"].values, [f"{one:g}" for one in ds["ratio"].values])
     ax.minorticks_off()
     return ax
 
 
-@draws
+@plot_function
 def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     """Draw F1, "mse" or "explained_variance" against L0 for decoders that know the dictionary."""
     choice("what", what, tuple(_AXES))
@@ -84,10 +84,10 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
         ax.plot([], [], linestyle=dash, color="black", label=label)
     for label, colour in _THRESHOLDS.items():
         ax.plot([], [], ".-", color=colour, label=label)
-    return finished(ax, _ABOVE, xlabel="expected L0", ylabel=_AXES[what])
+    return finish_axes(ax, _ABOVE, xlabel="expected L0", ylabel=_AXES[what])
 
 
-def _show_hedging(ds: xr.Dataset) -> Shown:
+def _show_hedging(ds: xr.Dataset) -> TopicContent:
     off = float(np.abs(ds["found"] - ds["angle"]).max())
     least, most = float(ds["angle"].min()), float(ds["angle"].max())
     text = (
@@ -101,7 +101,7 @@ def _show_hedging(ds: xr.Dataset) -> Shown:
         f"within {float(np.abs(ds['excess']).max()):.0e} of the one in closed form."
     )
     caption = "Lines: closed form. Dots: the best of a search over all weights and the latent's bias."
-    return Shown(text, [Figure("hedging", "One latent has to hedge", caption, ds, plot_hedging)])
+    return TopicContent(text, [Figure("hedging", "One latent has to hedge", caption, ds, plot_hedging)])
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
@@ -113,7 +113,7 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
     ]
 
 
-def _show_pairs(ds: xr.Dataset) -> Shown:
+def _show_pairs(ds: xr.Dataset) -> TopicContent:
     best = np.minimum(ds["tilted"], ds["absorbing"])
     off = float(np.abs(ds["found"] / best - 1).max())
     agree = ((ds["absorbing"] < ds["tilted"]) == (ds["phase"] == "absorbs")).values
@@ -152,7 +152,7 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
         "which is better."
     )
     figure = Figure("pairs", "Two latents tilt, or one stands for both", caption, ds, plot_pairs)
-    return Shown(
+    return TopicContent(
         text,
         [figure],
         [table],
@@ -161,7 +161,7 @@ def _show_pairs(ds: xr.Dataset) -> Shown:
     )
 
 
-def _show_reached(ds: xr.Dataset) -> Shown:
+def _show_reached(ds: xr.Dataset) -> TopicContent:
     one, pursuit = ds["f1"].drop_sel(decoder="pursuit"), ds["f1"].sel(decoder="pursuit")
     best = one.isel(one.argmax(...))
     text = (
@@ -174,7 +174,9 @@ def _show_reached(ds: xr.Dataset) -> Shown:
         "of one step does better."
     )
     caption = f"Means over {ds.attrs['samples']} samples, ± 1 SE; thresholds were fitted to other samples."
-    return Shown(text, [Figure("reached", "What knowing the dictionary gives", caption, ds, plot_reached)])
+    return TopicContent(
+        text, [Figure("reached", "What knowing the dictionary gives", caption, ds, plot_reached)]
+    )
 
 
 SECTION = Section(

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.statistics import LEVEL
-from ..drawing import draw_means, draws, finished, plot_theory_vs_experiment
+from ..drawing import draw_means, finish_axes, plot_function, plot_theory_vs_experiment
 
 NAMES = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
@@ -16,22 +16,22 @@ def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     ax.set(xscale="log", yscale="log")
     ax.plot(t, ds[f"source_{name}"], color="0.5", linestyle="--", label="source, constants 1")
     plot_theory_vs_experiment(law, runs.assign_attrs(long_name=NAMES[name]), ax)
-    return finished(ax, None, xlabel="time t")
+    return finish_axes(ax, None, xlabel="time t")
 
 
-@draws
+@plot_function
 def plot_nonzeros(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the number of nonzero weights against time (Fig. 2); of `run_fig2`."""
     return _curves(ds, ax, "nonzeros")
 
 
-@draws
+@plot_function
 def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the l1 norm against time (Fig. 2); of `run_fig2`."""
     return _curves(ds, ax, "l1_norm")
 
 
-@draws
+@plot_function
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     """Draw the ratio of curves ("nonzeros" or "l1_norm") to the limit law with the interval of single runs.
 
@@ -50,10 +50,10 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     ax.set(xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{NAMES[name]} / limit law")
     ax.set_yticks([0.3, 0.5, 1, 2, 3], ["0.3", "0.5", "1", "2", "3"])
     ax.minorticks_off()
-    return finished(ax, "upper right")
+    return finish_axes(ax, "upper right")
 
 
-@draws
+@plot_function
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the relative variance of the survivors between its bounds (Fig. 7); of `run_fig7`."""
     t = ds["time"].values
@@ -69,4 +69,4 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
     ax.plot(t[some], ds["relative_variance"].values[some], "o", color="C1", markersize=2.5, label="exact run")
     high = np.nanmax(ds["upper"].values[some]) if some.any() else 1.0
     ax.set(xscale="log", ylim=(0, 1.05 * high))
-    return finished(ax, xlabel="time t", ylabel="relative variance of survivors")
+    return finish_axes(ax, xlabel="time t", ylabel="relative variance of survivors")

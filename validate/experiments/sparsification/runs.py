@@ -13,9 +13,9 @@ from ....theory import sparsification
 from ....theory.annotations import as_annotated
 from ....theory.validation import (
     FloatArray,
+    check_fits,
     choice,
     finite,
-    fits,
     integer,
     integers,
     number,
@@ -34,7 +34,7 @@ CHATTER = 2.0
 
 def _initial(m: int, scale: float, seed: int, run: int) -> FloatArray:
     """Draw the weights of a run: the same for the same seed, whatever else is computed."""
-    fits("m", m, 8.0 * m)  # the weights in their order, and sums over them
+    check_fits("m", m, 8.0 * m)  # the weights in their order, and sums over them
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
 
 
@@ -49,7 +49,7 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
     >>> ideal_weights(3, 1).round(3)
     array([0.798, 0.389, 0.121])
     """
-    fits("m", m, 4 * m)
+    check_fits("m", m, 4 * m)
     return np.asarray(scale * (2 / m) ** 0.5 * erfcinv((np.arange(m) + 0.5) / m))
 
 
@@ -67,7 +67,7 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
     m = integer("m", m, 8)
     lam = number("lam", lam, 0, brackets="()")
     times = integer("count", count, 2)
-    fits("count", count, times)
+    check_fits("count", count, times)
     return np.geomspace(0.05 / (lam * m**0.5), 5 / lam, times)
 
 

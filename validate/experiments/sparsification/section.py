@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from ....solvers.statistics import LEVEL, student
-from ...runner.declarations import Figure, Run, Section, Shown, Table, Topic
-from ...runner.findings import Criterion, after
+from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent
+from ...runner.findings import Criterion, post_hoc
 from . import plots, runs
 
 # With fewer left, the mean of the runs itself scatters by more than a few per cent.
-MANY = Criterion("weights left by the law", ">=", after(100))
+MANY = Criterion("weights left by the law", ">=", post_hoc(100))
 NAMES = {"nonzeros": "m'", "l1_norm": "|W|_1"}
 SHOWN = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables, in 1/lam
 
@@ -33,7 +33,7 @@ def _setting(ds: xr.Dataset) -> str:
     return f"m = {m}, lam = {lam:g}, first weights of standard deviation {scale:g}/sqrt(m)"
 
 
-def _show_curves(ds: xr.Dataset) -> Shown:
+def _show_curves(ds: xr.Dataset) -> TopicContent:
     sentences = []
     for name, label in NAMES.items():
         mean = ds[name].mean("run")
@@ -57,16 +57,16 @@ def _show_curves(ds: xr.Dataset) -> Shown:
         "Sparsification under l1 has a limit law without a fitted constant: it is within "
         f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more are left."
     )
-    return Shown(" ".join(sentences), figures, [_law_table(ds)], headline)
+    return TopicContent(" ".join(sentences), figures, [_law_table(ds)], headline)
 
 
-def _show_variance(ds: xr.Dataset) -> Shown:
+def _show_variance(ds: xr.Dataset) -> TopicContent:
     caption = (
         f"{_setting(ds)}. Between drops the run moves from its lower to its upper bound; the limit begins at "
         "pi/2 - 1 and tends to 1."
     )
     title = "Fig. 7: how unequal the survivors are"
-    return Shown("", [Figure("fig7", title, caption, ds, plots.plot_relative_variance)])
+    return TopicContent("", [Figure("fig7", title, caption, ds, plots.plot_relative_variance)])
 
 
 def _columns(*head: str) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _law_table(ds: xr.Dataset) -> Table:
     return Table("The limit law and the exact solution", columns, rows, caption)
 
 
-def _show_routes(ds: xr.Dataset) -> Shown:
+def _show_routes(ds: xr.Dataset) -> TopicContent:
     rows = []
     for t in ds["time"].values:
         at = ds.sel(time=t)
@@ -111,7 +111,7 @@ def _show_routes(ds: xr.Dataset) -> Shown:
         "from the same first weights."
     )
     columns = _columns(f"exact, {LEVEL:.0%}", "limit law", "flow", "PyTorch")
-    return Shown("", (), [Table("One encoding by four routes", columns, rows, caption)])
+    return TopicContent("", (), [Table("One encoding by four routes", columns, rows, caption)])
 
 
 SECTION = Section(

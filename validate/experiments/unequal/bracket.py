@@ -13,13 +13,13 @@ from matplotlib.colors import TwoSlopeNorm
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.unequal import loss_bound, power_law, priority_loss
-from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Shown, Topic, from_rows, span
-from ...runner.findings import Criterion, after
-from ..drawing import draws, finished
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Topic, TopicContent, from_rows, span
+from ...runner.findings import Criterion, post_hoc
+from ..drawing import finish_axes, plot_function
 
 # A bracket that is at most so wide says what the loss is; an exponent this close to 1 counts as the law 1/m.
-NARROW = Criterion("code / bound", "<=", after(2.0))
-NEAR_ONE = Criterion("|exponent - 1|", "<=", after(0.1))
+NARROW = Criterion("code / bound", "<=", post_hoc(2.0))
+NEAR_ONE = Criterion("|exponent - 1|", "<=", post_hoc(0.1))
 STEEP = 5.0  # where the colours end
 KNOWN = 2.0  # the exponents alpha up to which a region is stated
 
@@ -74,7 +74,9 @@ def run_bracket(
     n_features = validation.integer("n_features", n_features, 2)
     widths = whole_widths(ratio, n_features)
     if len(widths) < 2:
-        raise ValueError(f"`ratio` must have two different widths or more; got {validation.shown(ratio)}.")
+        raise ValueError(
+            f"`ratio` must have two different widths or more; got {validation.short_repr(ratio)}."
+        )
     laws = [power_law(a, n_features, on) for on, a in itertools.product(number_on, alpha)]
     rows = [
         {"bound": loss_bound(law, int(m)), "code": priority_loss(law, int(m))}
@@ -88,7 +90,7 @@ def run_bracket(
     return ds.assign_coords(between=between).assign_attrs(n_features=n_features)
 
 
-@draws
+@plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     """Draw the local exponents of the code, and where it is at most twice the bound; of `run_bracket`."""
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
@@ -109,10 +111,10 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
         )
     ax.grid(False)
     labels = {"xlabel": "ratio n_hidden / n_features", "ylabel": "alpha, of p ~ i^-alpha"}
-    return finished(ax, None, xscale="log", title=f"{number_on:g} on at a time", **labels)
+    return finish_axes(ax, None, xscale="log", title=f"{number_on:g} on at a time", **labels)
 
 
-def _show(ds: xr.Dataset) -> Shown:
+def _show(ds: xr.Dataset) -> TopicContent:
     factor = ds["code"] / ds["bound"]
     apart: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
     window: xr.DataArray = NEAR_ONE.kept(abs(ds["code_exponent"] - 1))
@@ -146,7 +148,7 @@ def _show(ds: xr.Dataset) -> Shown:
         [partial(plot_bracket, number_on=float(on)) for on in ds["number_on"].values],
         columns=3,
     )
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
 _PART = ReproductionCheck(

@@ -12,8 +12,8 @@ from ....solvers.unequal import allocate, allocate_codes
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.unequal import loss_bound, power_law, priority_loss
-from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Shown, Topic, from_rows, span
-from ..drawing import draws, finished
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Topic, TopicContent, from_rows, span
+from ..drawing import finish_axes, plot_function
 from .bracket import whole_widths
 
 # Names of the envelope by kind; colours of all but the first (Okabe and Ito).
@@ -78,7 +78,7 @@ def run_codes(
     return ds.assign_coords(kind=list(KINDS)).assign_attrs(n_features=n_features)
 
 
-@draws
+@plot_function
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
     """Draw the share of the neurons that each code has, against the ratio; of `run_codes`."""
     at = ds.sel(number_on=number_on, alpha=alpha)
@@ -90,10 +90,10 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
     ax.grid(False)
     ax.set(xscale="log", ylim=(0, 1), title=f"alpha = {alpha:g}, {number_on:g} on")
     place = {"loc": "lower left", "framealpha": 0.9} if legend else None
-    return finished(ax, place, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
+    return finish_axes(ax, place, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
 
 
-def _show(ds: xr.Dataset) -> Shown:
+def _show(ds: xr.Dataset) -> TopicContent:
     gain, better = ds["split"] / ds["envelope"], ds["code"] / ds["envelope"]
     over = ds["envelope"] / ds["bound"]
     rugs = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
@@ -117,7 +117,7 @@ def _show(ds: xr.Dataset) -> Shown:
         [partial(plot_codes, number_on=on, alpha=a, legend=not k) for k, (on, a) in enumerate(pairs)],
         columns=3,
     )
-    return Shown(text, [figure])
+    return TopicContent(text, [figure])
 
 
 _PART = ReproductionCheck({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)

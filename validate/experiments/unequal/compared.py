@@ -4,15 +4,15 @@ import numpy as np
 import xarray as xr
 
 from ....solvers.statistics import Estimate, line, mean, mean_within
-from ...runner.findings import Criterion, before, rounding
+from ...runner.findings import Criterion, preregistered, rounding
 
 WITHIN = 3  # standard errors
 EXACT = Criterion("loss of a code", "<=", rounding(1e-12))
 # A model whose loss differs from the code's by less has found it; fixed before small models were trained.
-AT_CODE = Criterion("|loss / that of the code - 1|", "<=", before(1e-3))
+AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 
 
-def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
+def shared_gain(*datasets: xr.Dataset) -> list[xr.Dataset]:
     """Return datasets with the cases that all of them have, in the order of the first.
 
     Raises
@@ -30,7 +30,7 @@ def shared(*datasets: xr.Dataset) -> list[xr.Dataset]:
     return [ds.isel(case=[own.index(key) for key in common]) for ds, own in zip(datasets, keys, strict=True)]
 
 
-def merged(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
+def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
     """Return the trained losses with those of the codes beside, matrices along a dimension of their own."""
     made = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=made, priority=solved["priority"])
@@ -73,7 +73,7 @@ def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate
     return found
 
 
-def reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
+def loss_reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
     """Return for each case how many models end at the code, and over it the best end, and the mean.
 
     Of `run_groups` at one size, at places where the code's matrices have its loss at any size. A model is at

@@ -6,9 +6,18 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.statistics import LEVEL, student
-from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Shown, Table, Topic, span
-from ..drawing import draw_means, draws, size_axis
-from .compared import AT_CODE, WITHIN, against_code, extrapolated, merged, off_line, reached, shared
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Table, Topic, TopicContent, span
+from ..drawing import draw_means, plot_function, size_axis
+from .compared import (
+    AT_CODE,
+    WITHIN,
+    against_code,
+    extrapolated,
+    loss_reached,
+    merge_runs,
+    off_line,
+    shared_gain,
+)
 from .groups import run_blocks, run_groups, run_polished
 
 TEXT = """
@@ -25,7 +34,7 @@ def _label(ds: xr.Dataset, i: int) -> str:
     return f"{ds['kind'].values[i]}, strength {float(ds['strength'][i]):g}"
 
 
-@draws
+@plot_function
 def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw trained losses over the best predicted ones by size; of `run_groups` and `run_blocks`, merged."""
     least = ds["predicted"].min("pairs")
@@ -42,10 +51,10 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> Shown:
+def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     """Say and show how trained pairs compare with the best codes of blocks."""
-    trained, solved, polished = shared(trained, solved, polished)
-    ds = merged(trained, solved)
+    trained, solved, polished = shared_gain(trained, solved, polished)
+    ds = merge_runs(trained, solved)
     rows, said = [], []
     limit, found = extrapolated(ds), against_code(trained, solved)
     for i in range(ds.sizes["case"]):
@@ -119,16 +128,18 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         ds,
         plot_groups,
     )
-    return Shown(text, [figure], [Table("Pairs of features, trained and solved", columns, rows, caption)])
+    return TopicContent(
+        text, [figure], [Table("Pairs of features, trained and solved", columns, rows, caption)]
+    )
 
 
-def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> Shown:
+def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
     """Say and show how many small models reach the code, of `run_groups` at two sizes, and `run_blocks`."""
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows, said, held, none = [], [], 0, 0
     for ds in (small, large):
-        trained, code = shared(ds, codes)
-        for i, (count, best, over) in enumerate(reached(trained, code["predicted"])):
+        trained, code = shared_gain(ds, codes)
+        for i, (count, best, over) in enumerate(loss_reached(trained, code["predicted"])):
             at = code.isel(case=i)
             place = [f"{float(at['p']):g}", f"{float(at['ratio']):g}", str(at["kind"].values)]
             place += [f"{float(at['strength']):g}", f"{int(ds['n_features'][0])}"]
@@ -148,7 +159,7 @@ def show_reached(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> S
     )
     columns = ["p", "ratio", "pairs", "strength", "n", "code", "best over code", "mean over code", "at it"]
     caption = f"Losses per feature over the best code of one or two pairs; means with {LEVEL:.0%} intervals."
-    return Shown(text, (), [Table("Small models where many features are on", columns, rows, caption)])
+    return TopicContent(text, (), [Table("Small models where many features are on", columns, rows, caption)])
 
 
 _PAIRS = (

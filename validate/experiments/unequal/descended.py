@@ -19,7 +19,7 @@ from .width import Model, source_law, trained
 STIR = 0.01
 
 
-def stirred(model: Model, reach: float, rng: np.random.Generator) -> Model:
+def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
     """Return a code that is moved by noise: of 1/100 if dropped, else of 1/(100 reach) of each length.
 
     The longest encodings then change outputs by 1/100 of what the shortest ones do.
@@ -27,7 +27,7 @@ def stirred(model: Model, reach: float, rng: np.random.Generator) -> Model:
     Examples
     --------
     >>> code = np.eye(2, 1), np.eye(1, 2), np.zeros(2)
-    >>> W_out, W_in, b = stirred(code, 100.0, np.random.default_rng(0))
+    >>> W_out, W_in, b = perturbed(code, 100.0, np.random.default_rng(0))
     >>> bool((W_out != code[0]).all()), float(abs(W_out[0] - 1.0).max()) < 1e-3
     (True, True)
     """
@@ -114,7 +114,7 @@ def run_descended(
         facts = found.attrs
         for m, (W_out, W_in, b) in zip(n_hidden, models, strict=True):
             rng = np.random.default_rng([seed, n_features, m])
-            code = stirred(priority_weights(law, m, reach), reach, rng)
+            code = perturbed(priority_weights(law, m, reach), reach, rng)
             rows += [_descended(model, law, steps) for model in (code, (W_out[:, :m], W_in[:m], b))]
             places.append({"bound": loss_bound(law, m), "priority": priority_loss(law, m)})
     ends = from_rows(rows, alpha=alpha, n_hidden=n_hidden, begin=["code", "trained"])

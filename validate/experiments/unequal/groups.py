@@ -40,11 +40,13 @@ def pair_law(kind: str, strength: float, p: float) -> Features:
     return Features(2, p, groups=[partial_dependence(table, strength)])
 
 
-def _checked(cases: Sequence[Case]) -> None:
+def _check_groups(cases: Sequence[Case]) -> None:
     """Refuse cases that are none: kind, strength, p, ratio."""
     for case in cases:
         if len(case) != 4:
-            raise ValueError(f"`cases` must be (kind, strength, p, ratio); got {validation.shown(case)}.")
+            raise ValueError(
+                f"`cases` must be (kind, strength, p, ratio); got {validation.short_repr(case)}."
+            )
         validation.number("cases", case[3], 0, 1, brackets="(]")
         with entry_of("cases"):
             pair_law(*case[:3])
@@ -143,8 +145,8 @@ def run_groups(
     seeds = list(seeds)
     lengths = [validation.integer("steps", one, 1) for one in steps]
     batch, samples = validation.integer("batch", batch, 1), validation.integer("samples", samples, 2)
-    validation.fits("batch", batch, 8.0 * batch * max(sizes))
-    _checked(cases)
+    validation.check_fits("batch", batch, 8.0 * batch * max(sizes))
+    _check_groups(cases)
     laws = [pair_law(kind, strength, p) for kind, strength, p, _ in cases]
     rows = []
     for (case, law), n, seed in itertools.product(zip(cases, laws, strict=True), sizes, seeds):
@@ -195,8 +197,8 @@ def run_polished(
     n = _even("n_features", n_features)
     seeds = list(seeds)
     steps, batch = validation.integer("steps", steps, 1), validation.integer("batch", batch, 1)
-    validation.fits("batch", batch, 8.0 * batch * n)
-    _checked(cases)
+    validation.check_fits("batch", batch, 8.0 * batch * n)
+    _check_groups(cases)
     rows = []
     for kind, strength, p, ratio in cases:
         law = pair_law(kind, strength, p)

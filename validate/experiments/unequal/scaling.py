@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from ....solvers.statistics import LEVEL as CONFIDENCE
 from ....solvers.statistics import line, student
 from ....theory.validation import FloatArray
-from ...runner.declarations import STOPPED, Figure, ReproductionCheck, Run, Shown, Table, Topic, span
-from ...runner.findings import Criterion, Finding, after, before, derived
-from ..drawing import draws, plot_theory_vs_experiment
+from ...runner.declarations import STOPPED, Figure, ReproductionCheck, Run, Table, Topic, TopicContent, span
+from ...runner.findings import Criterion, Finding, derived, post_hoc, preregistered
+from ..drawing import plot_function, plot_theory_vs_experiment
 from .descended import run_descended
 from .width import run_split, run_width, source_law
 
@@ -29,12 +29,12 @@ exact loss is known.
 _PLACE = {"alpha": "{alpha:g}", "m": "{n_hidden}"}
 ABOVE = Criterion("trained loss / proved bound", ">=", derived(1))
 # What counts as level between two lengths of training, and as higher after more steps.
-LEVEL = Criterion("|loss after fewer steps / after more - 1|", "<", after(0.05))
-WORSE = Criterion("loss after fewer steps / after more - 1", "<", -after(0.05))
+LEVEL = Criterion("|loss after fewer steps / after more - 1|", "<", post_hoc(0.05))
+WORSE = Criterion("loss after fewer steps / after more - 1", "<", -post_hoc(0.05))
 # Fixed before the descents, and the models with half of their features on, were run.
-LEVEL_END = Criterion("gain of the last tenth of steps", "<", before(0.005))
-NEAR_CODE = Criterion("|best end / code - 1|", "<=", before(0.05))
-NEAR = Criterion("|best of the trained / envelope - 1|", "<=", before(0.05))
+LEVEL_END = Criterion("gain of the last tenth of steps", "<", preregistered(0.005))
+NEAR_CODE = Criterion("|best end / code - 1|", "<=", preregistered(0.05))
+NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.05))
 
 
 def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
@@ -48,7 +48,7 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
     return -line(np.log(n_hidden), np.log(loss))[1]
 
 
-@draws
+@plot_function
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
     at = ds.sel(alpha=alpha)
@@ -135,7 +135,7 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
     return text, Table.formatted(title, shown, columns, caption)
 
 
-def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Shown:
+def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     long = ds.isel(weight_decay=0, steps=-1)
     free = long.sel(tied=0, drop=True)
@@ -187,7 +187,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
     shown = split.drop_dims("kind").assign(means).assign(negative=free["opposed"].mean("seed"))
     merged = split.rename(loss="split").merge(ds[["loss"]])
     merged.attrs = dict(ds.attrs)
-    return Shown(
+    return TopicContent(
         f"{text}\n\n{more}",
         [
             Figure(
@@ -208,7 +208,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Sho
     )
 
 
-def _show_many(ds: xr.Dataset, split: xr.Dataset) -> Shown:
+def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     at = ds.isel(weight_decay=0, steps=-1, tied=0)
     over = at["loss"].mean("seed") / split["loss"]
@@ -221,10 +221,10 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     columns = _PLACE | {"bound": "{bound:.3g}", "code": "{priority:.3g}", "split": "{loss:.3g}"}
     columns |= {"realised": "{realised:.3g}", "trained": "{trained:.3g}"}
     merged = split.assign(trained=at["loss"].mean("seed")).drop_dims("kind")
-    return Shown(text, (), [Table.formatted("Many features on at a time", merged, columns, caption)])
+    return TopicContent(text, (), [Table.formatted("Many features on at a time", merged, columns, caption)])
 
 
-def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
+def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)
     best, ratio = _best(ds, split)
@@ -252,7 +252,9 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> Shown:
     columns = _PLACE | {"bound": "{bound:.3g}", "built": "{realised:.3g}", "envelope": "{envelope:.3g}"}
     columns |= {"trained": "{trained:.4g}", "ratio": "{ratio:.3f}", "shorter": "{shorter:.3f}"}
     merged = split.assign(trained=best, ratio=ratio, shorter=drift).drop_dims("kind")
-    return Shown(text, (), [Table.formatted("Half of the features on at a time", merged, columns, caption)])
+    return TopicContent(
+        text, (), [Table.formatted("Half of the features on at a time", merged, columns, caption)]
+    )
 
 
 LAW = "the width law"

@@ -1,12 +1,12 @@
 """Certificates: statements about models that anyone can check with fractions alone."""
 
 from .lean import lean_goal
-from .make import Checked, certify, check, exact_total, wiring_certificate
+from .make import CheckedCertificate, certify, check, exact_total, wiring_certificate
 from .network import network_certificate
 from .pentagon import pentagon_certificate
 
 __all__ = [
-    "Checked",
+    "CheckedCertificate",
     "certify",
     "check",
     "exact_total",

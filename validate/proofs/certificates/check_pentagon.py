@@ -56,7 +56,7 @@ class Interval:
 
 
 @functools.cache
-def turned(f0: Q, f1: Q) -> tuple[Interval, Interval]:
+def rotated(f0: Q, f1: Q) -> tuple[Interval, Interval]:
     """Return cos and sin on [f0, f1]: monotone on [0, 3/2], and between two sums of their series."""
     terms = [[(-1) ** (k // 2) * x**k / factorial(k) for k in range(24)] for x in (f0, f1)]
     low, high = [[sorted((sum(y[at::2]), sum(y[at:22:2]))) for at in (0, 1)] for y in terms]
@@ -66,7 +66,7 @@ def turned(f0: Q, f1: Q) -> tuple[Interval, Interval]:
 def centre(u0: Q, u1: Q) -> list[Interval]:
     """Return f*, u*, T*, a, b, A and B, from ends of u between which T(., f*) is critical."""
     f0, f1 = Q(31415926535897932, 10**16) * 2 / 5, Q(31415926535897933, 10**16) * 2 / 5
-    (c, s), u, f = turned(f0, f1), Interval(u0, u1, UNIT), Interval(f0, f1, UNIT)
+    (c, s), u, f = rotated(f0, f1), Interval(u0, u1, UNIT), Interval(f0, f1, UNIT)
     for end, sign in ((u0, 1), (u1, -1)):  # dT/du has the sign of -slope
         v = c + (end - 1)
         P, P_u = end**3 * c + 2 * v * v * v, 3 * end**2 * c + 6 * v * v
@@ -91,9 +91,9 @@ def convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) 
     return v.lo > 0 and uu.lo > 0 and ff.lo > 0 and uu.lo * ff.lo > max(-uf.lo, uf.hi) ** 2
 
 
-def shown(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interval) -> bool:
+def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interval) -> bool:
     """Whether a box is apart from the region and T + B f > A on it, or in it and the convexity is shown."""
-    (c, s), h = turned(f0, f1), 4 + -12 * A + 12 * B * Interval(f0, f1, UNIT)
+    (c, s), h = rotated(f0, f1), 4 + -12 * A + 12 * B * Interval(f0, f1, UNIT)
     (low_f, high_f), (low_u, high_u), *_ = region
     if low_u <= u0 and u1 <= high_u and low_f <= f0 and f1 <= high_f:
         return convex(Interval(u0, u1, UNIT), c, s, h, 12 * B)
@@ -138,7 +138,7 @@ def proved(path: Any) -> str:
         elif mark == "f":
             boxes += [(u0, u1, (f0 + f1) / 2, f1), (u0, u1, f0, (f0 + f1) / 2)]
         elif B.lo * f0 <= A.hi:
-            need(shown(u0, u1, f0, f1, claims, A, B), f"nothing is shown near u = {u0}, f = {f0}")
+            need(proof_holds(u0, u1, f0, f1, claims, A, B), f"nothing is shown near u = {u0}, f = {f0}")
     need(not boxes, "boxes are missing")
     return f"{KIND}, which is {float(claims[2][0]):.12g} to {float(claims[2][1]):.12g}."
 

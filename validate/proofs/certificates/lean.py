@@ -7,7 +7,7 @@ from math import factorial, lcm, prod
 from pathlib import Path
 
 from ....theory.annotations import as_annotated
-from ...reference.files import error_text, named
+from ...reference.files import error_text, quoted_path
 from .check import proved, wiring
 
 __all__ = ["lean_goal"]
@@ -82,7 +82,7 @@ def lean_goal(path: str | Path) -> str:
         said = found["statement"]
     except (OSError, ValueError) as error:
         said = "`path` must be an accepted certificate of a loss"
-        raise ValueError(f"{said}; got {named(path)}: {error_text(error)}.") from error
+        raise ValueError(f"{said}; got {quoted_path(path)}: {error_text(error)}.") from error
     p, penalty = Fraction(said["p"]), Fraction(said["penalty"])
     W = [[Fraction(x) for x in row] for row in found["proof"]["W"]]
     terms: list[Term] = []

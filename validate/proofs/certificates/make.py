@@ -15,19 +15,19 @@ from ....solvers.minimise import minimise
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.results import result
-from ....theory.validation import number, shown
-from ...reference.files import named, replacing
+from ....theory.validation import number, short_repr
+from ...reference.files import atomic_write, quoted_path
 from . import check_network, check_pentagon
 from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
-__all__ = ["Checked", "certify", "check", "exact_total", "wiring_certificate"]
+__all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
 
 
 _LONGEST_TEXT = 1000  # characters of a fraction
 
 
 @result
-class Checked:
+class CheckedCertificate:
     """Whether a certificate is accepted."""
 
     accepted: bool
@@ -36,7 +36,7 @@ class Checked:
 
 
 @as_annotated
-def check(path: str | Path) -> Checked:
+def check(path: str | Path) -> CheckedCertificate:
     """Check a certificate, by a file that needs nothing of this package: ``check.py`` or one beside it.
 
     Parameters
@@ -58,14 +58,14 @@ def check(path: str | Path) -> Checked:
     except (OSError, ValueError):  # too long a name, or one with a null character
         there = False
     if not there:
-        raise ValueError(f"`path` must be the file of a certificate; got {named(path)} (no such file).")
+        raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
-        return Checked(True, _proved(path))
+        return CheckedCertificate(True, _prove(path))
     except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
-        return Checked(False, str(error))
+        return CheckedCertificate(False, str(error))
 
 
-def _proved(path: str | Path) -> str:
+def _prove(path: str | Path) -> str:
     """Return what a certificate proves, by the checker of its kind."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
@@ -82,7 +82,7 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
         found = Fraction(value if whole or short or isinstance(value, Fraction) else number(name, value))
     except (ValueError, ZeroDivisionError) as error:
         rule = "be made of finite numbers or fractions"
-        raise ValueError(f"`{name}` must {rule}; got {shown(value)}.") from error
+        raise ValueError(f"`{name}` must {rule}; got {short_repr(value)}.") from error
     return found if most is None else found.limit_denominator(most)
 
 
@@ -90,21 +90,21 @@ def probability(p: Any) -> Fraction:
     """Return p as a fraction after checking that it is in (0, 1]."""
     chance = _fraction("p", p)
     if not 0 < chance <= 1:
-        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+        raise ValueError(f"`p` must be in (0, 1]; got {short_repr(p)}.")
     return chance
 
 
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
-        raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {shown(value)}.")
+        raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
     return [_fraction(name, one, most) for one in value]
 
 
-def _checked(
+def _check_model(
     W: Any, b: Any, p: Any, importance: Any, most: int | None = None
 ) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
     if isinstance(W, str) or not isinstance(W, Sequence | np.ndarray) or np.ndim(W) == 0:
-        raise ValueError(f"`W` must be a list of rows; got {shown(W)}.")
+        raise ValueError(f"`W` must be a list of rows; got {short_repr(W)}.")
     rows, bias, chance = (
         [_fractions("W", row, most) for row in W],
         _fractions("b", b, most),
@@ -165,7 +165,7 @@ def exact_total(
     >>> exact_total([[1], [-1]], [0, 0], "1/10")  # an antipodal pair: p^2/3
     Fraction(1, 300)
     """
-    rows, bias, chance, weight = _checked(W, b, p, importance)
+    rows, bias, chance, weight = _check_model(W, b, p, importance)
     n = len(rows)
     if not (
         1 <= n <= MOST_FEATURES and n == len(bias) == len(weight) and len({len(row) for row in rows}) == 1
@@ -175,7 +175,7 @@ def exact_total(
             f"{n} rows, {len(bias)} biases and {len(weight)} importances."
         )
     if not 0 < chance <= 1:
-        raise ValueError(f"`p` must be in (0, 1]; got {shown(p)}.")
+        raise ValueError(f"`p` must be in (0, 1]; got {short_repr(p)}.")
     gram = [
         [sum((x * y for x, y in zip(one, other, strict=True)), Fraction(0)) for other in rows] for one in rows
     ]
@@ -249,11 +249,11 @@ def certify(
     True
     """
     most = validation.integer("denominator", denominator, 1)
-    rows, bias, chance, weight = _checked(W, b, p, importance, most)
+    rows, bias, chance, weight = _check_model(W, b, p, importance, most)
     value = exact_total(rows, bias, chance, weight, penalty)
     n, m = len(rows), len(rows[0])
     if wired and any(sum(x != 0 for x in row) > 1 for row in rows):
-        raise ValueError(f"`W` must have {WIRED}; got {shown(str(np.array(rows, float).tolist()))}.")
+        raise ValueError(f"`W` must have {WIRED}; got {short_repr(str(np.array(rows, float).tolist()))}.")
     if isinstance(bound, str) and bound == WIRING:
         limit, name = wiring(n, m, chance), WIRING
     else:
@@ -287,9 +287,9 @@ def certify(
 def save(path: str | Path, content: dict[str, Any]) -> None:
     """Write a certificate with its checksum; raise what its checker raises if it proves nothing."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         part.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
-        _proved(part)
+        _prove(part)
 
 
 def _rounded_up(value: Fraction) -> Fraction:

@@ -85,7 +85,7 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.concatenate(x), np.concatenate(low), np.concatenate(high)
 
 
-def moved(at: Example, x: FloatArray) -> Example:
+def move_numbers(at: Example, x: FloatArray) -> Example:
     """Return the example with other numbers, as `coordinates` gives them."""
     arrays, used = {}, 0
     for slot in _slots(at):
@@ -101,13 +101,13 @@ def moved(at: Example, x: FloatArray) -> Example:
 
 def simpler(at: Example) -> Iterator[Example]:
     """Yield examples that may be simpler, those first by which most is gained."""
-    yield from _fewer(at)
+    yield from _remove_entries(at)
     slots = _slots(at)
     for digits in _DIGITS:
-        yield _with(at, {(one.argument, one.field): _rounded(one, one.array, digits) for one in slots})
+        yield _with(at, {(one.argument, one.field): _round_numbers(one, one.array, digits) for one in slots})
     for slot in slots:
         for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
-            rounded = (float(_rounded(slot, number, digits)) for digits in _DIGITS)
+            rounded = (float(_round_numbers(slot, number, digits)) for digits in _DIGITS)
             for candidate in dict.fromkeys([0.0, 1.0, abs(number), *rounded]):
                 if candidate != number and slot.low <= candidate <= slot.high:
                     array = slot.array.copy()
@@ -126,7 +126,7 @@ def length(at: Example) -> tuple[int, int]:
     return sum(array.size for array in arrays) + digits + laws, whole
 
 
-def _rounded(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
+def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
     """Round to so many digits that count, to whole numbers if 0; what would leave the range stays."""
     given = np.asarray(numbers, float)
     if digits:
@@ -136,7 +136,7 @@ def _rounded(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
     return np.where((new >= slot.low) & (new <= slot.high), new, given) + 0.0  # no -0
 
 
-def _fewer(at: Example) -> Iterator[Example]:
+def _remove_entries(at: Example) -> Iterator[Example]:
     """Yield examples with fewer features and neurons, smaller whole numbers, plainer laws and models."""
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: one for name, one in at.items() if _n_features(one[0]) == n and one[1] is not None}
@@ -147,10 +147,10 @@ def _fewer(at: Example) -> Iterator[Example]:
                 yield at | fewer
     for name, (value, within) in at.items():
         if within is not None:
-            yield from (at | {name: (other, within)} for other in _plainer(value, within))
+            yield from (at | {name: (other, within)} for other in _simplify_numbers(value, within))
 
 
-def _plainer(value: Any, within: Range) -> Iterator[Any]:
+def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
     if isinstance(value, int):
         low = int(within.low)
         yield from (x for x in (low, (low + value) // 2, value - 1) if low <= x < value)

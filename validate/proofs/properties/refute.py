@@ -15,7 +15,7 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import FloatArray
 from . import strategies
-from .moves import Example, code, coordinates, length, moved, simpler, sizes
+from .moves import Example, code, coordinates, length, move_numbers, simpler, sizes
 
 # Evaluations of the slack: in one descent, and while a counterexample is made simple.
 _DESCENT, _SIMPLIFY = 600, 3000
@@ -191,7 +191,7 @@ def _strategy(name: str, given: Any) -> Any:
     return st.just(given)
 
 
-def _checked(drawn: dict[str, Any]) -> dict[str, Any]:
+def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
     """Return strategies, and after them the functions of what these draw."""
     ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
     for name, given in drawn.items():
@@ -209,7 +209,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
     hypothesis = strategies.hypothesis()
     met: list[tuple[float, Example]] = []
     failures: list[Exception] = []
-    fixed = _checked(drawn)
+    fixed = _check_arguments(drawn)
 
     def example(draw: Any) -> Example:
         at: Example = {}
@@ -275,7 +275,7 @@ def _descend(slack: _Slack, start: Example) -> bool:
         return False
 
     def value(y: FloatArray) -> float:
-        return min(slack(moved(start, np.clip(y, low, high))), 1e100)
+        return min(slack(move_numbers(start, np.clip(y, low, high))), 1e100)
 
     bounds = optimize.Bounds(low, high)
     steps: dict[str, Any] = {"maxfun": _DESCENT // 2}

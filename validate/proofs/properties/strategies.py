@@ -65,7 +65,7 @@ class Model:
     def __post_init__(self) -> None:
         W = validation.matrix("W", self.W)
         object.__setattr__(self, "W", W)
-        object.__setattr__(self, "b", validation.each("b", self.b, len(W)))
+        object.__setattr__(self, "b", validation.numbers_or_repeat("b", self.b, len(W)))
         if self.decoder is not None:
             object.__setattr__(self, "decoder", validation.matrix("decoder", self.decoder, W.shape))
 
@@ -137,14 +137,14 @@ def _sizes(name: str, value: Any) -> tuple[int, int]:
     """Return the ends of a range of sizes; one size is a range of its own."""
     ends = value if isinstance(value, tuple) else (value, value)
     if len(ends) != 2:
-        raise ValueError(f"`{name}` must be a size or a range of two; got {validation.shown(value)}.")
+        raise ValueError(f"`{name}` must be a size or a range of two; got {validation.short_repr(value)}.")
     low = validation.integer(name, ends[0], 1, _MOST_FEATURES)
     return low, validation.integer(name, ends[1], low, _MOST_FEATURES)
 
 
 def _ends(name: str, value: Any, least: float = -np.inf, most: float = np.inf) -> tuple[float, float]:
     if not isinstance(value, tuple) or len(value) != 2:
-        raise ValueError(f"`{name}` must be a range of two numbers; got {validation.shown(value)}.")
+        raise ValueError(f"`{name}` must be a range of two numbers; got {validation.short_repr(value)}.")
     low = validation.number(name, value[0], least, most)
     return low, validation.number(name, value[1], low, most)
 

@@ -40,7 +40,7 @@ def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: boo
 
 
 @as_annotated
-def drawn(figure: Figure, anchor: str, picture: str, below: str = "") -> str:
+def render_figure(figure: Figure, anchor: str, picture: str, below: str = "") -> str:
     """Return a figure's SVG `picture` under its title, over its caption and what HTML stands `below` that.
 
     On the page the figure has the id `anchor`, and its drawing that with ``-drawing`` at its end.

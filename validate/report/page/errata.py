@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ....theory.annotations import as_annotated
-from ...ledger import MEANINGS, UNDECIDED, WRONG, Checked, Verdict
+from ...ledger import MEANINGS, UNDECIDED, WRONG, CheckedClaim, Verdict
 from .text import formulas
 
 # What a source is called in print, and its letters that the rows use without saying what they are.
@@ -75,7 +75,7 @@ _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 
 
 @as_annotated
-def errata(rows: Iterable[Checked]) -> str:
+def errata(rows: Iterable[CheckedClaim]) -> str:
     """Return what does not hold as printed as Markdown, a section to unfold for each source.
 
     Its summary counts all rows of the source, those that hold included; its table has those that do not, by
@@ -99,7 +99,7 @@ def errata(rows: Iterable[Checked]) -> str:
     <BLANKLINE>
     </details>
     """
-    by_source: dict[str, list[Checked]] = {}
+    by_source: dict[str, list[CheckedClaim]] = {}
     for row in rows:
         by_source.setdefault(row.claim.source, []).append(row)
     parts = [_section(source, part) for source, part in by_source.items()]
@@ -112,24 +112,25 @@ def errata(rows: Iterable[Checked]) -> str:
     for source, some in orders.items():
         if some:
             title, letters = _SOURCES.get(source, (source, ""))
-            head = f"<details>\n<summary><b>{_cell(title)}</b>, {_counted(len(some), 'statement')}</summary>"
+            count = _count_verdicts(len(some), "statement")
+            head = f"<details>\n<summary><b>{_cell(title)}</b>, {count}</summary>"
             table = _table(("where", "printed", "with the constant"), some)
             parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
     return "\n\n".join(parts)
 
 
-def _section(source: str, rows: Sequence[Checked]) -> str:
+def _section(source: str, rows: Sequence[CheckedClaim]) -> str:
     title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
     counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
     counts["not decided"] = len(undecided)
     found = ", ".join(
-        _counted(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
+        _count_verdicts(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
         for what, count in counts.items()
         if count
     )
-    summary = f"{_counted(len(rows), 'statement')}: {found or 'all hold as printed'}"
+    summary = f"{_count_verdicts(len(rows), 'statement')}: {found or 'all hold as printed'}"
     parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"]
     if letters and wrong:
         parts.append(_cell(letters))
@@ -141,11 +142,11 @@ def _section(source: str, rows: Sequence[Checked]) -> str:
     return "\n\n".join([*parts, "</details>"])
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_verdicts(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Checked]) -> str:
+def _table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         # Without a correction the counterexample is in the evidence.

@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Collection, Iterable
 
 from ....theory.annotations import as_annotated
-from ...ledger import Checked, Finding, Verdict
+from ...ledger import CheckedClaim, Finding, Verdict
 from .text import formulas, paragraphs, slug, table
 
 _COLUMNS = ("id", "where", "statement as printed", "verdict")
 
 
 @as_annotated
-def ledger(rows: Collection[Checked]) -> str:
+def ledger(rows: Collection[CheckedClaim]) -> str:
     """Return the ledger as a table with filters; each row opens to its evidence and its check."""
 
     def options(values: Iterable[str]) -> str:
@@ -37,7 +37,7 @@ def ledger(rows: Collection[Checked]) -> str:
 
 
 @as_annotated
-def judged(rows: Collection[Checked]) -> str:
+def judged_on(rows: Collection[CheckedClaim]) -> str:
     """Return the verdicts of some rows in one paragraph, each a link into the ledger."""
     if not rows:
         return ""
@@ -49,7 +49,7 @@ def judged(rows: Collection[Checked]) -> str:
     return f"<p class='soft'>Decided in the ledger: {links}.</p>"
 
 
-def _row(row: Checked) -> str:
+def _row(row: CheckedClaim) -> str:
     claim, correction = row.claim, ""
     if row.correction:
         head = "With the constants" if row.verdict is Verdict.UP_TO_CONSTANTS else "True instead"
@@ -74,7 +74,7 @@ def _finding(f: Finding) -> tuple[str | float, ...]:
     return f.about, f.label, f.text, float(f.value), must, kept, *told
 
 
-def _evidence(row: Checked) -> str:
+def _evidence(row: CheckedClaim) -> str:
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
         columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "limit", "chance"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ....theory.annotations import as_annotated
-from ....theory.validation import shown
+from ....theory.validation import short_repr
 from ...ledger import Verdict
 
 _NUMBER = " class='number'"
@@ -95,7 +95,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     rows = list(rows)
     for row in rows:
         if len(row) != len(columns):
-            raise ValueError(f"`rows` must have {len(columns)} cells, as `columns` has; got {shown(row)}.")
+            raise ValueError(
+                f"`rows` must have {len(columns)} cells, as `columns` has; got {short_repr(row)}."
+            )
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ....theory.validation import integer, shown
+from ....theory.validation import integer, short_repr
 from ..cache import runs
-from ..declarations import plain
-from ..execute import checked
+from ..declarations import as_list
+from ..execute import check_settings
 
 # Dimensions and values of each array, by name. Numbers are float64; text is an array of objects.
 Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
@@ -105,7 +105,7 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
     elif work in (known := runs()):  # which loads all that has runs
         return known[work].function
     rule = f"a run, a public function such as solvers.rug.optimum, or one of {', '.join(_COMPUTING)}"
-    raise ValueError(f"`work` must be {rule}; got {shown(work)}.")
+    raise ValueError(f"`work` must be {rule}; got {short_repr(work)}.")
 
 
 def make_plan(
@@ -120,19 +120,19 @@ def make_plan(
     function = function_of(work)
     for name, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise ValueError(f"`{name}` must be a list of one value or more; got {shown(values)}.")
+            raise ValueError(f"`{name}` must be a list of one value or more; got {short_repr(values)}.")
     axes, fixed = ({name: _as_json(name, value) for name, value in part.items()} for part in (grid, settings))
     if not axes:
         raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
     if twice := sorted(set(axes).intersection(fixed)):
         raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
-    checked(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
+    check_settings(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
     parameters = inspect.signature(function).parameters
     ours = function.__module__.startswith("superposition.")
     for name in (axes | fixed).keys() & parameters.keys() if ours else ():
         if "Path" in str(parameters[name].annotation):
             rule = "left out: it names a file, and all points would have the same"
-            raise ValueError(f"`{name}` must be {rule}; got {shown((axes | fixed)[name])}.")
+            raise ValueError(f"`{name}` must be {rule}; got {short_repr((axes | fixed)[name])}.")
     if together is None:
         depths = {name: _list_depth(parameter.annotation) for name, parameter in parameters.items()}
         axes = {name: [_nested(value, depths[name]) for value in values] for name, values in axes.items()}
@@ -158,10 +158,10 @@ def make_plan(
 
 def _as_json(name: str, value: Any) -> Any:
     try:
-        return json.loads(json.dumps(value, default=plain, allow_nan=False))
+        return json.loads(json.dumps(value, default=as_list, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         rule = "finite numbers, text, and lists of them"
-        raise ValueError(f"`{name}` must be {rule}; got {shown(value)} ({error}).") from error
+        raise ValueError(f"`{name}` must be {rule}; got {short_repr(value)} ({error}).") from error
 
 
 def _list_depth(annotation: Any) -> int:
@@ -201,9 +201,9 @@ def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
         alone = [value if isinstance(value, str) else json.dumps(value) for value in alone]
     coordinate = np.asarray(alone)
     if coordinate.dtype.kind in "uO":  # beyond the integers that a store holds
-        raise ValueError(f"`{name}` must be numbers below 2^63; got {shown(values)}.")
+        raise ValueError(f"`{name}` must be numbers below 2^63; got {short_repr(values)}.")
     if twice := [value for value in alone if alone.count(value) > 1] if len(set(alone)) < len(alone) else []:
-        raise ValueError(f"`{name}` must have distinct values; got {shown(twice[0])} twice.")
+        raise ValueError(f"`{name}` must have distinct values; got {short_repr(twice[0])} twice.")
     return coordinate
 
 
@@ -274,7 +274,7 @@ def arrays(result: Any, plan: Plan) -> Arrays:
     missing = [name for name in plan.keep if name not in stored]
     if missing or not stored:
         wanted = ", ".join(missing) or "numbers or text"
-        raise ValueError(f"`work` must return {wanted}; got {shown(result)}.")
+        raise ValueError(f"`work` must return {wanted}; got {short_repr(result)}.")
     return stored
 
 

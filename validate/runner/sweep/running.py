@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 
 from ....theory.annotations import as_annotated
-from ..tasks import Clock, Task, cluster, cores, here, processes, spread
+from ..tasks import Clock, Task, cluster, cores, inline_executor, processes, spread
 from .points import Results, compute, make_plan
 from .store import open as open_store
 from .store import open_for_writing
@@ -102,7 +102,7 @@ def run(
         pool = cluster(scheduler, jobs or None, {"GPU": 1} if gpu else None)
     else:
         jobs = cores() if jobs is None else jobs
-        pool = processes(jobs) if jobs else here
+        pool = processes(jobs) if jobs else inline_executor
     url = str(store).removeprefix("file://")
     with open_for_writing(url, plan) as place:
         todo = place.todo(retry)

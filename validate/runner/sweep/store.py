@@ -21,7 +21,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ....theory.annotations import as_annotated
-from ....theory.validation import shown
+from ....theory.validation import short_repr
 from ...reference.files import error_text, exclusive_folder, require_same_settings
 from ..cache import PACKAGES, version
 from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, labels
@@ -50,7 +50,9 @@ def _open_group(url: str, mode: str) -> Any:
     except Exception as error:  # file systems and damaged files raise many types
         if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
             raise  # such as a full disk
-        raise ValueError(f"`store` must be a Zarr store ({error_text(error)}); got {shown(url)}.") from error
+        raise ValueError(
+            f"`store` must be a Zarr store ({error_text(error)}); got {short_repr(url)}."
+        ) from error
 
 
 @contextmanager
@@ -72,7 +74,7 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["Store"]:
             group.attrs.put({"sweep": settings, "results": {}})
         store = Store(url, group)
         rule = "empty, or hold a sweep of the same settings"
-        require_same_settings("store", shown(url), group.attrs["sweep"], settings, rule)
+        require_same_settings("store", short_repr(url), group.attrs["sweep"], settings, rule)
         store.check()
         store.prepare()
         yield store
@@ -98,7 +100,7 @@ class Store:
         self._url, self._group = url, group
         sweep = group.attrs.get("sweep")
         if not isinstance(sweep, dict) or sweep.get("format") != FORMAT:
-            raise ValueError(f"`store` must hold what is called {FORMAT!r}; got {shown(url)}.")
+            raise ValueError(f"`store` must hold what is called {FORMAT!r}; got {short_repr(url)}.")
         try:
             self.plan = Plan(**{field.name: sweep[field.name] for field in fields(Plan)})
             self._described: dict[str, list[Any]] = group.attrs["results"]
@@ -106,7 +108,9 @@ class Store:
                 group[name]
         except Exception as error:  # damaged metadata raise many types
             rule = "a whole sweep: bring its zarr.json back from a copy, or begin another store"
-            raise ValueError(f"`store` must be {rule}; got {shown(url)} ({error_text(error)}).") from error
+            raise ValueError(
+                f"`store` must be {rule}; got {short_repr(url)} ({error_text(error)})."
+            ) from error
 
     @property
     def results(self) -> list[str]:
@@ -120,7 +124,7 @@ class Store:
                 file, error = f"{name}/{damage[0]}", damage[1]
                 rule = f"a whole sweep; remove its damaged chunk {file}, and the same sweep makes it anew"
                 raise ValueError(
-                    f"`store` must be {rule}; got {shown(self._url)} ({error_text(error)})."
+                    f"`store` must be {rule}; got {short_repr(self._url)} ({error_text(error)})."
                 ) from error
 
     def prepare(self) -> None:
