@@ -51,7 +51,7 @@ def test_the_estimate_is_that_of_all_parts(monkeypatch):
     with time_limit.limit_seconds(10.0):
         watch = time_limit.Stopwatch(100)
         with pytest.raises(time_limit.OutOfTime) as out:
-            watch.each(0, work)
+            watch.parallel_map(0, work)
     assert out.value.seconds == pytest.approx(2.0 * 99)  # the first part may have been compiled
 
 
@@ -60,9 +60,9 @@ def test_parts_are_done_in_any_order_and_returned_in_theirs(monkeypatch):
     work = _clock(monkeypatch, lambda at: done.append(at) or 1.0)
     with time_limit.limit_seconds(30.0):
         watch = time_limit.Stopwatch(20, 5)
-        assert watch.each(0, work) == list(range(20))
+        assert watch.parallel_map(0, work) == list(range(20))
         assert done != list(range(20))
-        assert watch.each(1, work) == list(range(5))
+        assert watch.parallel_map(1, work) == list(range(5))
     assert sorted(done[:20]) == list(range(20))
 
 
@@ -70,6 +70,6 @@ def test_kinds_that_are_done_count(monkeypatch):
     work = _clock(monkeypatch, lambda at: 1.0)
     with time_limit.limit_seconds(20.5):
         watch = time_limit.Stopwatch(20, 5)
-        watch.each(0, work)
+        watch.parallel_map(0, work)
         with pytest.raises(time_limit.OutOfTime):
-            watch.each(1, work)  # 19 and 4 are more than 20.5
+            watch.parallel_map(1, work)  # 19 and 4 are more than 20.5
