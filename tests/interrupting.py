@@ -75,10 +75,16 @@ CALLS = {
 HERE = Path(__file__).parent
 
 
-def moments_within(length, count):
-    """Return so many moments between the beginning of a call and a little before its end."""
+def moments_within(count):
+    """Return so many moments between the beginning of a call and a little before its end, in calls."""
     rng = random.Random(0)
-    return [length * (k + rng.random()) / (1.2 * count) for k in range(count)]
+    return [(k + rng.random()) / (1.2 * count) for k in range(count)]
+
+
+def measure(call):
+    """Return what a call returns, and the seconds that it takes."""
+    begun = time.perf_counter()
+    return call(), time.perf_counter() - begun
 
 
 def processor_seconds(pid):
@@ -98,17 +104,17 @@ def interrupt_script(name, count):
     """Interrupt calls in this process; return how many were, and the seconds of a call."""
     call = CALLS[name]
     first = digest(call())
-    begun = time.perf_counter()
-    assert digest(call()) == first, "the second call differs from the first"
-    length, caught = time.perf_counter() - begun, 0
-    for moment in moments_within(length, count):
+    again, length = measure(lambda: digest(call()))
+    assert again == first, "the second call differs from the first"
+    caught = 0
+    for part in moments_within(count):
         sent = []
 
         def send(sent=sent):
             sent.append((time.process_time(), time.perf_counter()))
             os.kill(os.getpid(), signal.SIGINT)
 
-        timer, is_running = threading.Timer(moment, send), True
+        timer, is_running = threading.Timer(part * length, send), True
         try:
             timer.start()
             call()
@@ -119,7 +125,9 @@ def interrupt_script(name, count):
             if is_running:
                 caught += 1
                 report(time.process_time() - sent[0][0], time.perf_counter() - sent[0][1])
-        assert digest(call()) == first, "the call after an interrupt differs"
+        again, seconds = measure(lambda: digest(call()))
+        assert again == first, "the call after an interrupt differs"
+        length = min(length, seconds)
     return caught, length
 
 
@@ -159,17 +167,17 @@ def interrupt_notebook(name, count):
 
     try:
         run(NOTEBOOK.format(name=name))
-        begun = time.perf_counter()
-        run("assert digest(call()) == first")
-        length, caught = time.perf_counter() - begun, 0
-        for moment in moments_within(length, count):
+        _, length = measure(lambda: run("assert digest(call()) == first"))
+        caught = 0
+        for part in moments_within(count):
             answer = send(CELL)
-            time.sleep(moment)
+            time.sleep(part * length)
             used, begun = processor_seconds(kernel.provisioner.pid), time.perf_counter()
             kernel.interrupt_kernel()
             reply = answer()
             shown = time.perf_counter() - begun
-            took, clock = run("assert digest(call()) == first")
+            (took, clock), seconds = measure(lambda: run("assert digest(call()) == first"))
+            length = min(length, seconds)
             if reply["status"] != "ok":
                 assert reply["ename"] == "KeyboardInterrupt", reply
                 caught += 1
@@ -207,9 +215,9 @@ def interrupt_fresh(name, count, is_compiled):
         process, begun = start(folder)
         first, length, caught = process.stdout.readline(), time.perf_counter() - begun, 0
         process.communicate()
-        for moment in moments_within(length, count):
+        for part in moments_within(count):
             process, _ = start(folder)
-            time.sleep(moment)
+            time.sleep(part * length)
             used, begun = processor_seconds(process.pid), time.perf_counter()
             process.send_signal(signal.SIGINT)
             line = process.stdout.readline()
@@ -219,7 +227,7 @@ def interrupt_fresh(name, count, is_compiled):
             else:
                 assert line == first, "the interrupted call differs"
             rest, _ = process.communicate()
-            assert process.returncode == 0, f"the call after an interrupt at {moment:.2f} s fails"
+            assert process.returncode == 0, f"the call after an interrupt at {part * length:.2f} s fails"
             assert rest == first, "the call after an interrupt differs"
     return caught, length
 
