@@ -60,11 +60,11 @@ CALLS = {
     "best": lambda: sp.best(sp.Features(6, 0.1), 2, starts=96, rng=0),
     "audit": lambda: sp.audit(dictionary(8, 3), sp.Features(8, 0.1), starts=16, rng=0),
     "sae": lambda: sp.sae(
-        sp.Model(dictionary(24, 12), W_out=dictionary(24, 12).T, hidden="relu", output="identity"),
-        sp.Features(24, 0.05),
-        dictionary(24, 12).T,
+        sp.Model(dictionary(16, 8), W_out=dictionary(16, 8).T, hidden="relu", output="identity"),
+        sp.Features(16, 0.05),
+        dictionary(16, 8).T,
     ),
-    "ceiling": lambda: sp.ceiling(sp.Features(64, 0.05), dictionary(64, 32).T, l0=3.0),
+    "ceiling": lambda: sp.ceiling(sp.Features(32, 0.05), dictionary(32, 16).T, l0=2.0),
     "phases": lambda: sp.phases(),
     "sweep": lambda: sp.sweep(
         sp.solvers.rug.optimum, {"p": np.linspace(0.01, 0.5, 4000).tolist(), "ratio": [0.1, 0.2, 0.3]}
@@ -153,7 +153,7 @@ def interrupt_notebook(name, count):
     kernel, client = start_new_kernel(kernel_name="python3", env=dict(os.environ), cwd=str(HERE))
 
     def send(code):
-        message = client.execute(code, user_expressions={"caught": "caught"})
+        message = client.execute(code, user_expressions={"caught": "caught"}, stop_on_error=False)
         return lambda: next(
             reply["content"]
             for reply in iter(lambda: client.get_shell_msg(timeout=600), None)
