@@ -189,10 +189,13 @@ def interrupt_notebook(name, count):
 
 
 FRESH = """
+import signal
 print("begun", flush=True)
 try:
     import interrupting
-    print(interrupting.digest(interrupting.CALLS[{name!r}]()), flush=True)
+    answer = interrupting.digest(interrupting.CALLS[{name!r}]())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print(answer, flush=True)
 except KeyboardInterrupt:
     print("KeyboardInterrupt", flush=True)
 import interrupting

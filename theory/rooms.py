@@ -3,11 +3,12 @@
 `lazy_loader` needs a list or a stub of the modules of each package; here the folders are that list.
 """
 
-import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from types import ModuleType
+
+from .interrupts import import_apart
 
 __all__ = ["lazily"]
 
@@ -37,6 +38,6 @@ def lazily(
             near = [] if name.startswith("_") else get_close_matches(name, [*others, *names()], 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
-        return importlib.import_module(f"{package}.{name}")
+        return import_apart(f"{package}.{name}")
 
     return get, names
