@@ -51,6 +51,13 @@ def digest(answer):
     return made.hexdigest()
 
 
+def sweep_in_processes():
+    """Do a sweep in two processes, with a store that is removed at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        grid = {"p": [0.01, 0.1, 0.3, 0.5], "ratio": [0.1, 0.2, 0.3]}
+        return sp.sweep(sp.solvers.rug.optimum, grid, store=f"{folder}/store.zarr", jobs=2)
+
+
 CALLS = {
     "kernel": lambda: sp.loss(tied(20, 3), sp.Features(20, 0.1, "symmetric")),
     "binary": lambda: sp.loss(tied(60, 20), sp.Features(60, 0.01, "binary"), tol=1e-4),
@@ -69,6 +76,7 @@ CALLS = {
     "sweep": lambda: sp.sweep(
         sp.solvers.rug.optimum, {"p": np.linspace(0.01, 0.5, 4000).tolist(), "ratio": [0.1, 0.2, 0.3]}
     ),
+    "processes": sweep_in_processes,
 }
 
 
@@ -102,6 +110,7 @@ def report(*seconds):
 
 def interrupt_script(name, count):
     """Interrupt calls in this process; return how many were, and the seconds of a call."""
+    os.setpgrp()  # signals go to all processes of a group, as a terminal's do
     call = CALLS[name]
     first = digest(call())
     again, length = measure(lambda: digest(call()))
@@ -112,7 +121,7 @@ def interrupt_script(name, count):
 
         def send(sent=sent):
             sent.append((time.process_time(), time.perf_counter()))
-            os.kill(os.getpid(), signal.SIGINT)
+            os.killpg(os.getpgrp(), signal.SIGINT)
 
         timer, is_running = threading.Timer(part * length, send), True
         try:

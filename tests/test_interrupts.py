@@ -65,7 +65,7 @@ COMMANDS = {
     "run": ["run", "collisions.fig3", "--out", "{folder}"],
     "jobs": ["run", "collisions.fig3", "relu.polygons", "--jobs", "2", "--out", "{folder}"],
     "sweep": [
-        *("sweep", "superposition.solvers.rug:optimum", "--grid", "p=[0.1,0.2,0.3]", "ratio=[0.2,0.4]"),
+        *("sweep", "solvers.rug.optimum", "p=[0.1,0.2,0.3]", "ratio=[0.2,0.4]"),
         *("--store", "{folder}/store.zarr", "--jobs", "2"),
     ],
 }  # fmt: skip
