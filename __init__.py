@@ -17,6 +17,7 @@ What people come with, and what takes it:
 
 from typing import TYPE_CHECKING, Any
 
+from .theory.compile.interrupts import import_apart
 from .theory.lazy import lazy_submodules
 
 if TYPE_CHECKING:
@@ -60,9 +61,7 @@ if not TYPE_CHECKING:  # which would take any name for one of this module
     def __getattr__(name: str) -> Any:
         if name not in _DOOR:
             return _module(name)
-        from importlib import import_module
-
-        found = getattr(import_module(f"{__name__}.{_DOOR[name]}"), name)
+        found = getattr(import_apart(f"{__name__}.{_DOOR[name]}"), name)
         globals()[name] = found
         return found
 

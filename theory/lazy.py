@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from types import ModuleType
 
+from .compile.interrupts import import_apart
+
 __all__ = ["lazy_submodules", "public_modules"]
 
 
@@ -37,7 +39,7 @@ def lazy_submodules(
             near = [] if name.startswith("_") else get_close_matches(name, [*others, *names()], 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
-        return importlib.import_module(f"{package}.{name}")
+        return import_apart(f"{package}.{name}")
 
     return get, names
 

@@ -123,6 +123,24 @@ def test_errors_of_work_apart_are_raised():
         interrupts.call_apart(lambda: {}["lost"])
 
 
+def test_an_import_goes_on_after_an_interrupt(tmp_path, monkeypatch):
+    begun, stop = threading.Event(), threading.Event()
+    monkeypatch.setattr(interrupts, "of_this_test", (begun, stop), raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_once.py").write_text(
+        "from superposition.theory.compile.interrupts import of_this_test as events\n"
+        "assert not events[0].is_set(), 'imported a second time'\n"
+        "events[0].set()\n"
+        "events[1].wait(60)\n"
+        "number = 5\n"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        press(0.2, lambda: interrupts.import_apart("imported_once"))
+    threading.Timer(0.1, stop.set).start()
+    assert interrupts.import_apart("imported_once").number == 5
+    assert begun.is_set()
+
+
 def test_a_kernel_that_is_interrupted_while_it_is_compiled_is_compiled_once():
     compiled = kernel(lambda x: np.cumsum(x * 2.0))
     with pytest.raises(KeyboardInterrupt):

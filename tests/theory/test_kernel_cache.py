@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -156,3 +157,29 @@ def test_a_process_that_can_write_nothing_says_so_in_one_line(tmp_path):
     assert results[0].stderr == ""
     assert results[1].stderr.count("\n") == 1
     assert "NUMBA_CACHE_DIR" in results[1].stderr
+
+
+@pytest.mark.slow
+def test_without_a_writable_home_and_installation_a_line_says_so(tmp_path):
+    # Files where folders are to be stop the administrator, too, who may write to what is read-only.
+    package = Path(cache.__file__).parents[2]
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "tests", "validate", "solvers")
+    shutil.copytree(package, tmp_path / package.name, ignore=ignored)
+    results = []
+    for is_writable in (True, False):
+        env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+        if not is_writable:
+            folders = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name != "__pycache__"]
+            for folder in folders:
+                shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+                (folder / "__pycache__").touch()
+            env |= dict.fromkeys(
+                ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path / "no folder" / "x")
+            )
+            (tmp_path / "no folder").touch()
+        command = [sys.executable, "-B", "-c", PROGRAM]
+        results.append(subprocess.run(command, env=env, capture_output=True, text=True, check=True))
+    assert results[0].stdout == results[1].stdout
+    assert results[0].stderr == ""
+    assert results[1].stderr.count("\n") == 1
+    assert "NUMBA_CACHE_DIR names a folder" in results[1].stderr

@@ -242,8 +242,8 @@ def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):
         (lambda place: ResultCache(place, "huge"), "`profile` must be one of .*; got 'huge'"),
         (lambda place: ResultCache(place, seed=-1), "`seed` must be an integer of at least 0 .*; got -1"),
         (lambda place: ResultCache(place, seed=2**31), "`seed` must be .*; got 2147483648"),
-        (lambda place: ResultCache(place)["toy.no"], "`name` must be a run, as phenomenon.name.*; got 'toy.no'"),
-        (lambda place: ResultCache(place)["weather"], "`name` must be a run, as phenomenon.name.*; got 'weather'"),
+        (lambda place: ResultCache(place)["toy.no"], "`name` must be a run, as .*; got 'toy.no'"),
+        (lambda place: ResultCache(place)["weather"], "`name` must be a run, as .*; got 'weather'"),
     ],
 )
 def test_bad_arguments(folder, call, message):

@@ -163,7 +163,10 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
 
 def test_bad_input(tmp_path, capsys):
     for words, message in (
-        (["nothing*"], "`name` must be a run, as phenomenon.name; `superposition run` lists them; got 'nothing*'"),
+        (
+            ["nothing*"],
+            "`name` must be a run, as phenomenon.name; `superposition run` lists them; got 'nothing*'",
+        ),
         (["codes_lines", "--out", str(tmp_path), "--set", "nothing=1"], "`set` must be one of"),
     ):
         assert cli.main(["run", *words]) == 2

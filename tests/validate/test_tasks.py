@@ -1,13 +1,18 @@
 """Tasks over processes: every order that dependencies allow, the same results, and what goes wrong."""
 
+import atexit
 import os
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from superposition.validate.runner import tasks as tasks_module
 from superposition.validate.runner.tasks import Task, cluster, cores, perform
 
 
@@ -33,6 +38,27 @@ def end_at_once(log, times):
     if os.path.getsize(log) <= times:
         os.kill(os.getpid(), signal.SIGKILL)
     return "done"
+
+
+def sleep_at_exit(folder):
+    """Note this process, and wait for what interrupts it; its end takes long."""
+    atexit.register(time.sleep, 100.0)
+    note_and_sleep(folder)
+
+
+def note_and_sleep(folder):
+    (folder / str(os.getpid())).touch()
+    time.sleep(100.0)
+
+
+@dataclass
+class SlowToLoad:
+    """An argument whose modules, as it were, take long to import."""
+
+    folder: Path
+
+    def __reduce__(self):
+        return note_and_sleep, (self.folder,)
 
 
 def done(tasks, jobs):
@@ -95,6 +121,28 @@ def test_what_a_killed_process_was_doing_is_begun_again(tmp_path):
     with pytest.warns(RuntimeWarning, match="killed or ran out of memory; begun were .*killed"):
         found = done(tasks, 2)
     assert found == {"killed": "done", "first": 1, "left": 4, "right": 9, "last": 16, "alone": 25}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("work", [sleep_at_exit, square], ids=["in tasks", "before tasks"])
+def test_an_interrupt_does_not_wait_for_processes(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks_module, "_LEAVE", 50.0)
+
+    def interrupt():
+        while len(found := list(tmp_path.iterdir())) < 2:
+            time.sleep(0.05)
+        for pid in [*(int(path.name) for path in found), os.getpid()]:
+            os.kill(pid, signal.SIGINT)
+        begun.append(time.perf_counter())
+
+    begun = []
+    threading.Thread(target=interrupt, daemon=True).start()
+    argument = tmp_path if work is sleep_at_exit else SlowToLoad(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        done([Task(name, work, (argument,)) for name in ("first", "second")], 2)
+    assert (
+        time.perf_counter() - begun[0] < 25.0
+    )  # half of what they are given, and a quarter of what they take
 
 
 def test_a_process_that_is_killed_again_is_an_error(tmp_path):

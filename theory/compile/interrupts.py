@@ -1,19 +1,21 @@
 """How what runs long answers Ctrl-C: Python runs signal handlers in the main thread, between its steps.
 
-Work that must not be broken off, as compiling, is done by `call_apart` in another thread, while the main one
-waits for it and can be interrupted. Kernels that may take longer than a second ask now and then, by
-`theory.compile.kernels.check_interrupt`, and end by the handler's exception; in the threads of
+Work that must not be broken off, as compiling and imports, is done by `call_apart` in another thread, while
+the main one waits for it and can be interrupted. Kernels that may take longer than a second ask now and then,
+by `theory.compile.kernels.check_interrupt`, and end by the handler's exception; in the threads of
 `solvers.parallel`, by `Stopped` as soon as their caller has been interrupted.
 """
 
 import atexit
 import ctypes
+import importlib
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, TypeVar
 
-__all__ = ["Stopped", "call_apart", "is_importing", "raise_if_interrupted", "worker"]
+__all__ = ["Stopped", "call_apart", "import_apart", "is_importing", "raise_if_interrupted", "worker"]
 
 T = TypeVar("T")
 
@@ -44,7 +46,7 @@ def raise_if_interrupted() -> None:
 
 def is_importing() -> bool:
     """Return whether a module is being imported: another thread that needs it would wait for this one."""
-    specs = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
+    specs = (getattr(module, "__spec__", None) for module in reversed(list(sys.modules.values())))
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
@@ -67,7 +69,7 @@ def call_apart(work: Callable[[], T]) -> T:
         finally:
             ended.set()
 
-    thread = threading.Thread(target=run, name="superposition compiles", daemon=True)
+    thread = threading.Thread(target=run, name="superposition", daemon=True)
     thread.start()
     try:
         while not ended.wait(_LOOK):
@@ -78,6 +80,16 @@ def call_apart(work: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def import_apart(name: str) -> ModuleType:
+    """Import a module, and let an interrupt break off none of those that it imports.
+
+    Some libraries, as Matplotlib and NumPy, cannot be imported again in a process that has begun to.
+    """
+    if name in sys.modules or threading.current_thread() is not threading.main_thread() or is_importing():
+        return importlib.import_module(name)
+    return call_apart(lambda: importlib.import_module(name))
 
 
 def _end(thread: threading.Thread) -> None:

@@ -5,6 +5,7 @@ product do not. Results do not depend on the number of processes: a task is the 
 """
 
 import os
+import pickle
 import re
 import signal
 import threading
@@ -192,8 +193,7 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
 
 def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
     start = time.perf_counter()
-    with _interruptible():
-        return work(*arguments), time.perf_counter() - start
+    return work(*arguments), time.perf_counter() - start
 
 
 class _InlineExecutor(Executor):
@@ -214,7 +214,6 @@ def inline_executor() -> Iterator[tuple[Executor, Callable[[], int]]]:
 class _Interrupt:
     """Ctrl-C in a process of `processes`: raised while a task is done, else noted for the next one."""
 
-    is_worker = False
     in_task = False
     noted = False
 
@@ -227,17 +226,14 @@ class _Interrupt:
 _interrupt = _Interrupt()
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end what is done within, where this is a process of `processes`."""
-    if not _interrupt.is_worker:
-        yield
-        return
+def _unpickle_and_call(call: bytes) -> Any:
+    """Do a task in a process of `processes`; Ctrl-C ends it, and the import of what it needs before."""
     try:
         _interrupt.in_task = True
         if _interrupt.noted:
             raise KeyboardInterrupt
-        yield
+        work, arguments, named = pickle.loads(call)
+        return work(*arguments, **named)
     finally:
         _interrupt.in_task = False
 
@@ -245,24 +241,33 @@ def _interruptible() -> Iterator[None]:
 class _Processes(ProcessPoolExecutor):
     """Processes that are started without Ctrl-C, which a terminal sends to all of them: see `_begin`."""
 
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._unfinished: set[Future[Any]] = set()
+
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         """Submit a task; a process that is started for it inherits the mask of signals."""
-        if not hasattr(signal, "pthread_sigmask"):  # Windows
-            return super().submit(work, *arguments, **named)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        call = pickle.dumps((work, arguments, named))
+        has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if has_mask else None
         try:
-            return super().submit(work, *arguments, **named)
+            future = super().submit(_unpickle_and_call, call)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if mask is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future
 
     def leave(self) -> None:
-        """Give the processes some seconds to end what they do, as a checkpoint; then end them."""
+        """Give the tasks some seconds to end what they do, as a checkpoint; then end the processes."""
         running: Any = list((getattr(self, "_processes", None) or {}).values())
         manager: Any = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
-        until = time.monotonic() + _LEAVE
-        for process in running:
-            process.join(max(until - time.monotonic(), 0.0))
+        wait(list(self._unfinished), _LEAVE)
+        for (
+            process
+        ) in running:  # those that have nothing left to do, too: Python takes a second to clear away
             process.terminate()
         if manager is not None:  # it holds the queues, which are to be cleared away
             manager.join(_LEAVE)
@@ -337,7 +342,6 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
 
 def _begin(parent: int) -> None:
     """Prepare a process: Ctrl-C ends its tasks alone, and it ends when the one that made it has gone."""
-    _interrupt.is_worker = True
     signal.signal(signal.SIGINT, _interrupt)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
