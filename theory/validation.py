@@ -457,7 +457,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
     Examples
     --------
-    >>> @keywords
+    >>> @check_keywords
     ... def best(law, n_hidden, *, starts=20):
     ...     return starts
     >>> best(0.1, 2, start=5)

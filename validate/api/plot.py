@@ -312,8 +312,8 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
 def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     """Draw the result of any ``sp`` function, a model, or a dataset of a sweep.
 
-    >>> from superposition.validate.api import phases
-    >>> plot(phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})).get_xlabel()
+    >>> import superposition as sp
+    >>> plot(sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})).get_xlabel()
     'sparsity S = 1 - p'
 
     Parameters

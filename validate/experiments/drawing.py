@@ -71,7 +71,7 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
 
     Examples
     --------
-    >>> @draws
+    >>> @plot_function
     ... def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     ...     ax.plot(ds["loss"])
     ...     return ax
