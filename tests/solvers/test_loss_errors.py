@@ -99,7 +99,7 @@ def test_class_gradients_at_a_dead_output_are_the_same_mean():
 def test_a_gradient_that_cancels_is_within_its_error(values, p):
     """M = 1 - 1e-15: the derivative is 1e-15 of its parts, which the error is in units of."""
     law, a = Features(1, p, values), 1.0 - 1e-15
-    found = value_and_gradient([[a]], [0.0], law)
+    found = value_and_gradient([[a]], [0.0], law, tol=1e-12)
     with mp.workdps(40):
         half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
         second = mpf(named("values", values).moment(2)) * mpf(p)
@@ -201,4 +201,4 @@ def test_kernels_refuse_laws_they_do_not_have():
             by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), law)
     for law in (uniform, part("a", **LINE).parts):
         with pytest.raises(ValueError, match="`law` must be of values without bounds"):
-            wedge.case(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)
+            wedge.case(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False, 1e-12, True)

@@ -91,7 +91,8 @@ def by_transforms(rows: Rows, law: Law, ask: Ask, case: Case, bounded: bool) -> 
             losses[k] += chance * found[0]
             by_b[k] += chance * found[1]
             by_M[k, i] += chance * found[2]
-            slope += chance * by_m
+            if by_m.size:
+                slope += chance * by_m
             sums, cut, change, slope_error = error
             errors[k] += chance * (sums + (cut if ask.frequencies is None else min(cut, change)))
             slope_errors[k] += chance * slope_error
