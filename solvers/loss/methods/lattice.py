@@ -28,6 +28,7 @@ _PART = 4096  # frequencies that are in memory at a time
 KAPPA = 34.0  # e^-34 is 2e-15
 RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding of the part with images
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
+CHANGES = 7  # parts of the upper half of the frequencies, whose changes tell the error of derivatives
 UNIT = 2.0**-53  # rounding
 
 
@@ -181,7 +182,8 @@ def case(
 
     The output's own feature is on with probability `own`. `allowed` is the error of the loss to aim at,
     `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
-    loss, what the upper half of the frequencies changes in the loss, and an estimate for the derivatives.
+    loss, what the upper half of the frequencies changes in the loss, and four times the largest change of a
+    derivative by the last parts of them.
     """
     known(law)
     found, by_m = _few_on(law, m, a, b, own, others)
@@ -203,20 +205,25 @@ def case(
     # by themselves: a million small terms would be rounded off the part that is known
     far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
     _add_frequencies(law, m, a, b, own, others, (c, h), plain(0), half, far, by_m_far)
-    loss, by_b, by_a, slope = far[0], far[1], far[2], 0.0
+    loss, slope = far[0], 0.0
+    # Of atoms near the kink, what is cut off of a derivative swings with the frequency: one change may be 0.
+    sums, of_m = np.empty((CHANGES, 3)), np.empty((CHANGES, m.size))
+    for turn in range(CHANGES):
+        sums[turn], of_m[turn] = far[:3], by_m_far
+        first, end = half + (count - half) * turn // CHANGES, half + (count - half) * (turn + 1) // CHANGES
+        _add_frequencies(law, m, a, b, own, others, (c, h), first, end, far, by_m_far)
+    for turn in range(CHANGES):
+        slope = max(slope, abs(far[1] - sums[turn, 1]), abs(far[2] - sums[turn, 2]))
+        for j in range(m.size):
+            slope = max(slope, abs(by_m_far[j] - of_m[turn, j]))
     for j in range(m.size):
-        phi[j] = by_m_far[j]
-    _add_frequencies(law, m, a, b, own, others, (c, h), half, count, far, by_m_far)
-    for j in range(m.size):
-        slope = max(slope, abs(by_m_far[j] - phi[j].real))
         by_m[j] += by_m_far[j]
-    slope = max(slope, abs(far[1] - by_b), abs(far[2] - by_a))
     span = 4.0 * np.pi / h + start  # twice the period
     images = 4.0 * np.exp(-KAPPA) * share * (span + 1.0)
     noise = 16.0 + 4.0 * np.sqrt(m.size)
     errors[0] = images * span + UNIT * (16.0 * size + noise * far[3])
     errors[1], errors[2] = cut, 4.0 * abs(far[0] - loss)  # atoms have exceeded the change itself by 2.8
-    errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
+    errors[3] = 4.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
     far[0] += found[0] + rest
     far[1] += found[1]
     far[2] += found[2]
