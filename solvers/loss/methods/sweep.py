@@ -140,8 +140,9 @@ def coefficient(others: Others, top: int, want: int, phi: ComplexArray, slope: C
                 up = min(level + loud, top) * wide
                 for t in range(wide - on):
                     states[u + 1, up + t + on] += weight * states[u, level * wide + t]
+    value: complex = states[number, want * wide + total]
     if slope.size == 0:
-        return states[number, want * wide + total]
+        return value
     slope[:] = 0.0
     ahead, fresh = np.zeros(size, np.complex128), np.empty(size, np.complex128)  # adjoints, from the end on
     ahead[want * wide + total] = 1.0
@@ -158,7 +159,7 @@ def coefficient(others: Others, top: int, want: int, phi: ComplexArray, slope: C
             _spread(others, u, q, meets, phi, slope)
         for t in range(size):  # Numba compiles messages of errors for a copy in one piece
             ahead[t] = fresh[t]
-    return states[number, want * wide + total]
+    return value
 
 
 @kernel

@@ -94,8 +94,12 @@ def case(
     if left:
         falls = (falls + 1.0) / np.sin(half)
     last = np.arccosh(max(falls, 1.0)) + EDGE_STEP  # nothing is left beyond
-    # |s K(s)| = 2 |phi_1(a s)/s|, of which derivatives are integrals, falls like 1/s^2 from |a s| = 1 on.
-    flat = np.log(max(2.0 / (c * abs(a)), 1.0)) if with_slopes and own > 0.0 and a != 0.0 else 0.0
+    # The loss is the integral of s K(s) du and its derivatives are those of s^2 K(s) du. These are like 1/s^2
+    # and 1/s if the own feature is off. If it is on, they are like phi_1(a s)/s and phi_1(a s), and phi_1(z)
+    # falls like 1/z^2.
+    flat, power = 0.0, 1.0 if with_slopes or own > 0.0 else 2.0
+    if own > 0.0 and a != 0.0:
+        flat, power = np.log(max(2.0 / (c * abs(a)), 1.0)), 2.0 if with_slopes else 3.0
     top = 1 if b <= 0.0 and (own == 0.0 or a == 0.0) else 0  # without others y is never positive
     edges, tail, unused = np.zeros(5), np.zeros(5), np.zeros(by_m.size)
     fall, step, end = FALL, EDGE_STEP, EDGE_END
@@ -103,7 +107,8 @@ def case(
         if turn == 2:
             fall = min(max(np.log1p(2.0 * SPARE * edges[3] / allowed), LEAST_FALL), FALL)
             step, end = 2.0 * np.pi * width / fall, fall + BEYOND
-        u = step * np.arange(int(min(flat + end, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
+        reached = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
+        u = step * np.arange(int(min(reached, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
         s, slope = _path(u.astype(np.complex128), c, half, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
@@ -113,7 +118,7 @@ def case(
             weights /= step
             add_nodes(law.transform, s[-1:], weights[-1:], turned, a, b, own, side, top, others, tail, unused)
     spacing, rounding = 2.0 / np.expm1(fall), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
-    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * found[3]
+    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * found[3] + abs(tail[0])
     errors[3] = spacing * edges[4] + rounding * found[4] + tail[4]
     found[1:3] *= side
     return found, side * by_m, errors

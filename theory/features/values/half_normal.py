@@ -39,7 +39,7 @@ def _coefficients(r: int) -> FloatArray:
     terms = v**r * np.exp(1j * w * v - 0.5 * v * v) @ np.tile(WEIGHTS, _PIECES) / _PIECES
     values = _HALF_MEAN * length[:, 0] * np.exp(1j * np.pi / 6.0) * terms * (1.0 - 1j * w[:, 0]) ** (r + 1)
     multiples = np.outer(odd, np.arange(_TERMS)) % (4 * _ANGLES)  # of large angles digits would be lost
-    return (values @ np.exp(-1j * unit * multiples)).real / _ANGLES
+    return np.asarray((values @ np.exp(-1j * unit * multiples)).real / _ANGLES)
 
 
 _FIRST, _SECOND = _coefficients(1), _coefficients(2)
