@@ -101,7 +101,8 @@ class Loss:
     """Derivatives of `loss`: by 'M' (one row for each chosen output) and by 'b'. For a `Model` also by
     'W_in', 'b_in' and, if it is not tied, 'W_out'; 'M' and 'b' are then its `M` and `bias`."""
     gradient_error: FloatArray | None = None
-    """(n,): error of each derivative by an output's row of M and its b."""
+    """(n,): error of each derivative by an output's row of M and its b: an estimate, also where that of the
+    loss is proved."""
     method: str = ""
     """The methods that were used, of `solvers.loss.methods`."""
 

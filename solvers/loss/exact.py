@@ -115,8 +115,9 @@ def value_and_gradient(
     Loss
         Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
         and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
-        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), and what the upper half of a
-        sum over frequencies changes: estimates, which brute force in exact arithmetic has not exceeded.
+        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), and four times the largest
+        change that the last frequencies of a sum make: estimates. Brute force has exceeded them in one of a
+        thousand rows of binary features with few frequencies, by a factor of 2.2, and never otherwise.
 
     Raises
     ------

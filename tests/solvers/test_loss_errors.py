@@ -5,6 +5,7 @@ import pytest
 from mpmath import mp, mpf
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss, value_and_gradient
+from superposition.solvers.loss.evaluator import Evaluator
 from superposition.solvers.loss.methods import contour, fourier
 from superposition.solvers.loss.methods.enumeration import by_patterns
 from superposition.solvers.loss.methods.transform_sums import independent
@@ -99,7 +100,7 @@ def test_class_gradients_at_a_dead_output_are_the_same_mean():
 def test_a_gradient_that_cancels_is_within_its_error(values, p):
     """M = 1 - 1e-15: the derivative is 1e-15 of its parts, which the error is in units of."""
     law, a = Features(1, p, values), 1.0 - 1e-15
-    found = value_and_gradient([[a]], [0.0], law)
+    found = value_and_gradient([[a]], [0.0], law, tol=1e-12)
     with mp.workdps(40):
         half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
         second = mpf(law_named("values", values).moment(2)) * mpf(p)
@@ -123,6 +124,42 @@ def test_few_frequencies_are_seen_in_the_error(values, frequencies):
     assert np.all(apart <= found.gradient_error)
     assert abs(found.loss - true.loss) <= found.error_estimate
     assert np.all(true.gradient_error < 0.1 * found.gradient_error)
+
+
+@pytest.mark.parametrize("kind", ["any weights", "quarters"])
+def test_derivatives_by_frequencies_with_atoms_near_the_kink_are_within_their_errors(kind):
+    """What is cut off swings with the frequency: many changes tell it, and miss one row in a thousand."""
+    rng, missed = np.random.default_rng(4), []
+    for _ in range(15):
+        n, p = int(rng.integers(5, 9)), float(rng.choice([0.02, 0.1, 0.3]))
+        M = rng.normal(size=(n, n)) / 2 if kind == "any weights" else rng.integers(-4, 5, (n, n)) / 4
+        b = [np.zeros(n), np.full(n, -0.25), -0.1 * rng.random(n)][int(rng.integers(3))]
+        settings = {"method": "lattice", "frequencies": 2000, "refuse": False}
+        found = Evaluator(Features(n, p, "binary"), **settings).of_arrays(M, b, True)
+        true = Evaluator(Features(n, p, "binary"), method="patterns").of_arrays(M, b, True)
+        apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
+        missed += list(apart > found.gradient_error + true.gradient_error)
+    assert sum(missed) <= 1
+
+
+@pytest.mark.parametrize("values", ["half-normal", "exponential", "normal"])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
+def test_values_without_bounds_have_the_digits_that_are_asked_for(values, tol):
+    """Stated errors hold, and are at most the tolerance; weights over nine decades, biases of any sign."""
+    rng, n = np.random.default_rng(5), 10
+    law = Features(n, 0.1, values)
+    for spread in (0.0, 9.0):
+        M = rng.normal(size=(n, n)) * 10.0 ** -rng.uniform(0.0, spread, (n, n))
+        b = np.r_[np.zeros(2), rng.normal(size=n - 2)]
+        true = Evaluator(law, tol=1e-15).of_arrays(M, b, True)
+        for gradient in (False, True):
+            found = Evaluator(law, tol=tol).of_arrays(M, b, gradient)
+            allowed = tol * np.maximum(law.second_moment, true.per_feature)
+            assert found.method == "wedge"
+            assert np.all(np.abs(found.per_feature - true.per_feature) <= found.per_feature_error)
+            assert np.all(found.per_feature_error <= allowed)
+        apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
+        assert np.all(apart <= found.gradient_error)
 
 
 @pytest.mark.parametrize("frequencies", [32, 64])
@@ -201,4 +238,4 @@ def test_kernels_refuse_laws_they_do_not_have():
             by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), law)
     for law in (uniform, part("a", **LINE).parts):
         with pytest.raises(ValueError, match="`law` must be of values without bounds"):
-            contour.integrate_output(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False)
+            contour.integrate_output(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False, 1e-12, True)

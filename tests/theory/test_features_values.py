@@ -54,7 +54,7 @@ def points(seed, size):
     angle = rng.uniform(0, 2 * np.pi, size)
     angle[: size // 4] = rng.choice([0.0, np.pi / 2, np.pi, -np.pi / 2], size // 4)
     z = 10.0 ** rng.uniform(-9, 2.5, size) * np.exp(1j * angle)
-    edges = [radius * turn for radius in (1.0, 1.5, 2.0) for turn in (1, -1, 1j, np.exp(0.7j))]
+    edges = [radius * turn for radius in (0.5, 0.500001, 1.0, 1.5, 2.0) for turn in (1, -1, 1j, np.exp(0.7j))]
     return np.concatenate([z, np.array([*edges, 0, 1e-300, -1e-20j])])
 
 

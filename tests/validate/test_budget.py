@@ -19,7 +19,7 @@ from superposition.validate.audit import models
 def random_law(rng):
     """Return a law of 4 to 40 features: alike or not, of several values, with groups or without."""
     n, p = int(rng.choice([4, 8, 12, 20, 40])), float(rng.uniform(0.02, 0.2))
-    values = str(rng.choice(["uniform", "uniform", "binary", "normal"]))
+    values = str(rng.choice(["uniform", "uniform", "binary", "normal", "half-normal"]))
     groups = []
     if rng.random() < 0.5 and n >= 8:
         groups = [synchronous([0, 1], p), exclusive([2, 3, 4], p)]

@@ -58,9 +58,9 @@ def audit(
     seconds : float, optional
         Budget for each size and law, by default 20: half for the search for a better model, the rest for
         descent from the model itself. ``left_out`` says what this ended early; 0: neither search nor descent.
-        Compilation in the first call and lower bounds do not count. A loss whose exact sums take longer has
-        fewer digits, or is sampled; inf: exact wherever it can be, however long that takes. Of a network with
-        nonlinear hidden neurons the budget is that of its loss.
+        What is imported, compiled or loaded at the first call, and lower bounds, do not count. A loss whose
+        exact sums take longer has fewer digits, or is sampled; inf: exact wherever it can be, however long
+        that takes. Of a network with nonlinear hidden neurons the budget is that of its loss.
     starts, steps, rng, layout, keys
         As in `superposition.validate.audit.audit`.
     progress : callable or False, optional

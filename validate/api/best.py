@@ -126,8 +126,8 @@ def best(
         Random starts; by default 60 for tied models of up to 9 features, else 20; and then up to four times
         as many more while fewer than 5 of all ended at the best, if there are `seconds` or few features.
     seconds : float, optional
-        Budget, of which the search ends within a second; what is compiled at the first call does not count.
-        Without one, the same seed gives the same numbers.
+        Budget, of which the search ends within a second; what is imported, compiled or loaded at the first
+        call does not count. Without one, the same seed gives the same numbers.
     rng : Generator, int or None, optional
         Draws the starts.
     progress : callable or False, optional

@@ -34,7 +34,11 @@ __all__ = ["ESTIMATE", "covers", "estimated_seconds", "integrate_output", "solve
 
 WITHIN = 0.34 / (0.125 * np.pi)  # half the width of the strip is a little less than half the angle
 FALL = 39.0  # e^-39 is 1e-17
-FAR = 42.0  # e^-42 is 6e-19
+LEAST_FALL = 6.0  # with any tolerance
+BEYOND = 3.0  # e^-(fall + 3) is left beyond the last node
+SPARE = 10.0  # the error aimed at is what is allowed over this
+EDGE_STEP = 0.44  # of the sizes along both edges
+EDGE_END = 12.0  # where e^-12 of the sizes is left
 UNIT = 2.0**-53  # rounding
 
 
@@ -59,17 +63,19 @@ def integrate_output(
     others: OtherFeatures,
     marginal: FloatArray,
     near: bool,
+    allowed: float,
+    with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and errors as `lattice.case`.
 
     It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
-    for own = 1, off for own = 0. `marginal` has the probabilities of the others.
+    for own = 1, off for own = 0. `marginal` has the probabilities of the others, `allowed` is the error of
+    the loss to aim at. Without slopes the derivatives by m are empty.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
     half = 0.5 * (0.5 * np.pi - law.angle)  # the path is in the middle between the angle and a right one
     width = WITHIN * half
-    spaced = 2.0 * np.pi * width / FALL
     side = -1.0 if near else 1.0
     turned, a, b = side * m, side * a, side * b
     left = b > 0.0
@@ -80,29 +86,40 @@ def integrate_output(
             rise = max(rise, 0.0)
         longest, square = max(longest, abs(rise)), square + chance * rise * rise
     longest, square = longest * law.size, square * law.size * law.size
-    found, by_m, errors = np.zeros(5), np.zeros(m.size), np.zeros(4)
+    found, by_m, errors = np.zeros(5), np.zeros(m.size if with_slopes else 0), np.zeros(4)
     if not left and not longest > 0.0:  # y is never positive
         return found, by_m, errors
     c = 1.0 / max(2.0 * longest, 2.0 * np.sqrt(square), b)
     falls = 45.0 / (abs(b) * c + 1e-300)
     if left:
         falls = (falls + 1.0) / np.sin(half)
-    end = min(FAR, np.arccosh(max(falls, 1.0)) + spaced)
+    last = np.arccosh(max(falls, 1.0)) + EDGE_STEP  # nothing is left beyond
+    # The loss is the integral of s K(s) du and its derivatives are those of s^2 K(s) du. These are like 1/s^2
+    # and 1/s if the own feature is off. If it is on, they are like phi_1(a s)/s and phi_1(a s), and phi_1(z)
+    # falls like 1/z^2.
+    flat, power = 0.0, 1.0 if with_slopes or own > 0.0 else 2.0
+    if own > 0.0 and a != 0.0:
+        flat, power = np.log(max(2.0 / (c * abs(a)), 1.0)), 2.0 if with_slopes else 3.0
     top = 1 if b <= 0.0 and (own == 0.0 or a == 0.0) else 0  # without others y is never positive
-    edges, last, unused = np.zeros(5), np.zeros(5), np.zeros(m.size)
-    for turn in range(3):  # the integral itself, and its size along both edges of the strip
-        step = spaced if turn == 0 else 8.0 * spaced
-        sums, slopes = (found, by_m) if turn == 0 else (edges, unused)
-        u = step * np.arange(int(end / step) + 1) + 1j * (0.0, -width, width)[turn]
+    edges, tail, unused = np.zeros(5), np.zeros(5), np.zeros(by_m.size)
+    fall, step, end = FALL, EDGE_STEP, EDGE_END
+    for turn in range(3):  # the sizes along both edges of the strip, then the integral itself
+        if turn == 2:
+            fall = min(max(np.log1p(2.0 * SPARE * edges[3] / allowed), LEAST_FALL), FALL)
+            step, end = 2.0 * np.pi * width / fall, fall + BEYOND
+        reached = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
+        u = step * np.arange(int(min(reached, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
         s, slope = _path(u.astype(np.complex128), c, half, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
-        if turn == 0:  # the last node shows what is left beyond it
-            add_nodes(law.transform, s[-1:], weights[-1:], turned, a, b, own, side, top, others, last, unused)
+        sums, slopes = (found, by_m) if turn == 2 else (edges, unused)
         add_nodes(law.transform, s, weights, turned, a, b, own, side, top, others, sums, slopes)
-    spacing, rounding = 2.0 / np.expm1(FALL), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
-    errors[0] = spacing * edges[3] + (rounding + np.exp(-FAR)) * found[3]
-    errors[3] = spacing * edges[4] + rounding * found[4] + last[4] / spaced
+        if turn == 2:  # the last node shows what is left beyond it
+            weights /= step
+            add_nodes(law.transform, s[-1:], weights[-1:], turned, a, b, own, side, top, others, tail, unused)
+    spacing, rounding = 2.0 / np.expm1(fall), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
+    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * found[3] + abs(tail[0])
+    errors[3] = spacing * edges[4] + rounding * found[4] + tail[4]
     found[1:3] *= side
     return found, side * by_m, errors
 
@@ -138,12 +155,13 @@ def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
 def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
     """Return what is integrated and what that leaves out, E x^2 or E (x - y)^2."""
     parts, affine_part = law.values.parts, affine(rows, law)
+    allowed = np.maximum(ask.tol * law.aim[rows.features], np.finfo(np.float64).tiny)
     near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])
 
     def one(
         k: int, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures, p: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return integrate_output(parts, m, a, b, own, others, p, near[k])
+        return integrate_output(parts, m, a, b, own, others, p, near[k], allowed[k], ask.slopes)
 
     part = by_transforms(rows, law, ask, one, False)
     rest = linear_error(rows, law, affine_part, near)

@@ -2,11 +2,10 @@ r"""Kernels of the exact loss and its gradient for bounded values, by a sum over
 
 Patterns with at most one other feature that is on and has a weight are integrated piece by piece (`few`):
 they make the atom of the interference and the jumps of its density. For the others, Poisson's formula turns
-the integral of `integrate_transforms` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of the
-loss on the right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What is
-cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values
-uniform on [0, 1], and by the jumps of the density and of its derivatives for others.
-"""
+the integral of `coefficient_with_slopes` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of
+the loss on the right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What
+is cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values
+uniform on [0, 1], and by the jumps of the density and of its derivatives for others. """
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
 from .at_most_one_active import density_at, one_on, pointwise
 from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
-from .transform_sums import OtherFeatures, add_nodes, independent, integrate_transforms
+from .transform_sums import OtherFeatures, add_nodes, coefficient_with_slopes, independent
 from .transforms import SILENT, by_transforms
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "integrate_output", "lattice", "solve", "terms"]
@@ -28,6 +27,7 @@ _PART = 4096  # frequencies that are in memory at a time
 KAPPA = 34.0  # e^-34 is 2e-15
 RARE = 71.0  # an image on the left has weight e^34 and must stay below rounding of the part with images
 GROWTH = 9.0  # terms of the sum may outgrow it by e^9 before the period is widened
+CHANGES = 7  # parts of the upper half of the frequencies, whose changes tell the error of derivatives
 UNIT = 2.0**-53  # rounding
 
 
@@ -88,10 +88,10 @@ def lattice(
     theta = 1.0 / period
     for j in range(m.size):
         phi[j] = 1.0
-    share = max(integrate_transforms(others, top, top, phi)[0].real, 1e-300)
+    share = max(coefficient_with_slopes(others, top, top, phi)[0].real, 1e-300)
     while theta * longest < 500.0:
         _bounds(law, m, theta, 0.0, phi)
-        mean = integrate_transforms(others, top, top, phi)[0].real
+        mean = coefficient_with_slopes(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
         # images fade by e^(kappa - theta P), at least by half, however rare the first is
@@ -100,7 +100,7 @@ def lattice(
         theta *= 1.3
     for _ in range(60):
         _bounds(law, m, KAPPA / period, 0.0, phi)
-        mean = integrate_transforms(others, top, top, phi)[0].real
+        mean = coefficient_with_slopes(others, top, top, phi)[0].real
         if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
             break
         period *= 1.2
@@ -109,7 +109,7 @@ def lattice(
     while True:
         omega = h * (count - 1.0)
         _bounds(law, m, c, omega, phi)
-        majorant = abs(integrate_transforms(others, top, top, phi)[0])
+        majorant = abs(coefficient_with_slopes(others, top, top, phi)[0])
         cut = np.exp(c * b) / np.pi * _own_bounds(law, a, own, c, omega) * majorant
         if cut <= allowed or count >= most:
             return c, h, int(count), cut
@@ -130,8 +130,8 @@ def _few_on(
     start = 2.0 * own * (1.0 + abs(a) + abs(b))
     top = non_literal(2)
     here = pointwise(b, a, own, law)
-    none, of_none = integrate_transforms(others, top, top - 2, phi)
-    shares = integrate_transforms(others, top, top - 1, phi)[1].real
+    none, of_none = coefficient_with_slopes(others, top, top - 2, phi)
+    shares = coefficient_with_slopes(others, top, top - 1, phi)[1].real
     for k in range(3):
         found[k] = none.real * here[k]
     found[4] = none.real * (start + abs(here[1]))
@@ -147,7 +147,7 @@ def _few_on(
             found[3] += shares[j] * (own * (mine + theirs) ** 2 + (1.0 - own) * (abs(b) + theirs) ** 2)
             by_m[j] = shares[j] * push[0]
             phi[j] = whole[1]
-    of_one = integrate_transforms(others, top, top - 1, phi)[1]
+    of_one = coefficient_with_slopes(others, top, top - 1, phi)[1]
     for j in range(m.size):
         if not others.heard[j]:
             by_m[j] = law.mean * (here[1] * of_none[j].real + of_one[j].real)
@@ -197,7 +197,8 @@ def integrate_output(
 
     The output's own feature is on with probability `own`. `allowed` is the error of the loss to aim at,
     `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
-    loss, what the upper half of the frequencies changes in the loss, and an estimate for the derivatives.
+    loss, what the upper half of the frequencies changes in the loss, and four times the largest change of a
+    derivative by the last parts of them.
     """
     density_at(law)
     found, by_m = _few_on(law, m, a, b, own, others)
@@ -208,7 +209,7 @@ def integrate_output(
     for j in range(m.size):
         phi[j] = 1.0
         whole += abs(m[j])
-    share = integrate_transforms(others, top, top, phi)[0].real
+    share = coefficient_with_slopes(others, top, top, phi)[0].real
     if share * (1.0 + start + whole) ** 2 < 1e-300:
         errors[0], errors[3] = 16.0 * UNIT * size, 16.0 * UNIT * slopes
         return found, by_m, errors
@@ -219,20 +220,25 @@ def integrate_output(
     # by themselves: a million small terms would be rounded off the part that is known
     far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
     _add_frequencies(law, m, a, b, own, others, (c, h), non_literal(0), half, far, by_m_far)
-    loss, by_b, by_a, slope = far[0], far[1], far[2], 0.0
+    loss, slope = far[0], 0.0
+    # Of atoms near the kink, what is cut off of a derivative swings with the frequency: one change may be 0.
+    sums, of_m = np.empty((CHANGES, 3)), np.empty((CHANGES, m.size))
+    for turn in range(CHANGES):
+        sums[turn], of_m[turn] = far[:3], by_m_far
+        first, end = half + (count - half) * turn // CHANGES, half + (count - half) * (turn + 1) // CHANGES
+        _add_frequencies(law, m, a, b, own, others, (c, h), first, end, far, by_m_far)
+    for turn in range(CHANGES):
+        slope = max(slope, abs(far[1] - sums[turn, 1]), abs(far[2] - sums[turn, 2]))
+        for j in range(m.size):
+            slope = max(slope, abs(by_m_far[j] - of_m[turn, j]))
     for j in range(m.size):
-        phi[j] = by_m_far[j]
-    _add_frequencies(law, m, a, b, own, others, (c, h), half, count, far, by_m_far)
-    for j in range(m.size):
-        slope = max(slope, abs(by_m_far[j] - phi[j].real))
         by_m[j] += by_m_far[j]
-    slope = max(slope, abs(far[1] - by_b), abs(far[2] - by_a))
     span = 4.0 * np.pi / h + start  # twice the period
     images = 4.0 * np.exp(-KAPPA) * share * (span + 1.0)
     noise = 16.0 + 4.0 * np.sqrt(m.size)
     errors[0] = images * span + UNIT * (16.0 * size + noise * far[3])
     errors[1], errors[2] = cut, 4.0 * abs(far[0] - loss)  # atoms have exceeded the change itself by 2.8
-    errors[3] = 2.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
+    errors[3] = 4.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
     far[0] += found[0] + rest
     far[1] += found[1]
     far[2] += found[2]

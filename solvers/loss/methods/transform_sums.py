@@ -27,7 +27,7 @@ from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.features.values.parts import transforms
 from ....theory.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["OtherFeatures", "add_nodes", "independent", "integrate_transforms"]
+__all__ = ["OtherFeatures", "add_nodes", "coefficient", "coefficient_with_slopes", "independent"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -90,10 +90,10 @@ def _spread(
 
 
 @inner
-def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, ComplexArray]:
-    """Return what `integrate_transforms` does for want = top; each feature is a unit with a weight."""
+def _coefficient_alone(p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray) -> complex:
+    """Return the `coefficient` for want = top; each feature is a unit with a weight, and nothing counts."""
     n = p.size
-    states, slope = np.empty((n, 3), np.complex128), np.empty(n, np.complex128)
+    states = np.empty((n, 3), np.complex128)
     none, one, more = 1.0, 0.0j, 0.0j  # prod (1-p), coefficient of y, all above (of all from `top` on)
     if top == 0:
         more = 1.0 + 0.0j
@@ -108,6 +108,8 @@ def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, C
         else:
             more *= off + on
         none *= off
+    if slope.size == 0:
+        return more
     ahead, behind = 1.0 + 0.0j, 0.0j  # adjoints of `more` and of `one`
     for j in range(n - 1, -1, -1):
         off, on = 1.0 - p[j], p[j] * phi[j]
@@ -119,23 +121,23 @@ def _sweep_alone(p: FloatArray, top: int, phi: ComplexArray) -> tuple[complex, C
             meets += ahead * states[j, 0]
         slope[j] = p[j] * meets
         ahead *= off + on
-    return more, slope
+    return more
 
 
 @kernel
-def integrate_transforms(
-    others: OtherFeatures, top: int, want: int, phi: ComplexArray
-) -> tuple[complex, ComplexArray]:
+def coefficient(
+    others: OtherFeatures, top: int, want: int, phi: ComplexArray, slope: ComplexArray
+) -> complex:
     """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
 
-    The second result holds its derivatives by phi.
+    Its derivatives by phi are written to `slope`, unless that is empty.
     """
     if others.alone.size > 0 and want == top:
-        return _sweep_alone(others.alone, top, phi)
+        return _coefficient_alone(others.alone, top, phi, slope)
     patterns, total = others.patterns, others.total
     number, wide = others.first.size - 1, total + 1
     size = (top + 1) * wide
-    states, slope = np.zeros((number + 1, size), np.complex128), np.zeros(phi.size, np.complex128)
+    states = np.zeros((number + 1, size), np.complex128)
     states[0, 0] = 1.0
     for u in range(number):
         for q in range(patterns[u], patterns[u + 1]):
@@ -144,6 +146,10 @@ def integrate_transforms(
                 up = min(level + loud, top) * wide
                 for t in range(wide - on):
                     states[u + 1, up + t + on] += weight * states[u, level * wide + t]
+    value: complex = states[number, want * wide + total]
+    if slope.size == 0:
+        return value
+    slope[:] = 0.0
     ahead, fresh = np.zeros(size, np.complex128), np.empty(size, np.complex128)  # adjoints, from the end on
     ahead[want * wide + total] = 1.0
     for u in range(number - 1, -1, -1):
@@ -159,7 +165,16 @@ def integrate_transforms(
             _spread(others, u, q, meets, phi, slope)
         for t in range(size):  # Numba compiles messages of errors for a copy in one piece
             ahead[t] = fresh[t]
-    return states[number, want * wide + total], slope
+    return value
+
+
+@kernel
+def coefficient_with_slopes(
+    others: OtherFeatures, top: int, want: int, phi: ComplexArray
+) -> tuple[complex, ComplexArray]:
+    """Return the `coefficient`, and its derivatives by phi."""
+    slope = np.empty(phi.size, np.complex128)
+    return coefficient(others, top, want, phi, slope), slope
 
 
 @inner
@@ -180,15 +195,17 @@ def add_nodes(
     """Add the integral over the nodes s to `found` = [loss, by b, by a, sizes, slopes' sizes] and to `by_m`.
 
     The output's own feature is on with probability `own`. With side = -1 it is the loss less E (x - y)^2 for
-    the output -y. The sizes are sums of absolute values, of derivatives the largest of all.
+    the output -y. The sizes are sums of absolute values, of derivatives the largest of all. Without
+    derivatives, `by_m` is empty.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
+    slope = np.empty(by_m.size, np.complex128)
     for k in range(nodes.size):
         check_interrupt(k % 128 == 127)
         s = nodes[k]
         for j in range(m.size):
             phi[j], first[j], _ = transforms(transform, s * m[j])
-        D, slope = integrate_transforms(others, top, top, phi)
+        D = coefficient(others, top, top, phi, slope)
         inverse, largest = 1.0 / s, 0.0
         wave = weights[k] * np.exp(s * b)
         K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse
@@ -204,7 +221,7 @@ def add_nodes(
         found[1] += (factor * D).real
         found[3] += abs(K * D) + abs(factor * D)
         largest = max(largest, abs(factor * D))
-        for j in range(m.size):
+        for j in range(by_m.size):
             by = factor * first[j] * slope[j]
             by_m[j] += by.real
             largest = max(largest, abs(by.real) + abs(by.imag))

@@ -10,7 +10,7 @@ from ....theory.validation import FloatArray, IntArray
 from ...parallel import parallel_map
 from .enumeration import blocks, masks
 from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
-from .transform_sums import OtherFeatures, independent, integrate_transforms
+from .transform_sums import OtherFeatures, coefficient_with_slopes, independent
 
 __all__ = ["SILENT", "by_transforms"]
 
@@ -69,7 +69,7 @@ def by_transforms(rows: Rows, law: Law, ask: AccuracyRequest, case: Case, bounde
     units = [] if plain else blocks(law.features)
     if exactly is not None:
         every = _packed(units, np.ones(n, np.bool_), exactly)
-        share = integrate_transforms(every, 0, 0, np.ones(n, np.complex128))[0].real
+        share = coefficient_with_slopes(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
         i = int(features[k])
@@ -91,7 +91,8 @@ def by_transforms(rows: Rows, law: Law, ask: AccuracyRequest, case: Case, bounde
             losses[k] += chance * found[0]
             by_b[k] += chance * found[1]
             by_M[k, i] += chance * found[2]
-            slope += chance * by_m
+            if by_m.size:
+                slope += chance * by_m
             sums, cut, change, slope_error = error
             errors[k] += chance * (sums + (cut if ask.frequencies is None else min(cut, change)))
             slope_errors[k] += chance * slope_error
