@@ -305,6 +305,15 @@ def test_at_its_threshold_a_latent_is_off():
     assert measure(at, Features(2, 0.3, "binary", scale=1.001)).l0 == pytest.approx([0.3, 0.3])
 
 
+def test_a_latent_that_is_on_less_often_than_rounding_is_dead():
+    both = Model([[1.0, 1.0]], b_in=-1.5, hidden="relu", output="identity")
+    for p, dead in ((2e-6, False), (1e-7, True)):  # on with probability p^2, beside 1e-12
+        found = measure(both, Features(2, p, "binary"))
+        assert found.l0 == pytest.approx([p * p], rel=1e-9)
+        assert found.dead.tolist() == [dead]
+        assert found.precision == pytest.approx(np.full((1, 2), 0.0 if dead else 1.0))
+
+
 def test_the_true_dictionary_is_found():
     found = measure(Model(np.eye(4), hidden="relu", output="identity"), Features(4, 0.1))
     assert found.mse < 1e-15

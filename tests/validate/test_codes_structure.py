@@ -47,6 +47,13 @@ def test_each_code_is_recognised_in_any_order_and_scale(noise):
     assert np.allclose(shares, np.array([4, 3, 2, 3, 0]) / 12)
 
 
+def test_a_feature_that_is_dropped_is_in_no_block():
+    M = np.array([[1.0, 0.5, 0.0], [0.5, 0.01, 0.0], [0.0, 0.0, 1.0]])  # its coupling would be 25
+    assert code_structure(M).labels.tolist() == ["remainder", "dropped", "alone"]
+    M[1, 1] = 0.2  # no longer dropped
+    assert code_structure(M).labels.tolist() == ["paired", "paired", "alone"]
+
+
 def test_a_rug_is_remainder_and_its_interference_normal_in_the_limit():
     kurtosis = []
     for n in (64, 256, 1024):

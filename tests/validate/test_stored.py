@@ -103,10 +103,25 @@ def test_damaged_checksums_are_refused(copy):
         read.read("codes_lines")
 
 
+def test_forty_of_forty_damaged_files_of_checksums_are_refused_by_name(copy):
+    path = copy / read.SUMS
+    whole, rng = path.read_bytes(), random.Random(4)
+    ends = [k + 1 for k, one in enumerate(whole[:-1]) if one == ord("\n")]  # whole lines are left
+    cuts = [*ends[-10:], *(rng.randrange(len(whole) - 1) for _ in range(10))]
+    contents = [whole[:end] for end in cuts]
+    for place in (rng.randrange(len(whole) - 1) for _ in range(20)):
+        contents.append(whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :])
+    for content in contents:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="SHA256SUMS"):
+            list(map(read.load, DATASETS))
+
+
 def test_a_file_without_a_checksum_is_in_no_verdict(copy):
     shutil.copy(copy / "training.nc", copy / "more.nc")
-    with pytest.raises(ValueError, match=r"`dataset` must be one of codes_lines, .*; got 'more'"):
-        read.read("more")
+    for ask in (lambda: read.read("more"), provenance.shipped_runs):
+        with pytest.raises(ValueError, match=r"`SHA256SUMS` must have a checksum of each .*none of more\.nc"):
+            ask()
 
 
 def test_runs_are_found_by_their_settings():

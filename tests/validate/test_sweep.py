@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import os
+import pickle
 import re
 import resource
 import shutil
@@ -17,6 +18,7 @@ from enum import Enum
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from zarr.storage import LocalStore
 
 from superposition.solvers import rug
@@ -154,6 +156,24 @@ def test_what_was_stopped_goes_on_and_nothing_is_done_twice(whole, tmp_path):
     assert calls == []
     assert written(tmp_path / "store") == before
     assert content(tmp_path / "store") == content(whole)
+
+
+def test_what_others_keep_in_a_store_is_neither_read_nor_changed(whole, tmp_path):
+    store = tmp_path / "store"
+    stop_at.add(2)
+    with pytest.raises(KeyboardInterrupt):
+        swept(store)
+    stop_at.clear()
+    zarr.open_group(store, mode="a").create_array("theirs", shape=7, dtype="f8", dimension_names=["x"])
+    for name in ("damaged/zarr.json", "damaged/product/zarr.json", "product/notes.txt", "a\nline.txt"):
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).write_bytes(b"\x82\xff")
+    before = {name: one for name, one in content(store).items() if name not in content(whole)}
+    assert len(before) == 5
+    xr.testing.assert_identical(swept(store), sweep.open(whole).load())
+    assert content(store) == content(whole) | before
+    sent = pickle.loads(pickle.dumps(sweep.open(store)))  # as to another process
+    xr.testing.assert_identical(sent.load(), sweep.open(whole).load())
 
 
 def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):

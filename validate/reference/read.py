@@ -27,7 +27,7 @@ def checksums() -> dict[str, str]:
     Raises
     ------
     ValueError
-        If that file is missing or damaged.
+        If that file is missing or damaged, or has no checksum of a dataset that is there.
     """
     path = REFERENCE / SUMS
     try:
@@ -39,7 +39,10 @@ def checksums() -> dict[str, str]:
         ) from error
     if not found or None in found:
         raise ValueError(f"`{SUMS}` must have a checksum and NAME.nc in each line; got {quoted_path(path)}.")
-    return {one[2]: one[1] for one in found if one}
+    sums = {one[2]: one[1] for one in found if one}
+    if missing := sorted({file.stem for file in REFERENCE.glob("*.nc")} - set(sums)):
+        raise ValueError(f"`{SUMS}` must have a checksum of each dataset; got none of {missing[0]}.nc.")
+    return sums
 
 
 @as_annotated

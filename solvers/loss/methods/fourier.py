@@ -5,7 +5,8 @@ they make the atom of the interference and the jumps of its density. For the oth
 the integral of `coefficient_with_slopes` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of
 the loss on the right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What
 is cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values
-uniform on [0, 1], and by the jumps of the density and of its derivatives for others. """
+uniform on [0, 1], and by the jumps of the density and of its derivatives for others.
+"""
 
 import numpy as np
 import numpy.typing as npt

@@ -8,8 +8,7 @@ removed, the same sweep computes its points anew.
 
 import json
 import platform
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -104,7 +103,7 @@ class Store:
         try:
             self.plan = Plan(**{field.name: sweep[field.name] for field in fields(Plan)})
             self._described: dict[str, list[Any]] = group.attrs["results"]
-            for name in (*self.plan.axes, STATE, ERROR, *self._described) if self._described else ():
+            for name in self.names if self._described else ():
                 group[name]
         except Exception as error:  # damaged metadata raise many types
             rule = "a whole sweep: bring its zarr.json back from a copy, or begin another store"
@@ -117,9 +116,14 @@ class Store:
         """Names of the arrays of results; none before the first point is done."""
         return [name for name, (*_, values) in self._described.items() if values is None]
 
+    @property
+    def names(self) -> list[str]:
+        """Names of all arrays: axes, states, and those of results once the first point is done."""
+        return [*self.plan.axes, STATE, ERROR, *self._described]
+
     def check(self) -> None:
         """Read all that is there; a ValueError names the first chunk that is damaged."""
-        for name in (*self.plan.axes, STATE, ERROR, *self._described):
+        for name in self.names:
             if name in self._group and (damage := _find_damage(self._group[name])):
                 file, error = f"{name}/{damage[0]}", damage[1]
                 rule = f"a whole sweep; remove its damaged chunk {file}, and the same sweep makes it anew"
@@ -247,6 +251,25 @@ def _list_files(group: Any) -> set[str]:
     return files
 
 
+def _list_only(store: Any, names: Collection[str]) -> Any:
+    """Return a store that lists these arrays alone, not what others have put beside them."""
+    from zarr.storage import WrapperStore
+
+    class Listing(WrapperStore[Any]):
+        def __reduce__(self) -> Any:
+            return _list_only, (self._store, names)
+
+        def _with_store(self, store: Any) -> Any:
+            return _list_only(store, names)
+
+        async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+            async for name in self._store.list_dir(prefix):
+                if prefix or name in names:
+                    yield name
+
+    return Listing(store)
+
+
 @as_annotated
 def open(store: str | Path) -> xr.Dataset:
     """Open what a sweep has stored so far.
@@ -286,9 +309,7 @@ def open(store: str | Path) -> xr.Dataset:
     group = _open_group(url, "r")
     content = Store(url, group)
     content.check()
-    with warnings.catch_warnings():  # of files that are Zarr's no more: the marker, and what a kill left
-        warnings.filterwarnings("ignore", "Object at .* is not recognized as a component of a Zarr hierarchy")
-        ds = xr.open_dataset(group.store, engine="zarr", consolidated=False)
+    ds = xr.open_dataset(_list_only(group.store, content.names), engine="zarr", consolidated=False)
     ds = ds[[*content.results, STATE, ERROR]]
     ds[STATE] = ds[STATE].copy(data=content.states())
     for name, values in ds.variables.items():
