@@ -271,7 +271,7 @@ def _around(module: Any) -> dict[str, Any]:
     scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
     if module.__name__.startswith("superposition.validate"):
         scope |= {name: getattr(ledger, name) for name in ("CLAIMS", "Checked", "Evidence")}
-        scope |= {name: getattr(declarations, name) for name in ("Figure", "Shown")}
+        scope |= {name: getattr(declarations, name) for name in ("Figure", "TopicContent")}
         scope |= {"laboratory": cache, "COPY": read.REFERENCE}
         scope |= {"A": AXES, "Lab": cache.ResultCache, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}

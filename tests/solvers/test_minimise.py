@@ -304,7 +304,7 @@ def test_a_line_on_a_terminal_tells_of_a_long_search(monkeypatch):
         shown.append(what)
         yield
 
-    monkeypatch.setattr(multistart, "shown", noted)
+    monkeypatch.setattr(multistart, "report_progress", noted)
     monkeypatch.setattr(multistart, "status", told.append)
     minimise(2, 1, 0.1, starts=2, progress=False)
     minimise(2, 1, 0.1, starts=2, progress=lambda *at: None)

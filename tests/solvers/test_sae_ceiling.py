@@ -237,7 +237,7 @@ def test_many_features_are_taken_block_by_block_with_the_same_result(law, monkey
         return np.concatenate([features.sample(min(416, samples - k), rng) for k in range(0, samples, 416)])
 
     with monkeypatch.context() as same_draws:
-        same_draws.setattr(module, "_drawn", in_parts)
+        same_draws.setattr(module, "_sample_data", in_parts)
         whole = ceiling(law, phi, l0=[1.0, 2.0, 3.0], samples=1000, rng=4)
     monkeypatch.setattr(module, "DENSE", 8)
     found = ceiling(law, phi, l0=[1.0, 2.0, 3.0], samples=1000, rng=4)

@@ -131,7 +131,9 @@ IN_ARRAYS = [
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, *([one] for one in NO_NUMBERS), *IN_ARRAYS], ids=repr_of)
-@pytest.mark.parametrize("check", ["real", "number", "whole", "probability", "vector", "matrix", "each"])
+@pytest.mark.parametrize(
+    "check", ["real", "number", "whole", "probability", "vector", "matrix", "numbers_or_repeat"]
+)
 def test_what_is_no_number_is_refused(check, value):
     with pytest.raises(ValueError, match=r"^`x` must be real numbers( below 1.8e308)?; got .+\.") as caught:
         getattr(validation, check)("x", value)

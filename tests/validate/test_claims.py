@@ -220,7 +220,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]
     assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
     assert record[1]["resolution"] is None
-    monkeypatch.setattr(ledger, "select", lambda ids=None, source=None: (claim,))
+    monkeypatch.setattr(ledger, "select_claims", lambda ids=None, source=None: (claim,))
     monkeypatch.setattr(ledger, "run", lambda *_, **__: (judge(claim, lab),))
     monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["claims", "--run", "--evidence"]) == 0
@@ -424,9 +424,9 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
     code += "cli.main('claims --source lecomte2024 --wrong'.split()); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said, loaded = done.stdout.rsplit("\n", 2)[:2]
-    assert not {"'numpy'", "'superposition.validate.ledger'"} & set(re.findall(r"'[\w.]+'", loaded)), said[
-        :500
-    ]
+    assert not {"'numpy'", "'superposition.validate.ledger.catalogue'"} & set(
+        re.findall(r"'[\w.]+'", loaded)
+    ), said[:500]
     wrong = [row for row in ledger.recall(source="lecomte2024") if row.verdict in ledger.WRONG]
     assert f"{len(wrong)} of 44 statements of lecomte2024 do not hold as printed, from stored" in said
     words = " ".join(said.split())

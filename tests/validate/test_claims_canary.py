@@ -217,9 +217,16 @@ def instead(module, path, how):
 
 
 # Which argument of a call is a formula; the others are words and limits.
-FORMULA = {"says": slice(1, None), "evidence": slice(1, None), "between": slice(3, 4), "_run": slice(1, 2)}
-FORMULA |= dict.fromkeys(("symbolic", "numeric", "bound", "experiment", "shown", "allowed"), slice(2, 3))
-FORMULA |= dict.fromkeys(("derived", "rounding", "before", "after", "Family"), slice(0))
+FORMULA = {
+    "corrected_statement": slice(1, None),
+    "evidence": slice(1, None),
+    "between": slice(3, 4),
+    "_run": slice(1, 2),
+}
+FORMULA |= dict.fromkeys(
+    ("symbolic", "numeric", "bound", "experiment", "confirmed", "not_refuted"), slice(2, 3)
+)
+FORMULA |= dict.fromkeys(("derived", "rounding", "preregistered", "post_hoc", "Family"), slice(0))
 # A difference of two routes stays one.
 OTHER = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.Div: ast.Mult}
 

@@ -16,7 +16,7 @@ from superposition.validate.proofs import certificates
 from superposition.validate.runner import commands, provenance, sweep
 
 ROOM = Path(__file__).parents[2] / "validate"
-CLAIMS = sorted(path.stem for path in (ROOM / "claims").glob("*.py"))
+CLAIMS = sorted(path.stem for path in (ROOM / "ledger").glob("*.py"))
 SHOWING = sorted(
     path.relative_to(ROOM).as_posix()
     for path in ROOM.rglob("*.py")
@@ -50,7 +50,7 @@ def faults_of_corrections(source):
     for call in calls(tree, "claim"):
         if len(call.args) > 4 or any(word.arg == "correction" for word in call.keywords):
             found.append(f"line {call.lineno}: a correction that no finding carries")
-    for call in calls(tree, "says"):
+    for call in calls(tree, "corrected_statement"):
         if len(call.args) < 2:
             found.append(f"line {call.lineno}: a sentence without a finding")
         for text in literal_parts(call.args[0]) if call.args else []:
@@ -139,10 +139,10 @@ def test_statistics_have_a_module_of_their_own(name):
     [
         'claim("X1", "s", "1", "a", "it is so")',
         'claim("X1", "s", "1", "a", correction="it is so")',
-        'says("it is so")',
-        'says("it is 0.77 times that", found)',
-        'says(f"{x:.1%} and 12 % more", found)',
-        'says("it is" + f" about {1}, at most 3.5", found)',
+        'corrected_statement("it is so")',
+        'corrected_statement("it is 0.77 times that", found)',
+        'corrected_statement(f"{x:.1%} and 12 % more", found)',
+        'corrected_statement("it is" + f" about {1}, at most 3.5", found)',
     ],
 )
 def test_canary_faults_of_corrections_are_found(source):
@@ -153,8 +153,8 @@ def test_canary_faults_of_corrections_are_found(source):
     "source",
     [
         'claim("X1", "s", "1", "a", needs=["rug.trained"])',
-        'says(f"it is {x:.2f} times n^2/(4m), {y:.1%}, of Eq. 2.4 and L2", found)',
-        'says("one half", *found)',
+        'corrected_statement(f"it is {x:.2f} times n^2/(4m), {y:.1%}, of Eq. 2.4 and L2", found)',
+        'corrected_statement("one half", *found)',
     ],
 )
 def test_what_is_allowed_is_no_fault(source):
@@ -185,7 +185,7 @@ READS = {
     "experiments.rug.runs.run_reference",
     "runner.sweep.store.open",
     "training.checkpoint.load",
-    "runner.cache.Lab.__init__",
+    "runner.cache.ResultCache.__init__",
     "report.build.Report.__init__",
 }
 # Called by the report alone, in a folder that it has claimed.

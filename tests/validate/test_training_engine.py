@@ -340,7 +340,7 @@ def test_a_captured_step_is_the_step(monkeypatch, law, fused):
     rates = np.full((12, 2), 3e-3) * np.linspace(1, 0.1, 12)[:, None]
     plain, repeated = ([model(p=law, seed=seed) for seed in (0, 1)] for _ in range(2))
     losses = engine.run_block(torch, plain, rates, 64)
-    monkeypatch.setattr(engine, "_captured", captured)
+    monkeypatch.setattr(engine, "_cuda_graph_step", captured)
     np.testing.assert_array_equal(engine.run_block(torch, repeated, rates, 64, captured=True), losses)
     for one, other in zip(plain, repeated, strict=True):
         assert torch.equal(one.parameters, other.parameters)
