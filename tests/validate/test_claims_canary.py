@@ -186,7 +186,7 @@ def functions(own, module):
             if home == module.__name__:
                 found.append(("helper", path))
             elif home.startswith("superposition."):
-                if not home.endswith(("claims.ledger", "findings", "statistics")):
+                if not home.endswith(("ledger.claim", "findings", "statistics")):
                     found.append(("theory", path))
             elif len(path) > 1 or home.startswith("scipy") or isinstance(value, np.ufunc):
                 found.append(("engine", path))
