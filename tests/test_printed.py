@@ -107,7 +107,7 @@ def test_commands_are_understood(line):
 
 def test_commands_run_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep.running, "cores", lambda: 0)  # the sweep runs in this process
+    monkeypatch.setattr(sweep.running, "available_cores", lambda: 0)  # the sweep runs in this process
     (tmp_path / "validate").symlink_to(ROOT / "validate")
     for line in RUN:
         if "--store" in line:

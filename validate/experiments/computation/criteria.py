@@ -66,7 +66,7 @@ def judge_map(ds: xr.Dataset) -> list[Finding]:
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
     """Return what became of the criteria of trained networks; the places are those of `runs.PLACES`."""
     over = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
-    near, below = NEAR.kept(np.abs(over)), BELOW.kept(over)
+    near, below = NEAR.satisfied(np.abs(over)), BELOW.satisfied(over)
     return [
         ERROR.finding(ds["error"]),
         ABOVE.finding(ds["loss"] - ds["floor"] + ds["error"]),

@@ -252,7 +252,7 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
-        below, near = (int(one.sum()) for one in (BELOW.kept(at - 1), NEAR.kept(np.abs(at - 1))))
+        below, near = (int(one.sum()) for one in (BELOW.satisfied(at - 1), NEAR.satisfied(np.abs(at - 1))))
         floor = float(ds["floor"][i] / ds["naive"][i])
         losses = [f"{one:.3f}" for one in (at.min(), np.median(at), floor)]
         rows.append([i + 1, str(name), at.size, near, below, *losses])
@@ -344,8 +344,8 @@ SECTION = Section(
                 "steps": 100,
             },
             seconds=1500.0,
-            apart="p",
-            along="p",
+            split_by="p",
+            concat_dim="p",
             check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, (), 1e-6, SUMS),
         ),
         "fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0),

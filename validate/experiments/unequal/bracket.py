@@ -105,7 +105,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     )
     ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
     wide = (at["code"] / at["bound"]).values
-    if NARROW.kept(wide).any() and not NARROW.kept(wide).all():
+    if NARROW.satisfied(wide).any() and not NARROW.satisfied(wide).all():
         ax.contour(
             at["n_hidden"] / n, at["alpha"], wide, levels=[float(NARROW.limit)], colors="k", linewidths=1.0
         )
@@ -117,7 +117,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 def _show(ds: xr.Dataset) -> TopicContent:
     factor = ds["code"] / ds["bound"]
     apart: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
-    window: xr.DataArray = NEAR_ONE.kept(abs(ds["code_exponent"] - 1))
+    window: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))
     said = []
     for on in ds["number_on"].values:
         inside = window.sel(number_on=on).any("between")
@@ -125,7 +125,7 @@ def _show(ds: xr.Dataset) -> TopicContent:
         where = f"at some width for alpha = {span(some, 'g')}" if some.size else "at no width"
         said.append(f"{where} with {on:g} on")
     tame = factor.sel(alpha=slice(None, KNOWN))
-    wide = np.flatnonzero((~NARROW.kept(tame)).any(["alpha", "number_on"]))
+    wide = np.flatnonzero((~NARROW.satisfied(tame)).any(["alpha", "number_on"]))
     beyond = ds["n_hidden"].values[wide[-1] + 1 :] if wide.size else ds["n_hidden"].values
     region = (
         f"at most {NARROW:g} from m = {beyond[0]} on"

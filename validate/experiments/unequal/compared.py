@@ -66,7 +66,7 @@ def against_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate
     straight = trained.sizes["n_features"] < 3 or all(one.low <= 0 <= one.high for one in off_line(trained))
     limit = extrapolated(trained).transpose("case", "seed").values
     for own, code in zip(limit, solved["predicted"].min("pairs").values, strict=True):
-        target = int(not EXACT.kept(code))
+        target = int(not EXACT.satisfied(code))
         over = mean_within(own / code if target else own, WITHIN)
         side = "below" if over.high < target else "above" if over.low > target else "agrees"
         found.append((over, side if straight else "no limit"))
@@ -82,4 +82,4 @@ def loss_reached(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float
     there, which take hours; one model had been seen.)
     """
     over = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
-    return [(int(np.sum(AT_CODE.kept(np.abs(one - 1)))), float(one.min()), mean(one)) for one in over]
+    return [(int(np.sum(AT_CODE.satisfied(np.abs(one - 1)))), float(one.min()), mean(one)) for one in over]

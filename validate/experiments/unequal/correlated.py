@@ -180,7 +180,7 @@ def _groups(what: str, settings: dict[str, Any], case: list[Any], size: int, *, 
     """Return a stored run of trained models, made apart by case; two of a case and size are made anew."""
     first = settings["seeds"][0]
     part = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
-    apart: dict[str, Any] = {} if whole else {"apart": "cases", "along": "case"}
+    apart: dict[str, Any] = {} if whole else {"split_by": "cases", "concat_dim": "case"}
     check = ReproductionCheck(part, (), 1e-3, _PAIRS)
     return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **apart)
 
@@ -190,7 +190,7 @@ def _blocks(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool 
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]
-    apart: dict[str, Any] = {} if whole else {"apart": pieces, "along": "case"}
+    apart: dict[str, Any] = {} if whole else {"split_by": pieces, "concat_dim": "case"}
     return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **apart)
 
 

@@ -95,9 +95,9 @@ def _show_descended(ds: xr.Dataset) -> tuple[str, Table]:
     best = ds["loss"].min("begin")
     won = ds.isel(begin=ds["loss"].argmin("begin"))
     slope = span(won["gradient"].values, ".1g")
-    level = LEVEL_END.kept(won["gain"])
+    level = LEVEL_END.satisfied(won["gain"])
     ratio = best / ds["priority"]
-    near, places = NEAR_CODE.kept(abs(ratio - 1)), best.size
+    near, places = NEAR_CODE.satisfied(abs(ratio - 1)), best.size
     gained = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
     begun = ds["start"].sel(begin="code") / ds["priority"]
     text = (
@@ -142,7 +142,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
     ratio = free["loss"].mean("seed") / split["priority"]
     drift = (ds["loss"].isel(weight_decay=0, steps=0) / long["loss"]).mean("seed")
     gained = drift - 1
-    level = int(LEVEL.kept(abs(gained)).sum())
+    level = int(LEVEL.satisfied(abs(gained)).sum())
     exps, ms = split["alpha"].values, split["n_hidden"].values
     said = []
     for a in exps:
@@ -152,7 +152,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
     small = [m for m in ms if m < ds.attrs["n_features"] / 2]
     wide = [m for m in small if m >= 10]
     below = int((free["loss"].mean("seed") < split["loss"]).sum())
-    worse = int(WORSE.kept(gained).sum())
+    worse = int(WORSE.satisfied(gained).sum())
     times = [f"{span(ratio.sel(alpha=a, n_hidden=small), '.2g')} (alpha = {a:g})" for a in exps]
     text = (
         f"Models of {ds.attrs['n_features']} features, {ds.attrs['on']:g} on at a time on average, with free "
@@ -232,7 +232,7 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     size, on = int(ds.attrs["n_features"]), float(ds.attrs["on"])
     laws = [source_law(float(a), size, on) for a in ds["alpha"].values]
     constant = xr.DataArray([law.variance.mean() for law in laws], {"alpha": ds["alpha"]}, "alpha")
-    off: xr.DataArray = ~NEAR.kept(abs(ratio - 1))
+    off: xr.DataArray = ~NEAR.satisfied(abs(ratio - 1))
     widths = ", ".join(str(m) for m in ds["n_hidden"].values[off.any("alpha")])
     built = int((off & (split["realised"] < best)).sum())
     text = (
@@ -268,7 +268,7 @@ def exact(n_hidden: int, tolerance: float = 1e-6, **settings: Any) -> Reproducti
 
 def by_alpha(*alphas: float) -> dict[str, Any]:
     """Return that a run is made apart for each alpha."""
-    return {"apart": [{"alpha": [one]} for one in alphas], "along": "alpha"}
+    return {"split_by": [{"alpha": [one]} for one in alphas], "concat_dim": "alpha"}
 
 
 def trained(what: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Run:
