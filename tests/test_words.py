@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = ("theory", "solvers", "validate")
 FILES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
-# As names of modules, functions, classes, attributes, parameters and variables; what says it better stands beside.
+# As names of modules, functions, classes, attributes, parameters and variables, with what says it better.
 NAMES = {
     "laboratory": "cache of results",
     "Lab": "ResultCache",
