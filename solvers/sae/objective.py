@@ -125,6 +125,6 @@ def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     one = float(np.abs(unit.w).max(initial=0.0)) or 1.0
     at_one, at_zero = (
-        unit_means(HiddenNeuron(unit.setting, unit.w, shift + at, at), 1.0, nothing) for at in (one, 0.0)
+        unit_means(HiddenNeuron(unit.context, unit.w, shift + at, at), 1.0, nothing) for at in (one, 0.0)
     )
     return at_one.active, (at_one.by_w - at_zero.by_w) / one, at_one.flux / one

@@ -155,7 +155,7 @@ def thomson(
 
     threads = None if workers is None else validation.integer("workers", workers, 1)
     ends, _ = successive_elimination(
-        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, whole=True
+        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, keep_all=True
     )
     energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.
