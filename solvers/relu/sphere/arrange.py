@@ -161,19 +161,19 @@ def thomson(
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))
-    found = ends[best].x
+    arrangement = ends[best].x
     if n * m <= _NEWTON and m > 1:
-        found = _result(found, b)
-        energies[best], by = _of_directions(found.ravel(), (n, m), b)
+        arrangement = _result(arrangement, b)
+        energies[best], by = _of_directions(arrangement.ravel(), (n, m), b)
         norms[best] = np.linalg.norm(by)
     unfinished = Status.STEPS if ends[best].status is Status.STEPS else Status.STALLED
     return Thomson(
-        W=found,
+        W=arrangement,
         energy=float(energies[best]),
         gradient_norm=float(norms[best]),
         energies=energies,
         gradient_norms=norms,
         hits=int(same.sum()),
-        geometry=geometry(found),
+        geometry=geometry(arrangement),
         status=Status.CONVERGED if norms[best] <= 1e-12 * n else unfinished,
     )
