@@ -182,12 +182,12 @@ def _show(ds: xr.Dataset) -> TopicContent:
         "both atoms tilt towards each other, or one stays and the other stands for both features, and the "
         "first latent is off where both are on. A branch and bound over both angles and all encoders (gap "
         f"{ds.attrs['gap']:g}) brackets the better of the two. Searches end within {error:.0e} of it, and "
-        f"are in the phase that the closed forms predict at {int(agree.sum())} of {agree.size} places. The true "
-        f"dictionary is optimal at none: its objective is at least {above:.2g} of the best one above it. The "
-        f"boundary between both is on the map at {n_boundary} strengths. At a ratio {CERTIFIED_FACTOR:g} "
-        f"times smaller, branch and bound over pairs with an atom within {TURNED_ANGLE:g} of a feature's "
-        f"direction certifies at {n_low} of them that these are worse; at one as much larger, over all "
-        f"other pairs, at {n_high}."
+        f"are in the phase that the closed forms predict at {int(agree.sum())} of {agree.size} places. The "
+        f"true dictionary is optimal at none: its objective is at least {above:.2g} of the best one above "
+        f"it. The boundary between both is on the map at {n_boundary} strengths. At a ratio "
+        f"{CERTIFIED_FACTOR:g} times smaller, branch and bound over pairs with an atom within "
+        f"{TURNED_ANGLE:g} of a feature's direction certifies at {n_low} of them that these are worse; at "
+        f"one as much larger, over all other pairs, at {n_high}."
     )
     table = Table.formatted(
         "Objectives over that of rebuilding nothing",
