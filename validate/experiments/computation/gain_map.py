@@ -52,7 +52,7 @@ PAIRS = Criterion(
 
 
 @dataclass(frozen=True)
-class Task:
+class NetworkTask:
     """Targets of a network: "relu" or "abs", and what differs from independent features with output bias."""
 
     target: str
@@ -74,11 +74,11 @@ class Task:
 
 
 TASKS = {
-    "relu": Task("relu"),
-    "relu without bias": Task("relu", bias=False),
-    "relu, on in pairs": Task("relu", in_pairs=True),
-    "x + relu": Task("relu", mixed=True),
-    "abs": Task("abs"),
+    "relu": NetworkTask("relu"),
+    "relu without bias": NetworkTask("relu", bias=False),
+    "relu, on in pairs": NetworkTask("relu", in_pairs=True),
+    "x + relu": NetworkTask("relu", mixed=True),
+    "abs": NetworkTask("abs"),
 }
 _LARGEST_GROUP = 3  # features of a neuron of which its means and those with the targets are exact integrals
 
@@ -100,7 +100,7 @@ def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArr
     return envelope
 
 
-def _part(F: int, n: int, p: float, task: Task, search: Mapping[str, int]) -> dict[str, float]:
+def _part(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of the best network for a few features, and of the naive one."""
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
@@ -121,7 +121,7 @@ def _unbiased(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArr
 
 
 def _row(
-    task: Task,
+    task: NetworkTask,
     p: float,
     ratio: FloatArray,
     sizes: Sequence[Size],

@@ -109,8 +109,8 @@ def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: b
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]
-    apart: dict[str, Any] = {} if whole else {"apart": pieces, "along": "case"}
-    return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **apart)
+    split: dict[str, Any] = {} if whole else {"apart": pieces, "along": "case"}
+    return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **split)
 
 
 RUNS = {

@@ -132,12 +132,12 @@ def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
     """Return the text and the table of exact descents; of `run_descended`."""
     best = ds["loss"].min("begin")
     winner = ds.isel(begin=ds["loss"].argmin("begin"))
-    slope = span(winner["gradient"].values, ".1g")
+    gradient_range = span(winner["gradient"].values, ".1g")
     level = LEVEL_END.kept(winner["gain"])
     ratio = best / ds["priority"]
     near, places = NEAR_CODE.kept(abs(ratio - 1)), best.size
-    gained = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
-    begun = ds["start"].sel(begin="code") / ds["priority"]
+    trained_ratio = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
+    start_ratio = ds["start"].sel(begin="code") / ds["priority"]
     text = (
         f"Is that the optimiser, or the optimum? At n = {ds.attrs['n_features']} we continue for "
         f"{ds.attrs['steps']} steps of the exact gradient, from models trained for "
@@ -147,12 +147,12 @@ def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
         f"{', '.join(f'{float(a):g}' for a in ds['alpha'].values)}) it is so at {int(near.sum())}, and at "
         f"{int((near & level).sum())} of the {int(level.sum())} whose last tenth of steps gains less than "
         f"{LEVEL_END:.1%}. That is no proof "
-        f"of a minimum: gradients are still {slope} of the loss of the zero model. "
-        f"Descents take trained models to {span(gained, '.2f')} of their loss. The loss of the best ends is "
-        f"{span(ratio, '.2f')} times that of the code, and below it at {int((ratio < 1).sum())} settings. "
-        "Descents from the code's own weights end lower than those from trained models at "
+        f"of a minimum: gradients are still {gradient_range} of the loss of the zero model. "
+        f"Descents take trained models to {span(trained_ratio, '.2f')} of their loss. The loss of the best "
+        f"ends is {span(ratio, '.2f')} times that of the code, and below it at {int((ratio < 1).sum())} "
+        "settings. Descents from the code's own weights end lower than those from trained models at "
         f"{int((winner['begin'] == 'code').sum())}: the code's loss is a limit of lengths that differ by "
-        f"many decades, and at finite lengths it starts {span(begun, '.2g')} times as high."
+        f"many decades, and at finite lengths it starts {span(start_ratio, '.2g')} times as high."
     )
     ends = {
         f"{begin} {end}": ds[name].sel(begin=begin, drop=True)

@@ -264,9 +264,9 @@ def stored_run(
     """Return a stored run of trained models, split by case; a check makes two of a case and size anew."""
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
-    apart: dict[str, Any] = {} if whole else {"apart": "cases", "along": "case"}
+    split: dict[str, Any] = {} if whole else {"apart": "cases", "along": "case"}
     check = ReproductionCheck(check_settings, (), 1e-3, TRAINING_DIFFERS)
-    return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **apart)
+    return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **split)
 
 
 RUNS = {"groups": stored_run("pairs that depend on each other", TRAINING | {"cases": FEW_ON}, FEW_ON[0], 32)}

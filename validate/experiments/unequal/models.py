@@ -56,14 +56,14 @@ def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
 
 
 def train_models(
-    law: Features, n_hidden: Any, seed: Any, steps: int, batch: int, **more: Any
+    law: Features, n_hidden: Any, seed: Any, steps: int, batch: int, **options: Any
 ) -> tuple[xr.Dataset, list[Model]]:
     """Train models by Adam; return their exact losses and their weights at the end.
 
     The losses are in the dataset of `validate.training.train`, of whose attributes device and version stay.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
-    settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **more}
+    settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}
     ds = train(law.n_features, n_hidden, law, seed, **settings).isel(end=0)
     ds.attrs = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
     weights = (ds[name].values.astype(np.float64) for name in ("W_out", "W_in", "bias"))
