@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from ..theory.annotations import as_annotated
 from ..theory.validation import FloatArray, integer, number, real, vector
@@ -151,7 +151,7 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
     axis = integer("axis", axis, -sample.ndim, sample.ndim - 1)
     if sample.shape[axis] < 2:
         raise ValueError(f"`values` must have two runs or more; got shape {sample.shape}.")
-    half = stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * stats.sem(sample, axis=axis)
+    half = scipy.stats.t.isf((1 - level) / 2, sample.shape[axis] - 1) * scipy.stats.sem(sample, axis=axis)
     return sample.mean(axis=axis), np.asarray(half)
 
 
@@ -166,8 +166,8 @@ def more_often(first: int, second: int, runs: int) -> float:
     """
     runs = integer("runs", runs, 1)
     counts = [integer(name, one, 0, runs) for name, one in (("first", first), ("second", second))]
-    table = np.array([[one, runs - one] for one in counts])
-    return float(stats.fisher_exact(table, alternative="greater").pvalue)
+    table = np.array([[count, runs - count] for count in counts])
+    return float(scipy.stats.fisher_exact(table, alternative="greater").pvalue)
 
 
 @as_annotated
@@ -182,7 +182,7 @@ def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
     errors, values = number("errors", errors, 1e-9, 1e9), vector("values", values)
     if values.size < 2:
         raise ValueError(f"`values` must be two or more; got {values.size}.")
-    return mean(values, level=1 - 2 * float(stats.t.sf(errors, np.size(values) - 1)))
+    return mean(values, level=1 - 2 * float(scipy.stats.t.sf(errors, np.size(values) - 1)))
 
 
 @as_annotated
@@ -209,7 +209,7 @@ def from_standard_error(value: float, error: float, level: float = LEVEL) -> Est
     '1.00 [0.80, 1.20]'
     """
     level, error = _level(level), number("error", error, 0.0)
-    return _around(float(value), float(stats.norm.isf((1 - level) / 2) * error), level, 1)
+    return _around(float(value), float(scipy.stats.norm.isf((1 - level) / 2) * error), level, 1)
 
 
 @as_annotated
@@ -224,7 +224,7 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     hits, level = integer("hits", hits, 0, trials), _level(level)
     if trials == 0:
         return Estimate(float("nan"), 0.0, 1.0, level, 0)
-    interval = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
+    interval = scipy.stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
     return Estimate(hits / trials, float(interval.low), float(interval.high), level, int(trials))
 
 
@@ -285,7 +285,7 @@ def jackknife(
         raise ValueError(f"`samples` must have two runs or more; got shape {samples.shape}.")
     runs, whole = len(samples), float(statistic(samples))
     without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
-    half = float(stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
+    half = float(scipy.stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
     return _around(whole, half, level, runs)
 
 

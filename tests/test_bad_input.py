@@ -37,6 +37,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+import superposition
 from superposition import solvers, theory, validate
 from superposition.solvers import statistics
 from superposition.theory.lazy import public_modules
@@ -58,9 +59,14 @@ LOWER = {
     room.__name__.partition(".")[2]: room
     for floor in (theory, solvers)
     for room in public_modules(floor)
-    if hasattr(room, "__path__")
+    if hasattr(room, "__path__") or room is statistics
 }
-UPPER = {room.__name__.partition(".")[2]: room for room in public_modules(validate)}
+UPPER = {
+    room.__name__.partition(".")[2]: room
+    for room in public_modules(validate)
+    if not room.__name__.startswith("superposition.validate.api")
+}
+UPPER["sp"] = superposition
 ROOMS = LOWER | UPPER
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
@@ -77,172 +83,181 @@ CALLS: dict[str, str] = {
 }
 
 # Calls in validate see `A`, axes, too, and write to the working folder. Experiments are small ones.
-_ONE_CLAIM = "Checked(CLAIMS[0], Evidence('x', [], {}), 0.0)"
+_ONE_CLAIM = "CheckedClaim(CLAIMS[0], Evidence('x', [], {}), 0.0)"
 _FIGURE = "Figure('a', 'b', 'c', xr.Dataset(), lambda ds, ax: ax)"
-CALLS |= {
-    f"validate.{key}": call
-    for key, call in {
-        "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
-        "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], tell=len)",
-        "files.require_same_settings": "require_same_settings('out', 'here', dict(p=0), dict(p=0), 'x')",
-        "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
-        "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",
-        "audit.state_of": "state_of(dict(W=np.eye(2)))",
-        "loading.load": "load(dict(W=np.ones((3, 2)), b=np.zeros(3)))",
-        "loading.state_of": "state_of(dict(W=np.eye(2)))",
-        "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
-        "certificates.check": "check(CERTIFICATE)",
-        "certificates.lean_goal": "lean_goal(CERTIFICATE)",
-        "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
-        "certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
-        "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
-        "claims.as_record": f"as_record({_ONE_CLAIM})",
-        "claims.from_record": f"from_record(CLAIMS[0], as_record({_ONE_CLAIM}))",
-        "claims.judge": "judge(CLAIMS[0], Lab(HERE))",
-        "claims.judge_or_recall": "judge_or_recall(Lab(HERE), 'E4')",
-        "claims.run": "run(['E4'])",
-        "claims.store": f"store([{_ONE_CLAIM}], '2026-01-01', path=HERE / 'claims.json')",
-        "claims.text": f"text([{_ONE_CLAIM}], width=72)",
-        "cli.main": "main(['predict', 'rug', '--p', '0.1', '--ratio', '0.5'])",
-        "codes.run_departure": "run_departure(8, [(0.1, 0.5)], steps=3)",
-        "codes.run_hessian": "run_hessian([(0.1, 0.5)], [8], frequencies=64)",
-        "codes.run_pair": "run_pair([0.05], starts=1)",
-        "codes.run_polished": "run_polished(4, [0.2], [0.5], [0], train_steps=5, steps=2)",
-        "codes.run_structure": "run_structure(8, [0.2], [0.5], [0], steps=5, device='cpu')",
-        "codes.run_envelope": "run_envelope(size=2, codes=['pair'])",
-        "codes.run_known": "run_known(HERE)",
-        "codes.run_lines": "run_lines(['triangle'], lowest=0.8, tol=0.1)",
-        "collisions.run_cooccurrence": "run_cooccurrence(4, 4, [0.16], [0.1], [0], time=0.1, device='cpu')",
-        "collisions.run_printed": "run_printed([8], [0], n_features=4, steps=[5], device='cpu')",
-        "relu.run_phases": "run_phases(2, 2)",
-        "relu.run_polygons": "run_polygons([0.1], [3], [3], starts=1)",
-        "sparsification.run_agreement": "run_agreement(8, 0.02, runs=2)",
-        "linear.run_representation": "run_representation(3, 1, [0.3], runs=1, steps=5)",
-        "unequal.run_blocks": "run_blocks(sizes=[8], seeds=[0, 1], starts=1)",
-        "unequal.run_bracket": "run_bracket([1.0], [0.5], [1.0], n_features=20)",
-        "unequal.run_codes": "run_codes([1.0], [0.5], [1.0], n_features=20)",
-        "unequal.run_descended": "run_descended([1.0], [1], n_features=4, train_steps=5, batch=16, steps=2)",
-        "unequal.run_width": "run_width([1.0], [1], n_features=4, tied=[0], steps=[5], seeds=[0], batch=16)",
-        "door.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
-        "door.best": "best(Features(2, 0.3), 1, starts=1)",
-        "door.explore": "explore('page.html')",
-        "door.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
-        "door.phases": "phases(grid=dict(sparsity=[0.1], importance=[0.5]))",
-        "door.predict": "predict(Features(3, 0.3), 2)",
-        "drawing.draw_estimates": "draw_estimates(A, [1.0, 2.0], [Estimate(0.1, 0.0, 0.2, 0.95, 3)] * 2)",
-        "drawing.draw_means": "draw_means(A, [1.0, 2.0], np.array([[1.0, 2.0], [2.0, 3.0]]))",
-        "drawing.finished": "finished(A, legend=None)",
-        "drawing.size_axis": "size_axis(A, [8, 16])",
-        "drawing.svg": f"svg({_FIGURE})",
-        "experiments.checked": "checked(len, dict(obj=[]))",
-        "explorer.explore": "explore('page.html')",
-        "files.digest": "digest(HERE / 'x')",
-        "files.output_file": "output_file('x')",
-        "files.page_file": "page_file('x.html')",
-        "files.output_folder": "output_folder(HERE)",
-        "files.read_arrays": "read_arrays(ARRAYS)",
-        "files.read_dataset": "read_dataset(STORED)",
-        "files.write_marker": "write_marker(HERE)",
-        "files.replacing": "replacing('x')",
-        "files.write_arrays": "write_arrays('x.npz', dict(a=np.eye(2)))",
-        "files.write_dataset": "write_dataset('x.nc', xr.Dataset(dict(a=1.0)))",
-        "files.write_tables": "write_tables('x.csv', xr.Dataset(dict(a=1.0)))",
-        "files.write_text": "write_text('x.txt', 'text')",
-        "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
-        "provenance.add_run": "add_run(path=BRACKET)",
-        "provenance.full_settings": "full_settings(shipped_runs()['codes.lines'], {})",
-        "running.make": "make([], out='runs')",
-        "judged.store": "store([], ['C1'], path=HERE / 'claims.json')",
-        "laboratory.Lab": "Lab(HERE)",
-        "laboratory.Lab.found": "('rug.curves')",
-        "laboratory.Lab.given": "('rug.curves')",
-        "laboratory.Lab.is_changed": "('rug.curves')",
-        "laboratory.Lab.available": "('rug.curves')",
-        "laboratory.Lab.paths": "('rug.curves')",
-        "laboratory.Lab.settings": "('rug.curves')",
-        "laboratory.Lab.pieces": "('rug.curves')",
-        "laboratory.Lab.run": "('rug.curves', 0)",
-        "laboratory.Lab.digest": "('rug.curves')",
-        "laboratory.Lab.keep": "('x', ['rug.curves'], 1)",
-        "laboratory.Lab.kept": "('x', ['rug.curves'])",
-        "experiment.Run.shipped": "('a', 'b', len)",
-        "experiment.Run.given": "('quick', 0)",
-        "experiment.Run.settings": "('quick', 0)",
-        "experiment.Topic.of": "(xr.Dataset({'loss': ('p', [0.25])}))",
-        "findings.Criterion.finding": "([0.1])",
-        "findings.Criterion.kept": "([0.1])",
-        "statistics.Family.of": "(mean, [1.0, 2.0])",
-        "laboratory.experiment": "experiment('rug.curves')",
-        "laboratory.schedule": "schedule(Lab(HERE), [])",
-        "laboratory.section": "section('rug')",
-        "linear.descend": "descend([[0.5]], [[0.5]], [[1.0]], 0.1, [1, 2])",
-        "noise.curvature": "curvature(np.eye(2), 'normal', 0.1)",
-        "noise.symmetric_minimum": "symmetric_minimum(3, 0.1, spread=True)",
-        "page.badges": "badges({})",
-        "page.drawn": f"drawn({_FIGURE}, 'a', '<svg></svg>')",
-        "page.errata": f"errata([{_ONE_CLAIM}])",
-        "page.judged": f"judged([{_ONE_CLAIM}])",
-        "page.ledger": f"ledger([{_ONE_CLAIM}])",
-        "page.page": "page('a', 'b', [('c', 'd')], script=False)",
-        "page.paragraphs": "paragraphs('a')",
-        "report.provenance": "provenance('quick', 0, 1.0, 1)",
-        "report.render": "render([], [], [('a', 'b')])",
-        "report.write_report": "write_report('report', only='rug.theory')",
-        "report.write_topic": "write_topic(HERE, 'rug', 'theory', Shown('a'))",
-        "rug.run_bias": "run_bias(0.1, [0.25], [0.0])",
-        "rug.run_checked": "run_checked(8, [0.1], [0.5], [0], steps=2, samples=64)",
-        "rug.run_finite_size": "run_finite_size(0.1, 0.25, [16], draws=2, samples=8)",
-        "rug.run_theory": "run_theory([0.1], [0.25])",
-        "rug.run_trained": "run_trained(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
-        "statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
-        "statistics.growth_power": "growth_power([1.0, 2.0])",
-        "stored.load": "load('codes_lines')",
-        "stored.read": "read('codes_lines')",
-        "stored.read_runs": "read_runs('codes_lines')",
-        "tidy.combine_runs": "combine_runs(dict(a=RUN), ['x'])",
-        "tidy.extract_run": "extract_run(RUN, '')",
-        "tidy.read_facts": "read_facts(RUN)",
-        "sweep.open": "open('no.zarr')",
-        "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
-        "tasks.cluster": "cluster('127.0.0.1:1')",
-        "tasks.perform": "perform([], 1, len)",
-        "tasks.processes": "processes(1)",
-        "tasks.spread": "spread(lambda k: None, len, processes(1))",
-        "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
-        "rug.with_theory": "with_theory(TRAINED, 'trained')",
-        "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
-    }.items()
+# Keys leave out "validate." and the packages of `_CONTAINERS`.
+SHORT = {
+    "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
+    "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], tell=len)",
+    "files.require_same_settings": "require_same_settings('out', 'here', dict(p=0), dict(p=0), 'x')",
+    "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
+    "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",
+    "audit.state_of": "state_of(dict(W=np.eye(2)))",
+    "loading.load": "load(dict(W=np.ones((3, 2)), b=np.zeros(3)))",
+    "loading.state_of": "state_of(dict(W=np.eye(2)))",
+    "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
+    "certificates.check": "check(CERTIFICATE)",
+    "certificates.lean_goal": "lean_goal(CERTIFICATE)",
+    "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
+    "certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
+    "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
+    "ledger.as_record": f"as_record({_ONE_CLAIM})",
+    "ledger.from_record": f"from_record(CLAIMS[0], as_record({_ONE_CLAIM}))",
+    "ledger.judge": "judge(CLAIMS[0], ResultCache(HERE))",
+    "ledger.judge_or_recall": "judge_or_recall(ResultCache(HERE), 'E4')",
+    "ledger.run": "run(['E4'])",
+    "ledger.store": f"store([{_ONE_CLAIM}], '2026-01-01', path=HERE / 'claims.json')",
+    "ledger.text": f"text([{_ONE_CLAIM}], width=72)",
+    "cli.main": "main(['predict', 'rug', '--p', '0.1', '--ratio', '0.5'])",
+    "codes.run_departure": "run_departure(8, [(0.1, 0.5)], steps=3)",
+    "codes.run_hessian": "run_hessian([(0.1, 0.5)], [8], frequencies=64)",
+    "codes.run_pair": "run_pair([0.05], starts=1)",
+    "codes.run_polished": "run_polished(4, [0.2], [0.5], [0], train_steps=5, steps=2)",
+    "codes.run_structure": "run_structure(8, [0.2], [0.5], [0], steps=5, device='cpu')",
+    "codes.run_envelope": "run_envelope(size=2, codes=['pair'])",
+    "codes.run_known": "run_known(HERE)",
+    "codes.run_lines": "run_lines(['triangle'], lowest=0.8, tol=0.1)",
+    "collisions.run_cooccurrence": "run_cooccurrence(4, 4, [0.16], [0.1], [0], time=0.1, device='cpu')",
+    "collisions.run_printed": "run_printed([8], [0], n_features=4, steps=[5], device='cpu')",
+    "relu.run_phases": "run_phases(2, 2)",
+    "relu.run_polygons": "run_polygons([0.1], [3], [3], starts=1)",
+    "sparsification.run_agreement": "run_agreement(8, 0.02, runs=2)",
+    "linear.run_representation": "run_representation(3, 1, [0.3], runs=1, steps=5)",
+    "unequal.run_blocks": "run_blocks(sizes=[8], seeds=[0, 1], starts=1)",
+    "unequal.run_bracket": "run_bracket([1.0], [0.5], [1.0], n_features=20)",
+    "unequal.run_codes": "run_codes([1.0], [0.5], [1.0], n_features=20)",
+    "unequal.run_descended": "run_descended([1.0], [1], n_features=4, train_steps=5, batch=16, steps=2)",
+    "unequal.run_width": "run_width([1.0], [1], n_features=4, tied=[0], steps=[5], seeds=[0], batch=16)",
+    "sp.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
+    "sp.best": "best(Features(2, 0.3), 1, starts=1)",
+    "sp.explore": "explore('page.html')",
+    "sp.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
+    "sp.phases": "phases(grid=dict(sparsity=[0.1], importance=[0.5]))",
+    "sp.predict": "predict(Features(3, 0.3), 2)",
+    "drawing.draw_estimates": "draw_estimates(A, [1.0, 2.0], [Estimate(0.1, 0.0, 0.2, 0.95, 3)] * 2)",
+    "drawing.draw_means": "draw_means(A, [1.0, 2.0], np.array([[1.0, 2.0], [2.0, 3.0]]))",
+    "drawing.finish_axes": "finish_axes(A, legend=None)",
+    "drawing.size_axis": "size_axis(A, [8, 16])",
+    "drawing.svg": f"svg({_FIGURE})",
+    "execute.check_settings": "check_settings(len, dict(obj=[]))",
+    "explorer.explore": "explore('page.html')",
+    "files.digest": "digest(HERE / 'x')",
+    "files.output_file": "output_file('x')",
+    "files.page_file": "page_file('x.html')",
+    "files.output_folder": "output_folder(HERE)",
+    "files.read_arrays": "read_arrays(ARRAYS)",
+    "files.read_dataset": "read_dataset(STORED)",
+    "files.write_marker": "write_marker(HERE)",
+    "files.atomic_write": "atomic_write('x')",
+    "files.write_arrays": "write_arrays('x.npz', dict(a=np.eye(2)))",
+    "files.write_dataset": "write_dataset('x.nc', xr.Dataset(dict(a=1.0)))",
+    "files.write_tables": "write_tables('x.csv', xr.Dataset(dict(a=1.0)))",
+    "files.write_text": "write_text('x.txt', 'text')",
+    "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
+    "provenance.add_run": "add_run(path=BRACKET)",
+    "provenance.full_settings": "full_settings(shipped_runs()['codes.lines'], {})",
+    "commands.make": "make([], out='runs')",
+    "ledger.stored_verdicts.store": "store([], ['C1'], path=HERE / 'claims.json')",
+    "cache.ResultCache": "ResultCache(HERE)",
+    "cache.ResultCache.found": "('rug.curves')",
+    "cache.ResultCache.given": "('rug.curves')",
+    "cache.ResultCache.is_changed": "('rug.curves')",
+    "cache.ResultCache.available": "('rug.curves')",
+    "cache.ResultCache.paths": "('rug.curves')",
+    "cache.ResultCache.settings": "('rug.curves')",
+    "cache.ResultCache.pieces": "('rug.curves')",
+    "cache.ResultCache.run": "('rug.curves', 0)",
+    "cache.ResultCache.digest": "('rug.curves')",
+    "cache.ResultCache.keep": "('x', ['rug.curves'], 1)",
+    "cache.ResultCache.kept": "('x', ['rug.curves'])",
+    "declarations.Run.shipped": "('a', 'b', len)",
+    "declarations.Run.given": "('quick', 0)",
+    "declarations.Run.settings": "('quick', 0)",
+    "declarations.Topic.of": "(xr.Dataset({'loss': ('p', [0.25])}))",
+    "findings.Criterion.finding": "([0.1])",
+    "findings.Criterion.kept": "([0.1])",
+    "solvers.statistics.Family.of": "(mean, [1.0, 2.0])",
+    "cache.experiment": "experiment('rug.curves')",
+    "cache.schedule": "schedule(ResultCache(HERE), [])",
+    "cache.section": "section('rug')",
+    "linear.descend": "descend([[0.5]], [[0.5]], [[1.0]], 0.1, [1, 2])",
+    "noise.curvature": "curvature(np.eye(2), 'normal', 0.1)",
+    "noise.symmetric_minimum": "symmetric_minimum(3, 0.1, spread=True)",
+    "page.badges": "badges({})",
+    "page.render_figure": f"render_figure({_FIGURE}, 'a', '<svg></svg>')",
+    "page.errata": f"errata([{_ONE_CLAIM}])",
+    "page.judged_on": f"judged_on([{_ONE_CLAIM}])",
+    "page.ledger": f"ledger([{_ONE_CLAIM}])",
+    "page.page": "page('a', 'b', [('c', 'd')], script=False)",
+    "page.paragraphs": "paragraphs('a')",
+    "build.provenance": "provenance('quick', 0, 1.0, 1)",
+    "build.render": "render([], [], [('a', 'b')])",
+    "build.write_report": "write_report('report', only='rug.theory')",
+    "build.write_topic": "write_topic(HERE, 'rug', 'theory', TopicContent('a'))",
+    "rug.run_bias": "run_bias(0.1, [0.25], [0.0])",
+    "rug.run_checked": "run_checked(8, [0.1], [0.5], [0], steps=2, samples=64)",
+    "rug.run_finite_size": "run_finite_size(0.1, 0.25, [16], draws=2, samples=8)",
+    "rug.run_theory": "run_theory([0.1], [0.25])",
+    "rug.run_trained": "run_trained(8, [0.1], [0.5], [0], steps=2, evaluation_samples=64, device='cpu')",
+    "solvers.statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
+    "solvers.statistics.growth_power": "growth_power([1.0, 2.0])",
+    "read.load": "load('codes_lines')",
+    "read.read": "read('codes_lines')",
+    "read.read_runs": "read_runs('codes_lines')",
+    "rows.combine_runs": "combine_runs(dict(a=RUN), ['x'])",
+    "rows.extract_run": "extract_run(RUN, '')",
+    "rows.read_facts": "read_facts(RUN)",
+    "sweep.open": "open('no.zarr')",
+    "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
+    "tasks.cluster": "cluster('127.0.0.1:1')",
+    "tasks.perform": "perform([], 1, len)",
+    "tasks.processes": "processes(1)",
+    "tasks.spread": "spread(lambda k: None, len, processes(1))",
+    "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
+    "rug.with_theory": "with_theory(TRAINED, 'trained')",
+    "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
 }
+_CONTAINERS = ("experiments", "proofs", "reference", "report", "runner")
+
+
+def _full_key(key: str) -> str:
+    """Return a key with the packages that `SHORT` leaves out."""
+    if key.startswith(("sp.", "solvers.")):
+        return key
+    name = key.partition(".")[0]
+    above = next((one for one in _CONTAINERS if f"validate.{one}.{name}" in ROOMS), "")
+    return ".".join(filter(None, ("validate", above, key)))
+
+
+CALLS |= {_full_key(key): call for key, call in SHORT.items()}
 # Where the valid call takes minutes, or needs data that takes as long: it is made by other tests alone.
 LONG = {
-    "atlas.make",
-    "gallery.write_gallery",
-    "report.write_report",
-    "claims.judge",
-    "sweep.open",
-    "tasks.cluster",
+    "validate.experiments.atlas.make",
+    "validate.report.gallery.write_gallery",
+    "validate.report.build.write_report",
+    "validate.ledger.judge",
+    "validate.runner.sweep.open",
+    "validate.runner.tasks.cluster",
 }
 
 # What the command line, or a function that is handed on, calls an argument.
 OPTIONS = {
-    "claims.judge_or_recall": ("name",),
-    "claims.recall": ("id",),
-    "claims.run": ("id",),
-    "claims.select": ("id",),
-    "door.autoencoder_of": ("model",),  # what `sp.audit` and others call it
-    "door.model_of": ("model",),
-    "experiments.checked": ("obj",),
-    "experiments.run": ("p", "ratio"),
-    "files.exclusive_folder": ("out",),
-    "files.write_marker": ("path",),
-    "files.output_folder": ("out",),
-    "loading.autoencoder_of": ("model",),
-    "loading.load": ("model",),
-    "loading.model_of": ("model",),
-    "running.select": ("name",),
-    "statistics.Family.of": ("values",),
-    "tasks.cluster": ("scheduler",),
-    "unequal.run_width": ("checkpoint",),
+    "validate.ledger.judge_or_recall": ("name",),
+    "validate.ledger.recall": ("id",),
+    "validate.ledger.run": ("id",),
+    "validate.ledger.select_claims": ("id",),
+    "validate.runner.execute.check_settings": ("obj",),
+    "validate.runner.execute.run": ("p", "ratio"),
+    "validate.reference.files.exclusive_folder": ("out",),
+    "validate.reference.files.write_marker": ("path",),
+    "validate.reference.files.output_folder": ("out",),
+    "validate.loading.autoencoder_of": ("model",),
+    "validate.loading.load": ("model",),
+    "validate.loading.model_of": ("model",),
+    "validate.runner.commands.select": ("name",),
+    "solvers.statistics.Family.of": ("values",),
+    "validate.runner.tasks.cluster": ("scheduler",),
+    "validate.experiments.unequal.run_width": ("checkpoint",),
 }
 
 # --- Valid calls --------------------------------------------------------------------------------------------
@@ -270,10 +285,10 @@ def _around(module: Any) -> dict[str, Any]:
     """Return what the calls of a module see."""
     scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
     if module.__name__.startswith("superposition.validate"):
-        scope |= {name: getattr(ledger, name) for name in ("CLAIMS", "Checked", "Evidence")}
+        scope |= {name: getattr(ledger, name) for name in ("CLAIMS", "CheckedClaim", "Evidence")}
         scope |= {name: getattr(declarations, name) for name in ("Figure", "TopicContent")}
-        scope |= {"laboratory": cache, "COPY": read.REFERENCE}
-        scope |= {"A": AXES, "Lab": cache.ResultCache, "HERE": Path.cwd(), "xr": xr}
+        scope |= {"COPY": read.REFERENCE}
+        scope |= {"A": AXES, "ResultCache": cache.ResultCache, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"Estimate": statistics.Estimate}
         facts = dict.fromkeys(rows.FACTS, "")
@@ -326,7 +341,7 @@ def _with_a_dataset(function: Any) -> inspect.BoundArguments | None:
 def _made_elsewhere(case: Case) -> bool:
     """Whether other tests alone make the valid call."""
     empty = [isinstance(one, xr.Dataset) and not one for one in case.bound.arguments.values()]
-    return case.key.removeprefix("validate.") in LONG or any(empty)
+    return case.key in LONG or any(empty)
 
 
 def cases(room_name: str) -> Sequence[Case]:
@@ -556,7 +571,7 @@ def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = 
         several = case.bound.signature.parameters[argument].kind is inspect.Parameter.VAR_POSITIONAL
         given[argument] = (bad,) if several else bad
     bound = inspect.BoundArguments(case.bound.signature, given)  # type: ignore[arg-type]
-    names = "|".join((*case.bound.signature.parameters, *OPTIONS.get(case.key.removeprefix("validate."), ())))
+    names = "|".join((*case.bound.signature.parameters, *OPTIONS.get(case.key, ())))
     _Late.rung, _Late.spent = False, time.process_time()
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGALRM, _ring)
@@ -644,7 +659,7 @@ def _is_asked_for(case: Case, argument: str, name: str, value: Any) -> bool:
     default = case.bound.signature.parameters[argument].default
     is_default = value is default or (isinstance(value, str | int | float) and value == default)
     is_named = isinstance(case.bound.arguments[argument], str | Path) and name in NAMES
-    long = case.key.removeprefix("validate.") in LONG
+    long = case.key in LONG
     return is_default or (long and is_named) or (name in SIZES and argument in WORK)
 
 

@@ -52,7 +52,7 @@ def test_was_run_from_top_to_bottom_without_complaint(name):
 @pytest.mark.parametrize("name", sorted({*NAMES} - OTHERS))
 def test_says_what_the_source_has_wrong_by_computing_it(name):
     notebook = _read(name)
-    shown = [cell for cell in _code(notebook) if "claims.run(" in "".join(cell["source"])]
+    shown = [cell for cell in _code(notebook) if "ledger.run(" in "".join(cell["source"])]
     assert len(shown) == 1
     text = "".join(line for output in shown[0]["outputs"] for line in output["text"])
     assert any(f"{verdict}: " in text for verdict in ledger.WRONG)

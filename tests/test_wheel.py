@@ -54,7 +54,7 @@ class Hidden:
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
 sys.meta_path.insert(0, Hidden)
 from superposition.validate import ledger, cli
-ledger.CLAIMS = ledger.select(["C8"])
+ledger.CLAIMS = ledger.select_claims(["C8"])
 ran = []
 for words in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()

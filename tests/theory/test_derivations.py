@@ -139,7 +139,7 @@ def codes_relu_bound(draw):
         p, r = _logarithmic(draw, 1e-9, 0.99), float(np.exp(draw.uniform(np.log(1e-3), 0)))
         C, k_over_d = _families(p)[0]
         drawn = bounds._best_draw(np.array(r))
-        s = float(bounds._drawn(drawn))
+        s = float(bounds._sampled_weights(drawn))
         u, beta = np.log(s / r), k_over_d / (C * float(drawn))
     value = theory.codes.relu_bound(p, r)
     numeric = _derivation("codes.derive_relu_bound").numeric()
@@ -385,7 +385,7 @@ def unequal_chord_loss(draw):
     """Compute the chord at a tangent point u, whose beta is the strength over the draw."""
     bounds = theory.unequal.bounds
     u, strength = _logarithmic(draw, 0.3, 30), _logarithmic(draw, 1e-6, 1.0)
-    theta = float(bounds._drawn(strength * u * u / (np.expm1(u) - u)))
+    theta = float(bounds._sampled_weights(strength * u * u / (np.expm1(u) - u)))
     r = theta * float(draw.uniform(0.01, 0.9))
     return {"u": u, "r": r, "theta": theta}, [None, -float(bounds._negative_chord(u, strength, r))]
 

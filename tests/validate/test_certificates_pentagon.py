@@ -118,7 +118,7 @@ def test_intervals_hold_what_they_stand_for():
                 for held, value in ((one + other, x + y), (one * other, x * y), (3 * one, 3 * x)):
                     assert held.lo <= value * checker.UNIT <= held.hi
             f0, f1 = sorted(Fraction(int(x), 512) for x in rng.integers(0, 769, 2))
-            for held, function in zip(checker.turned(f0, f1), (mp.cos, mp.sin), strict=True):
+            for held, function in zip(checker.rotated(f0, f1), (mp.cos, mp.sin), strict=True):
                 ends = sorted(function(mp.mpf(f.numerator) / f.denominator) * checker.UNIT for f in (f0, f1))
                 assert held.lo <= ends[0] <= ends[1] <= held.hi
                 assert held.hi - held.lo <= ends[1] - ends[0] + 1e-15 * checker.UNIT
@@ -140,7 +140,7 @@ def test_convexity_is_that_of_the_reduced_loss():
         if np.cos(float(f)) - 1 + u < 0.01:
             continue
         h = 4 + -12 * A + 12 * B * checker.Interval(f, f, checker.UNIT)
-        found = checker.convex(checker.Interval(u, u, checker.UNIT), *checker.turned(f, f), h, 12 * B)
+        found = checker.convex(checker.Interval(u, u, checker.UNIT), *checker.rotated(f, f), h, 12 * B)
         with mp.workdps(30):
             point = (mp.mpf(at[0]) / 1000, mp.mpf(at[1]) / 1000)
             uu, uf, ff = (mp.diff(whole, point, order) for order in ((2, 0), (1, 1), (0, 2)))

@@ -20,7 +20,7 @@ from superposition import solvers, theory, validate
 from superposition.solvers import rug as solver
 from superposition.theory import rug
 from superposition.theory.lazy import public_modules
-from superposition.validate import api, cli, ledger, training
+from superposition.validate import cli, ledger, training
 from superposition.validate.api.predictions import PREDICTIONS
 from superposition.validate.cli import claims as claims_cli
 from superposition.validate.cli import laws, parser
@@ -428,7 +428,7 @@ def test_options_with_a_fixed_set_of_values_declare_it(command):
 
 def test_declared_choices_are_those_of_the_package():
     assert tuple(claims_cli.VERDICTS) == tuple(map(str, ledger.Verdict))
-    assert tuple(laws.PRESETS) == tuple(api.laws())
+    assert tuple(laws.PRESETS) == tuple(sp.laws())
     wrong = [["report", "--profile", "long"], ["claims", "--verdict", "maybe"], ["report", "--only", "x"]]
     for words in wrong:
         assert cli.main(words) == 2

@@ -16,8 +16,10 @@ import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
-from superposition.validate import api, cli
+from superposition.validate import cli
+from superposition.validate.api.answer import CERTAINTIES
 from superposition.validate.api.best import in_words
+from superposition.validate.api.predict import KINDS
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
@@ -142,8 +144,9 @@ def test_loss_is_the_exact_one():
     rng = np.random.default_rng(3)
     W, b = rng.normal(size=(3, 2)), rng.normal(size=3)
     found, truth = sp.loss((W, b), law, gradient=True), exact_loss(W @ W.T, b, law)
-    assert found.loss == float(found) == truth.loss
-    np.testing.assert_array_equal(found.per_feature, truth.per_feature)
+    assert found.loss == float(found) == pytest.approx(truth.loss, rel=1e-15)
+    # With derivatives the sums have other terms at their ends.
+    assert np.all(abs(found.per_feature - truth.per_feature) <= truth.per_feature_error)
     assert found.by_M.shape == (3, 3)
     assert found.certainty.startswith("exact")
     for call in (sp.loss, sp.audit):
@@ -188,7 +191,7 @@ def test_audit_says_what_to_do():
 def test_predictions_say_their_kind_and_keep_their_order():
     law = sp.Features(12, 0.05, importance=0.8 ** np.arange(12))
     frame = sp.predict(law, [2, 4]).to_frame()
-    assert set(frame["kind"]) <= set(api.foresee.KINDS)
+    assert set(frame["kind"]) <= set(KINDS)
     for _, rows in frame.groupby("n_hidden"):
         floor = rows.loc[rows["kind"] == "proved floor", "loss"]
         others = rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"]
@@ -244,8 +247,8 @@ def test_what_serves_all_widths_is_computed_once(monkeypatch):
         asked.append((models, np.size(ratio)))
         return known_envelope(p, ratio, models=models)
 
-    read_runs, known_envelope = predict.stored.read_runs, predict.known_envelope
-    monkeypatch.setattr(predict.stored, "read_runs", counted)
+    read_runs, known_envelope = predict.read.read_runs, predict.known_envelope
+    monkeypatch.setattr(predict.read, "read_runs", counted)
     monkeypatch.setattr(predict, "known_envelope", enveloped)
     together = sp.predict(sp.Features(128, 0.05), [8, 16, 32, 200]).to_frame()
     assert asked == [("tied", 3), ("free", 3)]
@@ -334,7 +337,7 @@ def test_answers_have_pictures_tables_and_sources(make):
     assert isinstance(ax, Axes)
     assert ax.has_data()
     assert found.cite()
-    assert found.certainty.startswith(api.CERTAINTIES) or "proved floor" in found.certainty
+    assert found.certainty.startswith(CERTAINTIES) or "proved floor" in found.certainty
     assert isinstance(found.to_dataset(), xr.Dataset)
     assert len(found.to_frame())
     assert max(map(len, str(found).splitlines())) <= 80

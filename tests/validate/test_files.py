@@ -31,8 +31,8 @@ def dataset():
 
 def test_what_a_killed_process_left_half_written_is_never_the_file(tmp_path):
     code = (
-        "import os, sys\nfrom superposition.validate import files\n"
-        "with files.replacing(sys.argv[1]) as part:\n    part.write_text('half')\n    os._exit(9)"
+        "import os, sys\nfrom superposition.validate.reference import files\n"
+        "with files.atomic_write(sys.argv[1]) as part:\n    part.write_text('half')\n    os._exit(9)"
     )
     path = tmp_path / "page.html"
     assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 9

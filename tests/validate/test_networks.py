@@ -6,11 +6,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+import superposition as sp
 from superposition.solvers.computation import best_readout, network_loss
 from superposition.solvers.loss.network.time_limit import OutOfTime
 from superposition.theory.features import Features
 from superposition.theory.model import Model
-from superposition.validate import api, audit
+from superposition.validate import audit, loading
 from superposition.validate.cli import main
 from superposition.validate.loading import load
 from superposition.validate.loading.networks import _CIS, NETWORKS
@@ -93,7 +94,7 @@ NAMED = [one.name for one in NETWORKS if one.named]
 def test_networks_of_public_code_compute_what_their_code_does(name):
     state, forward = STATES[name]
     layout = name if name in NAMED else None
-    model = api.model_of(state, layout=layout)
+    model = loading.model_of(state, layout=layout)
     x = RNG.uniform(-1.0, 1.0, (20, 4))
     np.testing.assert_allclose(model(x), forward(x), atol=1e-7 if "sparse" in name else 1e-13)  # ε in a norm
     assert load(state, layout=layout).layout == name
@@ -111,7 +112,9 @@ def test_thresholds_make_a_jump():
         "b_dec": B[:2],
         "threshold": [0.1, 0.2, 0.3],
     }
-    model = api.model_of({name: np.asarray(array) for name, array in state.items()})  # 4 inputs, 2 outputs
+    model = loading.model_of(
+        {name: np.asarray(array) for name, array in state.items()}
+    )  # 4 inputs, 2 outputs
     assert model.hidden == "jumprelu"
     np.testing.assert_array_equal(model.thresholds, [0.1, 0.2, 0.3])
 
@@ -124,7 +127,7 @@ def test_linear_hidden_layers_multiply():
         "linear2.weight": last,
         "linear2.bias": B,
     }
-    model = api.model_of(state)
+    model = loading.model_of(state)
     x = RNG.uniform(size=(5, 4))
     np.testing.assert_allclose(model(x), _relu(x @ first.T @ middle.T @ last.T + B), atol=1e-13)
     assert model.hidden == "identity"
@@ -132,17 +135,17 @@ def test_linear_hidden_layers_multiply():
 
 def test_arrays_of_a_sparse_autoencoder_must_say_what_b_dec_does():
     with pytest.raises(ValueError, match="`model` must say whether b_dec is subtracted"):
-        api.model_of(STATES["SAELens, transcoder"][0])
+        loading.model_of(STATES["SAELens, transcoder"][0])
 
 
 def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_elsewhere():
-    model = api.model_of(STATES["ARENA, computation"][0])
+    model = loading.model_of(STATES["ARENA, computation"][0])
     law = Features(4, [0.1, 0.3, 0.2, 0.05], "symmetric", [1.0, 2.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=r"`model` must have .* neurons of one direction each; got Model\(4"):
-        api.loss(model, law, target="abs")
+        sp.loss(model, law, target="abs")
     with pytest.raises(ValueError, match=r"`model` must have a linear output .*; got Model\(4 features"):
-        api.loss(model, law, target="abs", gradient=True)
-    found = api.audit(model, law, target="abs")
+        sp.loss(model, law, target="abs", gradient=True)
+    found = sp.audit(model, law, target="abs")
     x = law.sample(400_000, np.random.default_rng(1))
     each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
     assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
@@ -153,13 +156,13 @@ def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_e
     exactly = Features(4, 0.1, "symmetric", exactly=2)
     x = exactly.sample(200_000, np.random.default_rng(1))
     each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
-    found = api.audit(model, exactly, target="abs")
+    found = sp.audit(model, exactly, target="abs")
     assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
     pairs = Model(  # ReLU(x) and ReLU(-x) for two of four features: as printed, and below naive by nothing
         [[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0]], hidden="relu", b=[0, 0, 0.1, 0.025],
         W_out=[[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]],
     )  # fmt: skip
-    exact = api.audit(pairs, law, target="abs")
+    exact = sp.audit(pairs, law, target="abs")
     assert exact.loss == pytest.approx((0.2 / 3 - 0.1**2 + 0.05 / 3 - 0.025**2) / 4, rel=1e-10)
     assert exact.method == "boxes"
 
@@ -196,7 +199,7 @@ def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
     W = np.array([[1.0, -3.0, 0.0], [0.0, -3.0, 1.0]])
     state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3)
     found = audit.audit(state, law, starts=0).models[0]
-    bent = api.audit(state, law, layout="ARENA, neurons")
+    bent = sp.audit(state, law, layout="ARENA, neurons")
     assert found.loss > found.zero_loss > bent.loss
     assert "if its hidden neurons had a ReLU" in found.sentence
     assert found.bent_loss == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
@@ -209,14 +212,14 @@ def test_residual_networks_of_several_layers_are_refused():
     state = STATES["goodfire-ai/spd, ResidMLP"][0]
     more = {name.replace("layers.0", "layers.1"): array for name, array in state.items() if "layers" in name}
     with pytest.raises(ValueError, match=r"`model` must have one layer of .*; got a ResidMLP of 2"):
-        api.model_of(state | more)
+        loading.model_of(state | more)
 
 
 def test_a_layout_that_the_arrays_do_not_have_is_refused():
     rule = r"`layout` must be one that the arrays have; got 'ARENA, neurons' for 'w_in \(4, 3\), w_out"
     state = STATES["Stefan-Heimersheim/toy-model-of-computation-in-superposition"][0]
     with pytest.raises(ValueError, match=rule):
-        api.model_of(state, layout="ARENA, neurons")
+        loading.model_of(state, layout="ARENA, neurons")
 
 
 def test_files_that_leave_several_layouts_are_refused_with_their_names():
@@ -224,7 +227,7 @@ def test_files_that_leave_several_layouts_are_refused_with_their_names():
     with pytest.raises(
         ValueError, match=r"`model` must say which layout.*linear outputs; .*ReLU outputs; .*skip"
     ):
-        api.model_of(state)
+        loading.model_of(state)
 
 
 # Dense weights of 12 neurons on 12 features, whose exact loss takes seconds.
@@ -247,7 +250,7 @@ def _by_samples(model, law, wanted, count=1_000_000):
 
 
 def test_an_audit_samples_what_takes_longer_than_its_seconds():
-    found = api.audit(LARGE, LARGE_LAW, target="relu", seconds=1e-3)
+    found = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=1e-3)
     assert found.method == "samples"
     assert found.exact_seconds > 1e-3
     assert found.gradient_seconds > 1e-3
@@ -257,7 +260,7 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
     mean, error = _by_samples(LARGE, LARGE_LAW, _relu)
     assert abs(found.loss - mean) <= found.loss_error + 4.0 * error  # once in 1e4 or less by chance
     assert found.loss_error < 0.02 * found.loss
-    exact = api.audit(LARGE, LARGE_LAW, target="relu", seconds=np.inf)
+    exact = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=np.inf)
     assert exact.method != "samples"
     assert exact.left_out == ""
     assert exact.gradient_norm > 0.0
@@ -320,16 +323,16 @@ def test_samples_in_which_several_features_are_on(least):
 def test_targets_with_a_residual_path_have_a_name():
     one = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
     law = Features(3, 0.2, "symmetric")
-    named, whole = (api.audit(one, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
+    named, whole = (sp.audit(one, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
     assert named.loss == whole.loss
     assert named.target == "x+relu"
     assert named.floor == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12)
     assert named.floor < named.naive
     with pytest.raises(ValueError, match=r"`target` must be .*x\+relu.*; got 'relu\+x'"):
-        api.audit(one, law, target="relu+x")
+        sp.audit(one, law, target="relu+x")
     two = Model(np.eye(3), hidden="relu", W_out=np.eye(3)[:2], output="identity")
     with pytest.raises(ValueError, match=r"`target` must be an array .*; got 'x\+relu'"):
-        api.audit(two, law, target="x+relu")
+        sp.audit(two, law, target="x+relu")
 
 
 def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron_each():
@@ -350,27 +353,27 @@ def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron
 def test_an_audit_says_which_target_is_closer():
     one = Model(np.eye(3), hidden="relu", output="identity")
     law = Features(3, 0.2, "symmetric")
-    assert api.audit(one, law).closer == "relu"
-    assert "closer to the target 'relu'" in api.audit(one, law).sentence
-    assert api.audit(one, law, target="relu").closer == ""
-    assert api.audit(one, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
+    assert sp.audit(one, law).closer == "relu"
+    assert "closer to the target 'relu'" in sp.audit(one, law).sentence
+    assert sp.audit(one, law, target="relu").closer == ""
+    assert sp.audit(one, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
 
 
 def test_floors_of_targets_that_are_scaled():
     c, law = np.array([1.0, 2.0, 0.5]), Features(3, 0.2, "symmetric", scale=[1.0, 1.0, 3.0])
     one = Model(np.eye(3)[:2], hidden="relu", W_out=np.diag(c)[:, :2], output="identity")
-    found = api.audit(one, law, target=(np.diag(c), "relu"))
+    found = sp.audit(one, law, target=(np.diag(c), "relu"))
     variances = (c * law.scale) ** 2 * (0.2 / 6 - 0.2**2 / 16)
     assert found.floor == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
-    assert np.isnan(api.audit(one, law, target=(np.diag(-c), "relu")).floor)
-    assert np.isnan(api.audit(one, law, target=np.ones((3, 3))).floor)
+    assert np.isnan(sp.audit(one, law, target=(np.diag(-c), "relu")).floor)
+    assert np.isnan(sp.audit(one, law, target=np.ones((3, 3))).floor)
 
 
 def test_the_loss_of_a_network_through_the_door():
     law = Features(2, 0.1, "symmetric")
     exact = Model(np.eye(2), hidden="relu", output="identity")
-    assert api.loss(exact, law, target="relu").loss < 1e-16
-    found = api.loss(exact, law, target=np.eye(2), gradient=True)  # E min(x, 0)^2 = p/6
+    assert sp.loss(exact, law, target="relu").loss < 1e-16
+    found = sp.loss(exact, law, target=np.eye(2), gradient=True)  # E min(x, 0)^2 = p/6
     assert found.loss == pytest.approx(0.1 / 6, rel=1e-13)
     assert found.by_W_in.shape == (2, 2)
     assert found.method == "boxes"
@@ -394,20 +397,20 @@ def test_an_audit_beside_the_naive_solution():
     naive = Model(
         np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], b=[0, 0, 0.025], output="identity"
     )  # the third by its mean p/4
-    found = api.audit(naive, law, target="relu")
+    found = sp.audit(naive, law, target="relu")
     assert found.loss == pytest.approx(found.naive, rel=1e-12)
     assert found.beats_naive is None
     assert found.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12)
     assert "computes 2 of 3 features" in str(found)
-    worse = api.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
+    worse = sp.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
     assert worse.beats_naive is False
-    better = api.audit(Model(np.eye(3), hidden="relu", output="identity"), law, target="relu")
+    better = sp.audit(Model(np.eye(3), hidden="relu", output="identity"), law, target="relu")
     assert better.loss < 1e-16
-    groups = api.audit(naive, Features(3, 0.1, "symmetric", exactly=1), target="relu")
+    groups = sp.audit(naive, Features(3, 0.1, "symmetric", exactly=1), target="relu")
     assert np.isnan(groups.naive)
     assert groups.beats_naive is None
     with pytest.raises(ValueError, match="`law` must be one, or one for each of 1 instances; got 2"):
-        api.audit(naive, [law, law], target="relu")
+        sp.audit(naive, [law, law], target="relu")
 
 
 def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
@@ -417,14 +420,14 @@ def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
     state = state | {"W_E": W_E, "W_U": W_E.T}
     law = Features(4, 0.1, "symmetric")
     target = (np.eye(4), "relu", np.eye(4))
-    found, exact = api.audit(state, law, target=target), api.loss(state, law, target=target)
+    found, exact = sp.audit(state, law, target=target), sp.loss(state, law, target=target)
     assert abs(found.loss - exact.loss) <= found.loss_error < 1e-6 * exact.loss
     M = np.eye(4) - W_E @ W_E.T
     small = Model(
         state["layers.0.mlp_in.weight"] @ W_E.T, B_IN, "relu", W_E @ state["layers.0.mlp_out.weight"],
         W_E @ C, "identity",
     )  # fmt: skip
-    other = api.audit(small, law, target=(np.eye(4), "relu", M))
+    other = sp.audit(small, law, target=(np.eye(4), "relu", M))
     for name in ("loss", "naive", "zero_loss", "gradient_norm"):
         assert getattr(found, name) == pytest.approx(getattr(other, name), rel=1e-10), name
     assert found.naive_features == 3
@@ -473,7 +476,7 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
         words = [str(file), *law_in_words, "--target", name, *of_files, "--json"]
         assert main(["audit", *words]) == 0
         told = json.loads(capsys.readouterr().out)["models"][0]
-        assert told["loss"] == pytest.approx(api.loss(str(file), law, target=target).loss, rel=1e-9)
+        assert told["loss"] == pytest.approx(sp.loss(str(file), law, target=target).loss, rel=1e-9)
         assert (told["method"], told["left_out"]) == ("boxes", "")
         assert main(["loss", *words]) == 0
         assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(told["loss"], rel=1e-9)

@@ -286,8 +286,8 @@ class Topic:
 
     Examples
     --------
-    >>> from superposition.validate.runner.findings import Criterion, before
-    >>> low = Criterion("loss", "<=", before(0.5))
+    >>> from superposition.validate.runner.findings import Criterion, preregistered
+    >>> low = Criterion("loss", "<=", preregistered(0.5))
     >>> said = lambda ds: TopicContent("Two losses.")
     >>> topic = Topic("losses", ["room.losses"], said, judge=lambda ds: [low.finding(ds["loss"])])
     >>> topic.of(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows

@@ -345,7 +345,7 @@ def between(
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [found.passed for found in between(allowed, "growth", rise, derived(0), preregistered(0.3))]
+    >>> [found.passed for found in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]
     """
     return [judge(text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
