@@ -464,7 +464,7 @@ def test_rows_without_findings_are_open_and_counted(results, monkeypatch, capsys
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    text = build.render([], rows, [])
+    text = build.render_page([], rows, [])
     assert "<p>2 claims of the sources; " in text
     assert "1 open</a></li>" in text
     assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text

@@ -79,7 +79,7 @@ def text(shown, rows, tmp_path_factory):
     part = report.write_topic(tmp_path_factory.mktemp("out"), "toy", "losses", shown)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "load_section", toy)
-        return report.render([part], rows, report.provenance("quick", 3, 12.0, 2))
+        return report.render_page([part], rows, report.run_facts("quick", 3, 12.0, 2))
 
 
 class Reader(HTMLParser):
@@ -263,7 +263,7 @@ def below(folder):
 
 def write(folder, **settings):
     made = report.write_report(folder, **{"jobs": 1, **settings})
-    assert made.failed == ()
+    assert made.failures == ()
     return made.page
 
 

@@ -10,7 +10,6 @@ from ..experiments.drawing import svg
 from ..reference import files
 from ..runner import registry
 from ..runner.cache import ResultCache, cache_folder
-from .build import full_names
 
 __all__ = ["write_gallery"]
 
@@ -64,7 +63,7 @@ def write_gallery(
         for room in rooms:
             first = files.output_file(folder / f"{room}.svg", "out")
             for topic in registry.load_section(room).topics:
-                needs = full_names(room, topic)
+                needs = topic.run_names(room)
                 if not all(map(results.is_available, needs)):
                     continue
                 progress(f"gallery: {room}, {topic.name}")
