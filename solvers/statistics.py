@@ -166,7 +166,7 @@ def more_often(first: int, second: int, runs: int) -> float:
     """
     runs = integer("runs", runs, 1)
     counts = [integer(name, one, 0, runs) for name, one in (("first", first), ("second", second))]
-    table = np.array([[one, runs - one] for one in counts])
+    table = np.array([[count, runs - count] for count in counts])
     return float(scipy.stats.fisher_exact(table, alternative="greater").pvalue)
 
 

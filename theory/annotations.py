@@ -97,17 +97,17 @@ def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
     if any(map(_of_a_file, kinds)):
         return _path(name, value)
     array = set(kinds) >= _ARRAY_LIKE
-    kinds = [one for one in kinds if one is not NoneType and not (array and one in _ARRAY_LIKE)]
+    kinds = [kind for kind in kinds if kind is not NoneType and not (array and kind in _ARRAY_LIKE)]
     if array:
-        objects = tuple(one for one in kinds if isinstance(one, type))
+        objects = tuple(kind for kind in kinds if isinstance(kind, type))
         return value if isinstance(value, objects) else real(name, value)
     if len(kinds) == 1:
         return _convert(name, value, kinds[0])
-    for one in kinds:
+    for kind in kinds:
         with contextlib.suppress(TypeError, ValueError):
-            return _convert(name, value, one)
+            return _convert(name, value, kind)
     # In the words of the kind that it comes closest to: a list is refused as a list.
-    lists = [one for one in kinds if get_origin(one) in (Sequence, tuple, list)]
+    lists = [kind for kind in kinds if get_origin(kind) in (Sequence, tuple, list)]
     return _convert(name, value, lists[0] if lists and isinstance(value, Sequence) else kinds[0])
 
 
@@ -125,13 +125,13 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
         numbers_wanted = get_args(inner[-1])[:1] == (np.float64,)
         return real(name, value) if numbers_wanted else instance(name, value, np.ndarray)
     if origin in (Sequence, Collection, Iterable):
-        fitted = [_convert(name, one, inner[0]) for one in _entries(name, value, origin)]
+        fitted = [_convert(name, entry, inner[0]) for entry in _entries(name, value, origin)]
         return value if isinstance(value, range) else tuple(fitted) if isinstance(value, tuple) else fitted
     if origin is tuple and Ellipsis not in inner:
         entries = _entries(name, value, Sequence)
         if len(entries) != len(inner):
             raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {short_repr(value)}.")
-        return tuple(_convert(name, one, own) for one, own in zip(entries, inner, strict=True))
+        return tuple(_convert(name, entry, own) for entry, own in zip(entries, inner, strict=True))
     if origin is Mapping:
         if not isinstance(value, Mapping):
             raise ValueError(f"`{name}` must be a mapping; got {short_repr(value)}.")

@@ -468,7 +468,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
     parameters = inspect.signature(function).parameters
     names = [name for name in parameters if name != "self"]
     known = set(names) | {"self"}
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return function
 
     @functools.wraps(function)

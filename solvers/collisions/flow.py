@@ -64,7 +64,7 @@ class Flow:
     def message(self) -> str:
         """How the runs ended, in words, and how many of them with all weights zero."""
         ends = np.ravel(np.asarray(self.status, dtype=object))
-        words = [str(one.value) for one in dict.fromkeys(ends)]
+        words = [str(fromkey.value) for fromkey in dict.fromkeys(ends)]
         dead = np.count_nonzero(~np.any(self.W, axis=(-2, -1)))
         if dead:
             words.append(
@@ -248,8 +248,8 @@ def flow(
         def total(E: FloatArray, D: FloatArray) -> float:
             return _total(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
 
-        found = _integrate(end, n, times, tol, most, strengths, force, total, threshold, **lists)
-        return {"W": end, "W_out": end, **found}
+        trajectory = _integrate(end, n, times, tol, most, strengths, force, total, threshold, **lists)
+        return {"W": end, "W_out": end, **trajectory}
 
     if W.ndim == 2:
         return Flow(t=times, **run(W))
@@ -332,6 +332,6 @@ def flow_untied(
         l1 = lam * float(np.sum(np.abs(E))) + decoder_lam * float(np.sum(np.abs(D)))
         return _total(E, D, l1 + 0.5 * decay * float(np.sum(np.square(X))), True, 0.5)
 
-    found = _integrate(X, n, times, tol, most, strengths, force, total)
+    trajectory = _integrate(X, n, times, tol, most, strengths, force, total)
     # What the inputs do not reach stays as it was.
-    return Flow(t=times, W=A + Q.T @ (X[:n] - Q @ A), W_out=X[n:], **found)
+    return Flow(t=times, W=A + Q.T @ (X[:n] - Q @ A), W_out=X[n:], **trajectory)

@@ -84,16 +84,16 @@ class Aim:
         """Return V and c of least loss, of least norm where there are several."""
         F = self.law.n_features
         model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
-        found = hidden_means(model, self.evaluate.law(F), self.target, self.tol)
-        by_targets = found.by_targets
+        means = hidden_means(model, self.evaluate.law(F), self.target, self.tol)
+        by_targets = means.by_targets
         if self.mixing is not None:
             also = means_with_targets(model, self.evaluate.law(F), "identity", self.tol)
             by_targets = by_targets + also @ self.mixing.T
-        H, T = found.products, by_targets
+        H, T = means.products, by_targets
         if self.bias:
-            H = H - np.outer(found.mean, found.mean)
-            T = T - np.outer(found.mean, self.moments.mean)
-        square = np.diag(found.products)
+            H = H - np.outer(means.mean, means.mean)
+            T = T - np.outer(means.mean, self.moments.mean)
+        square = np.diag(means.products)
         live = square > _DEAD * ((U * self.law.scale) ** 2).sum(axis=1) + _DEAD * b_in**2
         V = np.zeros((F, U.shape[0]))
         if live.any():
@@ -102,7 +102,7 @@ class Aim:
             kept = values > _CUT * max(values[-1], 1e-300)
             inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
             V[:, live] = (inverse @ (T[live] / size[:, None])).T / size
-        return V, (self.moments.mean - V @ found.mean if self.bias else np.zeros(F))
+        return V, (self.moments.mean - V @ means.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:
         """Return the loss, for f(x) + M x."""

@@ -148,5 +148,5 @@ def exact_gradient(
     >>> by_M.round(4)[0], by_b.round(4)
     (array([-0.0033, -0.0003, -0.0003]), array([-0.006, -0.006, -0.006]))
     """
-    found = value_and_gradient(M, b, law, tol=tol)
-    return found.by_M.copy(), found.by_b.copy()
+    gradient = value_and_gradient(M, b, law, tol=tol)
+    return gradient.by_M.copy(), gradient.by_b.copy()

@@ -66,12 +66,12 @@ class Networks(Evaluator):
         law = self.law(model.n_features)
         importance, found = assemble.importance_of(law, model.n_outputs), []
         readouts = [relu_output.linear_readout(model, k) for k in range(model.n_outputs)]
-        for k, one in enumerate(readouts):
-            if one is None:
+        for k, readout in enumerate(readouts):
+            if readout is None:
                 rule = "a linear output ('identity'), or outputs that read neurons of one direction each"
                 raise ValueError(f"`model` must have {rule}; got {model!r}, and not so output {k}.")
             own = A[k : k + 1], name, np.ones(1), False, self.tol, self.budget, self.workers
-            found.append(assemble.network_loss(one, law, *own, None if B is None else B[k : k + 1]))
+            found.append(assemble.network_loss(readout, law, *own, None if B is None else B[k : k + 1]))
         losses = np.maximum([float(one[0][0]) for one in found], 0.0)
         errors = np.array([one[2] for one in found])
         mean, error = (float(np.mean(importance * one)) for one in (losses, errors))

@@ -159,18 +159,16 @@ def descend(
     settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
     try:
-        found = minimize(
+        fit = minimize(
             seen, variables.first, method="L-BFGS-B", options=options, callback=watched, **settings
         )
     except DeadlineOver:
         return seen.end()
-    if not np.isfinite(found.fun):
-        return DescentResult(x, np.inf, np.inf, int(found.nit), Status.DIVERGED)
-    ran_out = found.nit >= steps or found.nfev >= options["maxfun"] or deadline.is_over()
+    if not np.isfinite(fit.fun):
+        return DescentResult(x, np.inf, np.inf, int(fit.nit), Status.DIVERGED)
+    ran_out = fit.nit >= steps or fit.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
-    return DescentResult(
-        variables.point(np.asarray(found.x)), float(found.fun), seen.slope, int(found.nit), status
-    )
+    return DescentResult(variables.point(np.asarray(fit.x)), float(fit.fun), seen.slope, int(fit.nit), status)
 
 
 @single_blas_thread()
@@ -194,13 +192,13 @@ def trust_region(
     value, jac, hess = (partial(part, k) for k in range(3))
     options: Any = {"gtol": gtol, "maxiter": steps, "initial_trust_radius": radius}
     minimize: Any = optimize.minimize  # its stubs know no method that takes these functions
-    found = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options)
-    x = np.asarray(found.x)
+    fit = minimize(value, x, jac=jac, hess=hess, method="trust-exact", options=options)
+    x = np.asarray(fit.x)
     for _ in range(3):
         x = x - np.linalg.solve(hess(x), jac(x))
     slope = float(np.linalg.norm(jac(x)))
     status = Status.CONVERGED if slope < gtol else Status.STALLED
-    return DescentResult(x, float(value(x)), slope, int(found.nit), status)
+    return DescentResult(x, float(value(x)), slope, int(fit.nit), status)
 
 
 @dataclass(frozen=True)

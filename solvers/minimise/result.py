@@ -91,7 +91,7 @@ class Minimum:
 
         As Good and Turing estimate it: the share of the starts whose minimum no other start found.
         """
-        return sum(one.hits == 1 for one in self.minima) / max(self.starts, 1)
+        return sum(minimum.hits == 1 for minimum in self.minima) / max(self.starts, 1)
 
     @property
     def bound(self) -> float:

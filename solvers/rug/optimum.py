@@ -160,10 +160,10 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
         return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p))
 
     ends = np.log(_LEAST_SIGMA), np.log(_GREATEST_SIGMA)
-    found = elementwise.find_root(slope_without_bias, ends, args=(on[crossing],))
-    if not np.all(found.success):
-        k = int(np.flatnonzero(~found.success)[0])
+    root = elementwise.find_root(slope_without_bias, ends, args=(on[crossing],))
+    if not np.all(root.success):
+        k = int(np.flatnonzero(~root.success)[0])
         raise ValueError(f"`p` must give a bias that changes sign; got {on[crossing][k]:g}.")
     variance = theory.zero_ratio_loss(on[crossing])
-    ratio[crossing] = variance / (variance + np.exp(2.0 * found.x))
+    ratio[crossing] = variance / (variance + np.exp(2.0 * root.x))
     return ratio.reshape(shape)[()]

@@ -245,7 +245,7 @@ def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> 
         return features.sample(samples, rng)
     size = max(1, CELLS // features.n_features)
     parts = [features.sample(min(size, samples - k), rng) for k in range(0, samples, size)]
-    return stacked([csr_array(one) for one in parts], "csr")
+    return stacked([csr_array(part) for part in parts], "csr")
 
 
 class _Draws(NamedTuple):
@@ -586,8 +586,8 @@ def _latents(
     for some in _blocks(len(W), known.shape[0]):
         z, anew = _read(W[some], phi, known, fresh)
         x = _columns(known, some)
-        for one, t in zip(parts, cuts, strict=True):
-            one.append(_fit_regression(z, anew, x, t[some]))
+        for part, t in zip(parts, cuts, strict=True):
+            part.append(_fit_regression(z, anew, x, t[some]))
     found = []
     for some_of in parts:
         gain, bias = (np.concatenate([getattr(one, name) for one in some_of]) for name in ("gain", "bias"))
@@ -641,9 +641,16 @@ Row = tuple[float, float, float, float, float, float]
 
 
 def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
-    found = measure(sae, features, phi)
-    error = found.firing_error * sae.n_hidden
-    return float(found.l0.sum()), float(found.f1.diagonal().mean()), found.mse, error, error, found.mse_error
+    measures = measure(sae, features, phi)
+    error = measures.firing_error * sae.n_hidden
+    return (
+        float(measures.l0.sum()),
+        float(measures.f1.diagonal().mean()),
+        measures.mse,
+        error,
+        error,
+        measures.mse_error,
+    )
 
 
 def _estimate_by_samples(sae: _Decoded, phi: FloatArray, x: Any) -> Row:

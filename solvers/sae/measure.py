@@ -147,7 +147,7 @@ def measure(
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
         psi = validation.real("target", validation.matrix("target", target, shape))
-    sizes = [validation.integer("prefixes", one, 1, sae.n_hidden) for one in prefixes or ()]
+    sizes = [validation.integer("prefixes", prefix, 1, sae.n_hidden) for prefix in prefixes or ()]
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
     plain = without_importance(features)

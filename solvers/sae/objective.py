@@ -89,7 +89,7 @@ class Objective:
             whole, self._law, self.phi, "identity", ones, True, tol, None, 1
         )
         assert slopes is not None
-        by = {name: d * one for name, one in slopes.items()}
+        by = {name: d * slope for name, slope in slopes.items()}
         norms = np.linalg.norm(whole.W_out, axis=0)
         directions = whole.W_out / np.where(norms > 0.0, norms, 1.0)
         l1 = l0 = 0.0

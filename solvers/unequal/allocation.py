@@ -68,7 +68,7 @@ class LagrangianChoices:
         if nodes.size > _NODES:
             nodes = np.geomspace(nodes[0], nodes[-1], _NODES)
             nodes[-1] = p.max()
-        self.curves: list[Curve] = [curve(values, float(one), codes) for one in nodes]
+        self.curves: list[Curve] = [curve(values, float(node), codes) for node in nodes]
         self.right = np.clip(np.searchsorted(nodes, p), min(1, nodes.size - 1), None)
         self.left = np.maximum(self.right - 1, 0)
         step = np.log(nodes[self.right]) - np.log(nodes[self.left])
@@ -139,7 +139,7 @@ class LagrangianChoices:
         """Return the least value of each class: the terms of the dual."""
         rows, capacity = np.arange(self.p.size), self.rug(multiplier)
         kinds = [DROPPED, RUG, KEPT, *self.pairs]
-        values = [self.value(np.full(rows.size, one), capacity, rows, multiplier) for one in kinds]
+        values = [self.value(np.full(rows.size, kind), capacity, rows, multiplier) for kind in kinds]
         return np.asarray(np.min(values, axis=0))
 
     def highest(self) -> float:

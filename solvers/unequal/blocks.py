@@ -272,8 +272,8 @@ class _Search:
 
 def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
     """Return the neighbours of a ratio on the lower hull of states, one twice at a corner, and prices."""
-    left = [one for one in states if one[0] < ratio - _CORNER]
-    right = [one for one in states if one[0] > ratio + _CORNER]
+    left = [state for state in states if state[0] < ratio - _CORNER]
+    right = [state for state in states if state[0] > ratio + _CORNER]
 
     def at(pair: tuple[State, State]) -> float:
         """Return the loss of a mixture at the ratio."""
@@ -281,7 +281,7 @@ def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]
         return best - (best - least) * (ratio - low) / (high - low)
 
     low, high = min(product(left, right), key=at)
-    inside = [one for one in states if abs(one[0] - ratio) <= _CORNER]
+    inside = [state for state in states if abs(state[0] - ratio) <= _CORNER]
     corner = min(inside, key=lambda one: one[1], default=None)
     if corner is None or at((low, high)) < corner[1]:
         return low, high, [(low[1] - high[1]) / (high[0] - low[0])]

@@ -42,8 +42,8 @@ def best_rug(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the best scale and bias, and the loss, at capacities between 0 and 1."""
     if values.uniform:
-        found = rug.optimum(p, capacity)
-        return np.asarray(found.a), np.asarray(found.b), np.asarray(found.loss)
+        optimum = rug.optimum(p, capacity)
+        return np.asarray(optimum.a), np.asarray(optimum.b), np.asarray(optimum.loss)
     variance, _ = ends(values, p)
     sigma = np.sqrt(variance * (1.0 - capacity) / capacity)
     pairs, back = np.unique(np.stack([p, sigma]), axis=1, return_inverse=True)
@@ -104,7 +104,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     step.
     """
     on = np.array([p])
-    dropped, kept = (float(one[0]) for one in ends(values, on))
+    dropped, kept = (float(end[0]) for end in ends(values, on))
     # Rare features have more decades of capacity: no fewer points in each.
     coarse, fine = np.maximum(_POINTS[values.uniform], (int(-np.log(p)), int(-3.0 * np.log(p))))
 

@@ -47,7 +47,7 @@ def derive_overlap() -> Derivation:
     def slopes(on: int) -> Any:  # d(W W')/dt, with or without interference
         values = {**free, "s_01": on}
         flow = normal_flow(2, 2)
-        V = flow.subs({one: values[one.name] for one in flow.free_symbols if one.name in values})
+        V = flow.subs({symbol: values[symbol.name] for symbol in flow.free_symbols if symbol.name in values})
         return V * W.T + W * V.T
 
     both, alone = slopes(1), slopes(0)
@@ -106,7 +106,7 @@ def derive_split() -> Derivation:
     jacobian = flow.jacobian([w1, w2]).subs(equal)
     rates = [(jacobian * sp.Matrix([1, sign]))[0] for sign in (-1, 1)]
     rest = sp.solve(flow[0].subs(equal), lam)[0]
-    return derived(sp.Matrix([sp.expand(one) for one in (rest, *rates)]))
+    return derived(sp.Matrix([sp.expand(rate) for rate in (rest, *rates)]))
 
 
 @cached_derivation

@@ -153,9 +153,9 @@ def loss_floor(
     True
     """
     count = validation.integer("n_hidden", n_hidden, 0)
-    found = target_moments(law, target, mixing=mixing)
+    moments = target_moments(law, target, mixing=mixing)
     root = np.sqrt(law.importance)
-    matrix = found.covariance if validation.flag("bias", bias) else found.second
+    matrix = moments.covariance if validation.flag("bias", bias) else moments.second
     values = np.linalg.eigvalsh(root[:, None] * matrix * root)  # the smallest first
     return float(np.maximum(values[: max(values.size - count, 0)], 0.0).sum() / values.size)
 

@@ -71,7 +71,7 @@ def derive_hedging_quartic() -> Derivation:
     slope = sp.diff(-q1 * (c - mu) ** 2 - q12 * (c + s - mu) ** 2, theta) / 2
     at = slope.subs({c: (1 - t**2) / (1 + t**2), s: 2 * t / (1 + t**2)})
     polynomial = sp.Poly(sp.expand(sp.cancel(sp.together(at) * (1 + t**2) ** 2)), t)
-    return derived(sp.Matrix([sp.factor(one) for one in polynomial.all_coeffs()]))
+    return derived(sp.Matrix([sp.factor(coeff) for coeff in polynomial.all_coeffs()]))
 
 
 @cached_derivation

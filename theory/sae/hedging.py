@@ -13,7 +13,9 @@ __all__ = ["check_hedging", "code_cost", "hedging_angle", "hedging_angle_l1", "h
 
 def check_hedging(**chances: float) -> tuple[float, ...]:
     """Return probabilities of patterns that exclude each other, after checking them."""
-    found = tuple(validation.number(name, one, 0.0, 1.0, brackets="(]") for name, one in chances.items())
+    found = tuple(
+        validation.number(name, chance, 0.0, 1.0, brackets="(]") for name, chance in chances.items()
+    )
     if sum(found) > 1.0 + 1e-12:
         raise ValueError(
             f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, found))}."

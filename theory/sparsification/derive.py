@@ -53,7 +53,9 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
     flow = normal_flow(1, n_weights)
     put = {f"W_0{k}": x for k, x in enumerate(w)} | {f"e_0{k}": 1 for k in range(n_weights)}
-    slopes = flow.subs({one: put.get(one.name, one) for one in flow.free_symbols}, simultaneous=True)
+    slopes = flow.subs(
+        {symbol: put.get(symbol.name, symbol) for symbol in flow.free_symbols}, simultaneous=True
+    )
     return sp.Symbol("lambda", positive=True), w, [sp.expand(one) for one in slopes]
 
 
@@ -130,7 +132,7 @@ def derive_limit_moments() -> Derivation:
     """
     zeta = sp.Symbol("zeta", positive=True)
     ramps = [derive_ramp_moment(k) for k in range(3)]  # of one side
-    return derived(sp.Matrix([sp.expand(2 * one.expression.subs(one.symbols[0], zeta)) for one in ramps]))
+    return derived(sp.Matrix([sp.expand(2 * ramp.expression.subs(ramp.symbols[0], zeta)) for ramp in ramps]))
 
 
 @cached_derivation

@@ -199,11 +199,11 @@ def losses(
 def table(law: Features) -> tuple[IntArray, FloatArray]:
     """Return all patterns of a law of few features and their probabilities."""
     patterns, chances = np.zeros((1, law.n_features), np.int64), np.ones(1)
-    for one in law.blocks:
-        more = np.zeros((len(one.patterns), law.n_features), np.int64)
-        more[:, one.members] = one.patterns
+    for block in law.blocks:
+        more = np.zeros((len(block.patterns), law.n_features), np.int64)
+        more[:, block.members] = block.patterns
         patterns = (patterns[:, None] + more).reshape(-1, law.n_features)
-        chances = np.multiply.outer(chances, one.weights).ravel()
+        chances = np.multiply.outer(chances, block.weights).ravel()
     return patterns, chances
 
 
@@ -362,13 +362,13 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     validation.instance("law", law, Features)
     n = law.n_features
     A = validation.matrix("M", M, (n, n)).copy()
-    members = [one.members for one in law.blocks]
+    members = [block.members for block in law.blocks]
     covariance = law.covariance()
-    for one in members:
-        A[:, one] = A[:, one] @ symmetric_root(covariance[np.ix_(one, one)])
+    for member in members:
+        A[:, member] = A[:, member] @ symmetric_root(covariance[np.ix_(member, member)])
     _, values, rows = np.linalg.svd(A)
     rows = rows[: int(np.sum(values > 1e-10 * values[0]))]
-    return [np.asarray(rows[:, one].T @ rows[:, one]) for one in members]
+    return [np.asarray(rows[:, member].T @ rows[:, member]) for member in members]
 
 
 def partial_dependence(table: Group, strength: float) -> Group:

@@ -156,7 +156,7 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
         k = int(np.flatnonzero(variance <= 0.0)[0])
         raise ValueError(f"`M` must have interference in each row; got none in row {k}.")
     p = features.p
-    third, fourth = (rows**k @ one for k, one in zip((3, 4), cumulants(p), strict=True))
+    third, fourth = (rows**k @ cumulant for k, cumulant in zip((3, 4), cumulants(p), strict=True))
     mean = bias / features.scale + diagonal * (rows @ p) / 2.0
     found = cumulant_correction(diagonal, mean, np.sqrt(variance), p, third, fourth)
     return np.asarray(found * features.scale**2)

@@ -141,7 +141,7 @@ class Answer:
         if not data.dims:
             import pandas as pd
 
-            return pd.DataFrame([{name: one.values.item() for name, one in data.variables.items()}])
+            return pd.DataFrame([{name: variable.values.item() for name, variable in data.variables.items()}])
         return data.to_dataframe().reset_index()
 
     def plot(self, ax: Any = None, **settings: Any) -> Any:

@@ -65,9 +65,9 @@ def in_words(shape: str) -> str:
         return f"{count_noun(int(n), 'feature')} in {count_noun(int(rank), 'dimension')}{along}{which}"
 
     parts = shape.split(", ")
-    dropped = [one for one in parts if one.startswith("dropped")]
+    dropped = [part for part in parts if part.startswith("dropped")]
     if len(dropped) > 3:  # as many as are read at a glance
-        shape = ", ".join([*(one for one in parts if one not in dropped), f"{len(dropped)} dropped"])
+        shape = ", ".join([*(part for part in parts if part not in dropped), f"{len(dropped)} dropped"])
     return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", told, shape)
 
 
@@ -177,8 +177,8 @@ def best(
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 
     settings: Any = {"tied": tied, "bias": bias, "starts": count, "hits": hits, "rng": rng}
-    found = minimise(n, m, law, **settings, seconds=deadline, progress=told)
-    return answer_of(found, law, called, deadline)
+    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=told)
+    return answer_of(minimum, law, called, deadline)
 
 
 def answer_of(

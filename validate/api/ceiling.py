@@ -113,7 +113,7 @@ def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
                 (found.mse[-1, k], found.mse_error[-1, k], True),
             )
         ]
-        lines.append((f"{asked:<7.4g}" + "".join(f"{one:18}" for one in cells)).rstrip())
+        lines.append((f"{asked:<7.4g}" + "".join(f"{cell:18}" for cell in cells)).rstrip())
     at = int(np.argmin(np.abs(found.asked - found.on)))
     row = found.decoders.index("linear, common threshold")
     if np.isfinite(found.normal_f1[at]):

@@ -62,7 +62,7 @@ def feature_table(
         "interference_from": np.array(names)[largest],
     }
     return xr.Dataset(
-        {name: ("feature", np.array(one)) for name, one in columns.items()}, {"feature": list(names)}
+        {name: ("feature", np.array(column)) for name, column in columns.items()}, {"feature": list(names)}
     )
 
 
@@ -78,7 +78,7 @@ def join_names(names: Any) -> str:
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 others'
     """
     more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
-    return ", ".join(str(one) for one in list(names)[:_NAMED]) + more
+    return ", ".join(str(name) for name in list(names)[:_NAMED]) + more
 
 
 def near_equal(

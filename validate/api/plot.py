@@ -162,7 +162,7 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
         if set(map(str, one.dims)) <= set(axes_of) and one.dtype.kind in "fiu"
         and not str(name).startswith("point_")
     ]  # fmt: skip
-    grid = [name for name in axes_of if any(name in data[one].dims for one in scalars)]
+    grid = [name for name in axes_of if any(name in data[scalar].dims for scalar in scalars)]
     if not scalars or not grid:
         raise ValueError(f"`y` must be one number at each point; got none among {', '.join(map(str, data))}.")
     numeric = [name for name in grid if data[name].dtype.kind in "fiu" and data.sizes[name] > 1] or grid
@@ -214,7 +214,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         ax.plot(m, loss, line, color=colour, linewidth=width, markersize=5, label=name, **single)
         ends.append((float(loss[np.argmax(m)]), _SHORT.get(name, name), colour))
     if points is not None:
-        m, loss = (np.asarray(one, float) for one in points)
+        m, loss = (np.asarray(point, float) for point in points)
         ax.plot(m, loss, "o", color="black", markersize=5, label=label, zorder=5)
         ends.append((float(loss[np.argmax(m)]), label, "black"))
     ax.set(xscale="log", yscale="log", xlabel="hidden neurons", ylabel="loss per feature")
@@ -234,7 +234,7 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Write the name of each curve to the right of its end, as near to it as others leave room."""
     scale = np.log10 if ax.get_yscale() == "log" else np.asarray
     low, high = scale(ax.get_ylim())
-    ends = sorted(one for one in ends if one[0] > 0.0 or ax.get_yscale() != "log")
+    ends = sorted(end for end in ends if end[0] > 0.0 or ax.get_yscale() != "log")
     wanted = np.array([(scale(loss) - low) / (high - low) for loss, *_ in ends])
     at = wanted.copy()
     for _ in range(100):  # push neighbours apart until they are a line of text from each other
@@ -258,7 +258,7 @@ _GAP = 0.065  # of the axes' height: a line of text
 
 def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw a diagram of phases with their names; over one axis the loss, with the encodings above."""
-    names = [str(one) for one in data["geometry"].dims]
+    names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
         return _draw_line(data, ax, names[0])
     found, index = np.unique(data["geometry"].values.astype(str), return_inverse=True)

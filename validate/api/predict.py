@@ -199,7 +199,7 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
     near = partial(_any_near, p)
-    some = [name for name, one in read.facts("training").items() if near(one["settings"]["p"])]
+    some = [name for name, fact in read.facts("training").items() if near(fact["settings"]["p"])]
     runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
     for name, ds in runs.items():
         n = int(ds["n_features"])
@@ -216,7 +216,7 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
 
 
 def _any_near(p: float, values: Sequence[float]) -> bool:
-    return any(abs(one / p - 1.0) <= _NEAR for one in values)
+    return any(abs(value / p - 1.0) <= _NEAR for value in values)
 
 
 def _general_features(law: Features, m: int) -> list[Row]:
@@ -257,7 +257,7 @@ _POINTS = 5
 
 def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     told = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
-    if "sparsity" in settings and any(one.name == "p" for one in told.parameters):
+    if "sparsity" in settings and any(parameter.name == "p" for parameter in told.parameters):
         if "p" in settings:
             got = f"{validation.short_repr(settings['p'])} and {validation.short_repr(settings['sparsity'])}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
@@ -276,7 +276,7 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
         width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
             lines.append(
-                f"{key:{width}}  {''.join(f'{_rows_as_text(one):12}' for one in values[:shown])}".rstrip()
+                f"{key:{width}}  {''.join(f'{_rows_as_text(value):12}' for value in values[:shown])}".rstrip()
             )
         left = data.sizes["point"] - shown
         if left:

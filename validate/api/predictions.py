@@ -67,17 +67,21 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 
     arguments = theory.validation
     found = PREDICTIONS[arguments.choice("phenomenon", phenomenon, tuple(PREDICTIONS))]
-    names = [one.name for one in found.parameters]
+    names = [parameter.name for parameter in found.parameters]
     for name in grids:
         arguments.choice("parameter", name, names)
     axes = []
-    for one in found.parameters:
-        given_values: Any = grids.get(one.name, one.default)
+    for parameter in found.parameters:
+        given_values: Any = grids.get(parameter.name, parameter.default)
         if given_values is None:
-            raise ValueError(f"`{one.name}` must be given ({one.help}); got nothing.")
+            raise ValueError(f"`{parameter.name}` must be given ({parameter.help}); got nothing.")
         values = given_values if np.ndim(given_values) else [given_values]
-        whole = [arguments.integer(one.name, v, one.least, 10**15) for v in values] if one.whole else None
-        axes.append(arguments.vector(one.name, values) if whole is None else np.array(whole))
+        whole = (
+            [arguments.integer(parameter.name, v, parameter.least, 10**15) for v in values]
+            if parameter.whole
+            else None
+        )
+        axes.append(arguments.vector(parameter.name, values) if whole is None else np.array(whole))
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
     computed = found.compute(**given)
     for name in found.sources:

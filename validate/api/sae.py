@@ -66,13 +66,13 @@ def sae(
     one = model_of(model)
     if one.hidden == "identity" or one.output != "identity":
         raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {one}.")
-    found = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
-    latents, n = found.f1.shape
-    matched = found.match >= 0
-    best = np.where(matched, found.f1[found.match, np.arange(n)], 0.0)
-    mse = found.mse if found.mse > found.mse_error else 0.0
-    spread = mse / (1.0 - found.explained_variance) if found.explained_variance < 1.0 else 0.0
-    sure = certainty_with(mse, found.mse_error, spread)
+    measures = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
+    latents, n = measures.f1.shape
+    matched = measures.match >= 0
+    best = np.where(matched, measures.f1[measures.match, np.arange(n)], 0.0)
+    mse = measures.mse if measures.mse > measures.mse_error else 0.0
+    spread = mse / (1.0 - measures.explained_variance) if measures.explained_variance < 1.0 else 0.0
+    sure = certainty_with(mse, measures.mse_error, spread)
     todo = (
         ()
         if sure.startswith("exact")
@@ -81,35 +81,36 @@ def sae(
         )
     )
     # Probabilities of many features may be uncertain where thresholds lie among atoms.
-    doubt = found.firing_error > _UNCERTAIN
-    rates = f"; each probability off by up to {found.firing_error:.1g}" if doubt else ""
+    doubt = measures.firing_error > _UNCERTAIN
+    rates = f"; each probability off by up to {measures.firing_error:.1g}" if doubt else ""
     lines = (
-        f"mean squared error     {mse:.6g}, off by about {found.mse_error:.1g}",
-        f"explained variance     {100 * found.explained_variance:.4g} %",
-        f"latents on             {found.l0.sum():.4g} of {latents}, dead {int(found.dead.sum())}{rates}",
-        f"features on            {found.p.sum():.4g} of {n}",
+        f"mean squared error     {mse:.6g}, off by about {measures.mse_error:.1g}",
+        f"explained variance     {100 * measures.explained_variance:.4g} %",
+        f"latents on             {measures.l0.sum():.4g} of {latents}, "
+        f"dead {int(measures.dead.sum())}{rates}",
+        f"features on            {measures.p.sum():.4g} of {n}",
         *_f1_lines(best, matched),
         *(
             f"{f'first {size} latents':23}squared error {part:.6g}"
-            for size, part in zip(prefixes or (), found.prefix_mse, strict=True)
+            for size, part in zip(prefixes or (), measures.prefix_mse, strict=True)
         ),
         *todo,
     )
     data = xr.Dataset(
         {
             **{
-                name: (("latent", "feature"), getattr(found, name))
+                name: (("latent", "feature"), getattr(measures, name))
                 for name in ("f1", "precision", "recall", "fires", "cosines")
             },
-            "l0": ("latent", found.l0),
-            "l1": ("latent", found.l1),
-            "dead": ("latent", found.dead),
-            "match": ("feature", found.match),
-            "p": ("feature", found.p),
-            "mse": found.mse,
+            "l0": ("latent", measures.l0),
+            "l1": ("latent", measures.l1),
+            "dead": ("latent", measures.dead),
+            "match": ("feature", measures.match),
+            "p": ("feature", measures.p),
+            "mse": measures.mse,
         }
     )
-    return Answer(lines, sure, _SOURCES, found, data, draw_f1)
+    return Answer(lines, sure, _SOURCES, measures, data, draw_f1)
 
 
 def _f1_lines(best: FloatArray, matched: Any) -> list[str]:

@@ -102,7 +102,7 @@ def _here(
         inner = [f"{key}_{axis}" for axis in range(stack.ndim - 1)]
         arrays[key] = ([*names, *inner], stack.reshape(*shape, *stack.shape[1:]))
     labels = {
-        name: values if all(np.ndim(one) == 0 for one in values) else [str(one) for one in values]
+        name: values if all(np.ndim(value) == 0 for value in values) else [str(value) for value in values]
         for name, values in grid.items()
     }
     return xr.Dataset(arrays, {name: (name, np.asarray(values)) for name, values in labels.items()})

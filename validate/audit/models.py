@@ -152,13 +152,13 @@ def _search(
 
         first = [(one.W_out, one.W_in, one.b) for one in given[:_GIVEN]] if n > _FEW else []
         settings: Any = {"tied": tied, "starts": starts, "hits": hits, "rng": rng, "first": first}
-        found = minimise(n, m, law, **settings, seconds=known.deadline.part(_SHARE), progress=tell)
+        minimum = minimise(n, m, law, **settings, seconds=known.deadline.part(_SHARE), progress=tell)
         known.seconds = work_seconds() - begun
-        known.planned = known.searched + found.planned - len(first)
-        made = found.starts - len(first)
-        name = f"a search of {made} starts, of which {found.hits} ended there"
-        known.unseen = found.unseen
-        known.add(found.loss, name, Weights(found.W_out, found.W_in, found.b), made, found.hits)
+        known.planned = known.searched + minimum.planned - len(first)
+        made = minimum.starts - len(first)
+        name = f"a search of {made} starts, of which {minimum.hits} ended there"
+        known.unseen = minimum.unseen
+        known.add(minimum.loss, name, Weights(minimum.W_out, minimum.W_in, minimum.b), made, minimum.hits)
 
 
 def usual_starts(n_features: int, tied: bool) -> int:
@@ -168,7 +168,7 @@ def usual_starts(n_features: int, tied: bool) -> int:
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
     """Return the entries of the atlas that solve this very problem."""
-    return [one for one in atlas.entries(n_features=n, n_hidden=m, tied=tied) if one.law == law]
+    return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]
 
 
 def loss_within(one: Weights, law: Features, deadline: Deadline) -> Loss:

@@ -308,9 +308,12 @@ def audit_networks(
     models: Sequence[Model], laws: Sequence[Any], target: Any, seconds: float
 ) -> Iterator[NetworkAudit]:
     """Yield the audits of several networks; those of one size and law share the seconds equally."""
-    keys = [(one.W_in.shape, as_features(law, one.n_features)) for one, law in zip(models, laws, strict=True)]
-    for one, law, key in zip(models, laws, keys, strict=True):
-        yield audit_network(one, law, target, seconds=seconds / sum(key == other for other in keys))
+    keys = [
+        (model.W_in.shape, as_features(law, model.n_features))
+        for model, law in zip(models, laws, strict=True)
+    ]
+    for model, law, key in zip(models, laws, keys, strict=True):
+        yield audit_network(model, law, target, seconds=seconds / sum(key == other for other in keys))
 
 
 def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
@@ -395,7 +398,7 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: D
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
 
     def total(name: str) -> Any:
-        return sum(weight * getattr(one, name) for weight, one in zip(weights, parts, strict=True))
+        return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")
     return Loss(total("loss"), total("error_estimate"), *errors, method="boxes")

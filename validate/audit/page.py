@@ -139,10 +139,10 @@ def _model(one: ModelAudit) -> str:
 def render(found: Audit, name: str) -> str:
     """Return the page; `name` is that of what was audited, any text."""
     columns = ("instance", *COLUMNS)
-    values = [[getattr(one, column) for column in columns] for one in found.models]
+    values = [[getattr(model, column) for column in columns] for model in found.models]
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]
     heads = [column.replace("_", " ") for column in columns]
     body = [("All models", page.table("", heads, rows))] if len(rows) > 1 else []
-    body += [(f"Instance {one.instance}", _model(one)) for one in found.models]
+    body += [(f"Instance {model.instance}", _model(model)) for model in found.models]
     lead = "What trained models ReLU(W_out W_in x + b) are, and how good they could be. "
     return page.page(f"Audit of {name}", f"{lead}Layout: `{found.layout}`.", body, script=False)

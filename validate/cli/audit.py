@@ -80,7 +80,7 @@ def _audit(options: argparse.Namespace) -> None:
         _of_networks(options, layout, list(loaded.models))
         return
     models = loaded.weights()
-    laws = laws_of(options, [len(one.b) for one in models])
+    laws = laws_of(options, [len(model.b) for model in models])
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
@@ -99,20 +99,21 @@ def _audit(options: argparse.Namespace) -> None:
     if options.html is not None:
         found.write_page(options.html, options.file)
     if options.json:
-        print_json({"layout": layout, "models": [_object(one) for one in found.models]})
+        print_json({"layout": layout, "models": [_object(model) for model in found.models]})
         return
     rows = [
-        [str(one.instance), *(format_value(getattr(one, name)) for name in COLUMNS)] for one in found.models
+        [str(model.instance), *(format_value(getattr(model, name)) for name in COLUMNS)]
+        for model in found.models
     ]
-    sizes = {(one.n_features, one.n_hidden): None for one in found.models}
+    sizes = {(model.n_features, model.n_hidden): None for model in found.models}
     said = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
     print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
     say(f"The law: {law_in_words(found.models[0].law)}.")
-    for one in found.models:
-        structure = f" Structure: {one.structure}." if one.structure else ""
-        say(f"{one.instance}: {one.sentence}{structure}")
-        say(f"   What to do: {advice(one)}")
-    if any(one.structure for one in found.models):
+    for model in found.models:
+        structure = f" Structure: {model.structure}." if model.structure else ""
+        say(f"{model.instance}: {model.sentence}{structure}")
+        say(f"   What to do: {advice(model)}")
+    if any(model.structure for model in found.models):
         say(_STRUCTURE)
 
 

@@ -28,4 +28,4 @@ def _check(options: argparse.Namespace) -> bool:
             say(f"{path}: {'accepted' if found.accepted else 'rejected'}: {found.text}")
     if options.json:
         print_json(rows)
-    return not all(one["accepted"] for one in rows)
+    return not all(row["accepted"] for row in rows)

@@ -75,7 +75,7 @@ def _claims(options: argparse.Namespace) -> bool:
     verdict = options.verdict
     records = _judge_rows(options, verdict) if fresh else _stored_rows(options, verdict)
     if options.wrong:
-        records = [one for one in records if one["verdict"] in stored_verdicts.WRONG]
+        records = [record for record in records if record["verdict"] in stored_verdicts.WRONG]
     if options.json:
         print_json(records)
     elif options.errata:
@@ -85,14 +85,14 @@ def _claims(options: argparse.Namespace) -> bool:
     elif options.wrong:
         _print_wrong(records, options)
     else:
-        cells = [[one[key] for key in ("id", "source", "where")] for one in records]
-        said = [[_statement(one, options.evidence), one["verdict"]] for one in records]
+        cells = [[record[key] for key in ("id", "source", "where")] for record in records]
+        said = [[_statement(record, options.evidence), record["verdict"]] for record in records]
         rows = [first + last for first, last in zip(cells, said, strict=True)]
         title = f"{len(records)} claims{_origin(records)}"
         print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
     if verdict == stored_verdicts.Verdict.WRONG:
         tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
-    return any(one["trouble"] and "needs PyTorch" not in one["trouble"] for one in records)
+    return any(record["trouble"] and "needs PyTorch" not in record["trouble"] for record in records)
 
 
 def _stored_rows(options: argparse.Namespace, verdict: str | None) -> list[Record]:
@@ -156,7 +156,7 @@ def _run(
 def _rows(records: Sequence[Record]) -> list[Any]:
     from .. import ledger
 
-    return [ledger.from_record(ledger.select_claims([one["id"]])[0], one) for one in records]
+    return [ledger.from_record(ledger.select_claims([record["id"]])[0], record) for record in records]
 
 
 def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
@@ -167,7 +167,7 @@ def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
 
 def _origin(records: Sequence[Record]) -> str:
     """Say where the rows come from: stored, and judged when, or checked now."""
-    days = sorted({one["judged"] for one in records if one["judged"]})
+    days = sorted({record["judged"] for record in records if record["judged"]})
     if not days:
         return ", checked now" if records else ""
     span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
@@ -216,15 +216,15 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
     whole = sum(options.source in (None, one["source"]) for one in stored_verdicts.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
     parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
-    for one in records:
-        instead = one["correction"] or "not that; no correction is known"
+    for record in records:
+        instead = record["correction"] or "not that; no correction is known"
         lines = [
-            f"{one['id']}, {one['source']}, {one['where']}: {one['verdict']}",
-            filled("printed   ", one["statement"]),
+            f"{record['id']}, {record['source']}, {record['where']}: {record['verdict']}",
+            filled("printed   ", record["statement"]),
         ]
         lines.append(filled("true      ", instead))
         if options.evidence:
-            lines.append(filled("evidence  ", one["evidence"]["text"]))
-            lines.extend(map(_finding, one["evidence"]["findings"]))
+            lines.append(filled("evidence  ", record["evidence"]["text"]))
+            lines.extend(map(_finding, record["evidence"]["findings"]))
         parts.append("\n".join(lines))
     say("\n\n".join(parts))

@@ -91,7 +91,10 @@ def _commands() -> Iterator[str]:
     (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
     for name, command in commands.choices.items():
         options = [
-            one for action in command._actions for one in action.option_strings if one.startswith("--")
+            option_string
+            for action in command._actions
+            for option_string in action.option_strings
+            if option_string.startswith("--")
         ]
         yield f"- `superposition {name}`: {_sentence(command.description)} {' '.join(options[1:])}"
     yield "\nPhenomena of `superposition predict` and `sp.predict(name, …)`:\n"
@@ -125,7 +128,7 @@ def _signature(value: Any) -> str:
         known = inspect.signature(value)
     except (TypeError, ValueError):
         return "(…)"
-    bare = [one.replace(annotation=inspect.Parameter.empty) for one in known.parameters.values()]
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in known.parameters.values()]
     text = str(known.replace(parameters=bare, return_annotation=inspect.Signature.empty))
     text = re.sub(r"\w*Path\('[^']*'\)|<.*? at 0x\w+>", "…", text)  # nothing of this machine
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"

@@ -115,7 +115,7 @@ def make_parser() -> argparse.ArgumentParser:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace | None:
     """Return the options of a command line; none where it is wrong or empty, after saying so."""
     if arguments is not None and not (
-        isinstance(arguments, Sequence) and all(isinstance(one, str) for one in arguments)
+        isinstance(arguments, Sequence) and all(isinstance(argument, str) for argument in arguments)
     ):
         from ...theory.validation import short_repr  # help and version load nothing heavy
 

@@ -72,7 +72,7 @@ def _predict(options: argparse.Namespace) -> None:
     if options.phenomenon == "law":
         return _law(options)
     prediction = PREDICTIONS[options.phenomenon]
-    grids = {one.name: getattr(options, one.name) for one in prediction.parameters}
+    grids = {parameter.name: getattr(options, parameter.name) for parameter in prediction.parameters}
     if "p" in grids:
         grids["p"] = chances_of(options)
     columns = predict(options.phenomenon, **grids)

@@ -95,7 +95,7 @@ def _print(ds: Any, name: str) -> None:
     for k in range(min(ds["point_state"].size, _ROWS)):
         point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
         done = int(point["point_state"]) == 1
-        cells = [_cell(point[one].values) for one in axes]
+        cells = [_cell(point[axis].values) for axis in axes]
         cells += [_cell(point[one].values) if done else "" for one in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
     say(f"{name}, points: {ds['point_state'].size}")

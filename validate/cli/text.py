@@ -129,8 +129,11 @@ def format_written(path: Any, as_json: bool) -> None:
 
 def columns(data: Any) -> dict[str, Any]:
     """Return all variables of an `xarray.Dataset` for JSON, and under "dims" the dimensions of each."""
-    told = {str(name): as_json(one.values) for name, one in data.variables.items()}
-    return {**told, "dims": {str(name): list(map(str, one.dims)) for name, one in data.variables.items()}}
+    told = {str(name): as_json(variable.values) for name, variable in data.variables.items()}
+    return {
+        **told,
+        "dims": {str(name): list(map(str, variable.dims)) for name, variable in data.variables.items()},
+    }
 
 
 def print_table(

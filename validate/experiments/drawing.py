@@ -211,8 +211,8 @@ def plot_theory_vs_experiment(
 
 def _coloured() -> list[str]:
     """Return the colours of the cycle in use that are no greys."""
-    colours = [to_hex(one["color"]) for one in rcParams["axes.prop_cycle"] if "color" in one]
-    return [one for one in colours if np.ptp(to_rgb(one)) > 0.0] or ["tab:blue"]
+    colours = [to_hex(rcParam["color"]) for rcParam in rcParams["axes.prop_cycle"] if "color" in rcParam]
+    return [colour for colour in colours if np.ptp(to_rgb(colour)) > 0.0] or ["tab:blue"]
 
 
 def _plot_curve(curve: xr.DataArray | tuple[Any, ...], colour: str, ax: Axes) -> None:
@@ -239,7 +239,9 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
     x = numbers_or_repeat("x", x)
     if x.size != len(estimates):
         raise ValueError(f"`estimates` must be one for each of {x.size} points `x`; got {len(estimates)}.")
-    middle, *ends = np.array([(one.value, one.low, one.high) for one in estimates]).reshape(-1, 3).T
+    middle, *ends = (
+        np.array([(estimate.value, estimate.low, estimate.high) for estimate in estimates]).reshape(-1, 3).T
+    )
     # An exact limit may lie a rounding error inside the estimate itself.
     sides = np.maximum([middle - ends[0], ends[1] - middle], 0)
     ax.errorbar(x, middle, sides, **{"fmt": "o", "capsize": 2, **style})

@@ -224,7 +224,7 @@ class Answers:
 
     def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
         rng = np.random.default_rng(1)
-        each = [inputs_at_kinks(one, rng, self.largest_input) for one in model.instances()]
+        each = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
         count = min(map(len, each))
         x = np.stack([one[:count] for one in each], axis=1)
         if self.signs == "positive":
@@ -379,7 +379,7 @@ def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     inner = getattr(module, "_orig_mod", module)  # of torch.compile, which would compile
     if type(inner).__name__ in ("DataParallel", "DistributedDataParallel"):
         inner = inner.module
-    tensors = [one for one in (*inner.parameters(), *inner.buffers()) if one.is_floating_point()]
+    tensors = [buffer for buffer in (*inner.parameters(), *inner.buffers()) if buffer.is_floating_point()]
     kind = tensors[0].dtype if tensors else torch.float32
     device = tensors[0].device if tensors else "cpu"
     modes = [part.training for part in inner.modules()]

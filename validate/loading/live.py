@@ -75,7 +75,7 @@ def _registered_before_weights(module: Any) -> str:
     for leaf in leaves:
         if type(leaf).__module__.endswith(".activation"):
             seen = type(leaf).__name__
-        elif seen and any(one.ndim > 1 for one in leaf.parameters(recurse=False)):
+        elif seen and any(parameter.ndim > 1 for parameter in leaf.parameters(recurse=False)):
             return seen
     return ""
 
@@ -142,13 +142,13 @@ def _named_readings(
     if keys is not None:
         by_keys = layout_by_keys(arrays, keys)
         alone = {name: arrays[name] for name in by_keys.axes}
-        models = [Model(one.W_in, W_out=one.W_out, b=one.b) for one in by_keys.models(alone)]
+        models = [Model(model.W_in, W_out=model.W_out, b=model.b) for model in by_keys.models(alone)]
         return [Reading("keys", StackedModel.of(models))]
     readings = [*readings_by_names(arrays)] or [*readings_by_names(drop_strays(arrays))]
     if subtracts is not None:
         other = "does not subtract b_dec" if subtracts else "that subtracts b_dec"
-        readings = [one for one in readings if other not in one.name]
-    return [one for one in readings if layout in (None, one.name)]
+        readings = [reading for reading in readings if other not in reading.name]
+    return [reading for reading in readings if layout in (None, reading.name)]
 
 
 def _by_answers(

@@ -50,7 +50,7 @@ class LoadedModel:
     def weights(self) -> list[Weights]:
         """Return the models as toy models ReLU(W_out W_in x + b), after checking that they are."""
         toys = map(toy_model, self.models)
-        return [Weights(one.W_out, one.W_in, one.bias, self.has_bias) for one in toys]
+        return [Weights(toy.W_out, toy.W_in, toy.bias, self.has_bias) for toy in toys]
 
 
 def state_of(model: Any) -> Mapping[Any, Any]:
@@ -123,8 +123,10 @@ def _load_state(
         if found is not None:
             return LoadedModel(found[0], tuple(found[1]))
     name, weights = recognise(state, layout=layout, keys=keys)
-    models = [Model(one.W_in, W_out=None if one.tied else one.W_out, b=one.b) for one in weights]
-    return LoadedModel(name, tuple(models), all(one.b_saved for one in weights))
+    models = [
+        Model(weight.W_in, W_out=None if weight.tied else weight.W_out, b=weight.b) for weight in weights
+    ]
+    return LoadedModel(name, tuple(models), all(weight.b_saved for weight in weights))
 
 
 def load(

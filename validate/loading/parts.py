@@ -45,12 +45,14 @@ class StackedModel:
         """Return the instances as models, their outputs multiplied by a positive factor."""
         return [
             Model(
-                one.W_in, one.b_in, one.hidden,
-                None if factor == 1.0 and np.array_equal(one.W_out, one.W_in.T) else factor * one.W_out,
-                factor * one.b, one.output,
-                one.thresholds if one.output != "jumprelu" else factor * one.thresholds,
+                instance.W_in, instance.b_in, instance.hidden,
+                None
+                if factor == 1.0 and np.array_equal(instance.W_out, instance.W_in.T)
+                else factor * instance.W_out,
+                factor * instance.b, instance.output,
+                instance.thresholds if instance.output != "jumprelu" else factor * instance.thresholds,
             )
-            for one in self.instances()
+            for instance in self.instances()
         ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
     for layout in LAYOUTS:
         if layout.fits(arrays):
             try:
-                models = [Model(one.W_in, W_out=one.W_out, b=one.b) for one in layout.models(arrays)]
+                models = [Model(model.W_in, W_out=model.W_out, b=model.b) for model in layout.models(arrays)]
             except ValueError:  # not finite, or a negative scale
                 continue
             yield Reading(layout.name, StackedModel.of(models))
@@ -44,7 +44,10 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
 
 def _zeros_and_vectors(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
     """Return zeros without a name, and all vectors of their shape."""
-    return [("", np.zeros(shape)), *((name, one) for name, one in vectors.items() if one.shape == shape)]
+    return [
+        ("", np.zeros(shape)),
+        *((name, vector) for name, vector in vectors.items() if vector.shape == shape),
+    ]
 
 
 def _encoders(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:

@@ -85,7 +85,9 @@ def _ready_keys(arrays: Mapping[str, Any]) -> str:
     """Return `keys` to copy, with which arrays of any names may be a toy model, or nothing."""
     shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
     matrices = [name for name, shape in shapes.items() if len(shape) == 2 and 1 not in shape]
-    pairs = [(one, other) for one in matrices for other in matrices if one != other or len(matrices) == 1]
+    pairs = [
+        (matrix, other) for matrix in matrices for other in matrices if matrix != other or len(matrices) == 1
+    ]
     for encoder, decoder in pairs:
         m, n = shapes[encoder] if encoder != decoder else sorted(shapes[encoder])
         if m <= n and shapes[decoder] in ((n, m), shapes[encoder] if encoder == decoder else None):
@@ -182,37 +184,37 @@ def recognise(
     >>> name, len(models), models[0].W_in.shape
     ('Anthropic notebook', 3, (2, 5))
     """
-    found = _check_shapes(arrays, layout, keys)
+    shapes = _check_shapes(arrays, layout, keys)
     if keys is not None:
-        own = layout_by_keys(found, keys)
-        models = list(own.models(found))
-        if other := _hidden_bias_left_out(found, own, len(models[0].W_in)):
+        own = layout_by_keys(shapes, keys)
+        models = list(own.models(shapes))
+        if other := _hidden_bias_left_out(shapes, own, len(models[0].W_in)):
             raise ValueError(
                 "`keys` must leave out no bias of the hidden neurons, as these may have a nonlinearity too; "
-                f"got {dict(keys)!r} for arrays with {other!r} {np.shape(found[other])}."
+                f"got {dict(keys)!r} for arrays with {other!r} {np.shape(shapes[other])}."
             )
         return own.name, models
-    if found and all(name.isdecimal() for name in found) and layout in (None, _NUMBERED):
+    if shapes and all(name.isdecimal() for name in shapes) and layout in (None, _NUMBERED):
         (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
-        if all(one.fits({"W": array}) for array in found.values()):
-            return one.name, [model for array in found.values() for model in one.models({"W": array})]
-    fitting = _fitting_layouts(found)
+        if all(one.fits({"W": array}) for array in shapes.values()):
+            return one.name, [model for array in shapes.values() for model in one.models({"W": array})]
+    fitting = _fitting_layouts(shapes)
     if not fitting:
-        ready = _ready_keys(found)
+        ready = _ready_keys(shapes)
         by_keys = f"Model.of(model, {ready})" if ready else "Model.of(model, keys=...)"
         raise ValueError(
             f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)}); or, if it is "
             f"ReLU(W_out W_in x + b), {by_keys} must name its arrays; or pass the module, which is called; "
-            f"got {summary(found)}."
+            f"got {summary(shapes)}."
         )
-    chosen = _pick(fitting, found, layout)
-    if layout is None and (why := chosen.doubt(found)):
+    chosen = _pick(fitting, shapes, layout)
+    if layout is None and (why := chosen.doubt(shapes)):
         known = chosen.name in [one.name for one in LAYOUTS]
         keys_of_all = {"W_in": chosen.W_in} | ({"b": chosen.b} if chosen.b else {})
         say = f"layout={chosen.name!r}" if known else f"keys={keys_of_all!r}"
         raise ValueError(
             "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
             f"autoencoder: {why}. If it has none, say so by Model.of(model, {say}), or pass the module, which"
-            f" is called; got {summary(found)}."
+            f" is called; got {summary(shapes)}."
         )
-    return chosen.name, list(chosen.models(found))
+    return chosen.name, list(chosen.models(shapes))

@@ -79,7 +79,7 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
     if len(given) not in (2, 3):
         raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(given)} arrays.")
     arrays = [_array(one) for one in given]
-    shapes = ", ".join(str(one.shape) for one in arrays)
+    shapes = ", ".join(str(array.shape) for array in arrays)
     *weights, b = arrays
     b = b.ravel() if b.ndim == 2 and 1 in b.shape else b
     if b.ndim > 1:

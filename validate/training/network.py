@@ -25,7 +25,7 @@ def _function() -> Any:
     class NetworkLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, f: Any, target: Any, *tensors: Any) -> Any:
-            W_in, b_in, W_out, b, *more = (one.detach().numpy() for one in tensors)
+            W_in, b_in, W_out, b, *more = (tensor.detach().numpy() for tensor in tensors)
             if np.array_equal(
                 W_out, W_in.T
             ):  # a model that is tied has one derivative for both; autograd sums
@@ -41,7 +41,7 @@ def _function() -> Any:
         def backward(ctx: Any, by_loss: Any) -> Any:
             if torch.is_grad_enabled():  # torch would take the gradient for a constant
                 raise RuntimeError("network_loss has no second derivative; create_graph must be False")
-            return None, None, *(by_loss * one for one in ctx.saved_tensors)
+            return None, None, *(by_loss * saved_tensor for saved_tensor in ctx.saved_tensors)
 
     return NetworkLoss
 

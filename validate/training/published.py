@@ -108,8 +108,8 @@ def run_published(
     with _workers(torch, 1):
         while active := [k for k, model in enumerate(models) if not model.finished]:
             rates = np.full((EPOCH, len(active)), 3e-3 / n**0.5)
-            found = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, captured)
-            for k, column in zip(active, found.T, strict=True):
+            block = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, captured)
+            for k, column in zip(active, block.T, strict=True):
                 losses[k] += column.tolist()
                 over = goes_on(losses[k])
                 if not over or len(losses[k]) == EPOCH * epochs:

@@ -165,4 +165,4 @@ def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
 
     part = by_transforms(rows, law, ask, one, False)
     rest = linear_error(rows, law, affine_part, near)
-    return Outputs(*(getattr(part, one.name) + getattr(rest, one.name) for one in fields(Outputs)))
+    return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

@@ -59,8 +59,8 @@ class Outputs:
 
 def merge_equal_inputs(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
     """Write some of the outputs of a part into those of all; a method without derivatives leaves these."""
-    for one in fields(Outputs):
-        some, all_of_it = getattr(part, one.name), getattr(into, one.name)
+    for field in fields(Outputs):
+        some, all_of_it = getattr(part, field.name), getattr(into, field.name)
         if some.size and all_of_it.size:
             all_of_it[where] = some[which]
 
@@ -107,9 +107,9 @@ class Law:
             changed[name] = getattr(self.features, name)[members]
         for name, value in changed.items():
             object.__setattr__(part, name, value)
-        found = Law(part)
-        found.aim = self.aim[members]
-        return found
+        law = Law(part)
+        law.aim = self.aim[members]
+        return law
 
     def without(self, heard: BoolArray) -> "Law":
         """Return the law of some of the features, which are independent."""

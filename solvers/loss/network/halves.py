@@ -83,7 +83,7 @@ def rounding_of_neuron(setting: "NeuronContext", w: FloatArray, b: float, t: flo
 
 
 def _rounding(*units: "HiddenNeuron") -> FloatArray:
-    return np.array([rounding_of_neuron(one.setting, one.w, one.b, one.t) for one in units])
+    return np.array([rounding_of_neuron(unit.setting, unit.w, unit.b, unit.t) for unit in units])
 
 
 def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:

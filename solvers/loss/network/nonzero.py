@@ -30,7 +30,7 @@ def nonzero_features(features: Features) -> Features:
 
         on, chances = patterns_of(Law(features))
         groups = [(np.arange(features.n_features), on.astype(np.int64), chances)]
-    thinned = [_without_zero(one, share) for one in groups]
+    thinned = [_without_zero(group, share) for group in groups]
     n, scale, importance = features.n_features, features.scale, features.importance
     return Features(n, np.maximum(share * features.p, 1e-300), values, scale, importance, thinned)
 

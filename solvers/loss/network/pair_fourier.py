@@ -109,7 +109,7 @@ class _Pair(NamedTuple):
                 self.axis(waves, self.sides[side], count, which, side == order[0])
                 for side, which in zip(order, kept, strict=True)
             ]
-            along = [np.zeros((4, one.x.size), np.complex128) for one in axes]
+            along = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
             part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.both.size))
             p = np.ascontiguousarray(self.p[self.both])
             (rows, columns), (by_rows, by_columns) = axes, along

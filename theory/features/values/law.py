@@ -167,7 +167,7 @@ class Values:
     def __reduce__(self) -> Any:
         if _KNOWN.get(self.name) is self or _family(self.name) is self:
             return law_named, ("values", self.name)
-        return Values, tuple(getattr(self, one) for one in Values.__annotations__)
+        return Values, tuple(getattr(self, annotation) for annotation in Values.__annotations__)
 
     @property
     def bounded(self) -> bool:
@@ -407,11 +407,11 @@ def registered_names() -> tuple[str, ...]:
 
 def _family(name: str) -> Values | None:
     """Return the law of a family that a name like "rectified-normal(2)" means."""
-    found = re.fullmatch(r"(.+)\((.+)\)", name)
-    if found is None or found[1] not in _FAMILIES:
+    match = re.fullmatch(r"(.+)\((.+)\)", name)
+    if match is None or match[1] not in _FAMILIES:
         return None
     try:
-        return _FAMILIES[found[1]](float(found[2]))
+        return _FAMILIES[match[1]](float(match[2]))
     except ValueError as error:
         raise ValueError(f"`values` must be a law; got {name!r}: {error}") from None
 

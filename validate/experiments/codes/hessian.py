@@ -307,8 +307,8 @@ def rug_point(
 
     def row(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         z = E @ x / np.sqrt(n)
-        found = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
-        return n * found.loss, np.sqrt(n) * (E.T @ found.gradient), E.T @ found.hessian @ E
+        hessian = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
+        return n * hessian.loss, np.sqrt(n) * (E.T @ hessian.gradient), E.T @ hessian.hessian @ E
 
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
     end = trust_region(row, x, radius=0.1 * float(np.linalg.norm(x)), steps=_STEPS, gtol=_NEAR * p)
@@ -359,9 +359,9 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
     point = replace(point, p=p, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
     modes, values, vectors = zip(*_symmetry_blocks(point, 2 * frequencies), strict=True)
     rough = [one for _, one, _ in _symmetry_blocks(point, frequencies)]
-    q = int(np.argmin([one[0] for one in values]))
-    error = max(float(np.abs(one - other).max()) for one, other in zip(values, rough, strict=True))
-    negative = sum(int(np.sum(one < -error)) for one in values)
+    q = int(np.argmin([value[0] for value in values]))
+    error = max(float(np.abs(value - other).max()) for value, other in zip(values, rough, strict=True))
+    negative = sum(int(np.sum(value < -error)) for value in values)
     # What the lowest vector of block q means, as a step of M and b.
     basis, l, along = _basis(n), modes[q], vectors[q][:, 0]
     step_M = (basis[:, l ^ q] * along[:-1]) @ basis[:, l].T

@@ -62,17 +62,17 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
     rows = []
     validation.probability("p", p)
     for one in p:
-        found = minimise(2, 1, one, tied=False, starts=starts, rng=seed)
-        M = found.W_out @ found.W_in
+        minimum = minimise(2, 1, one, tied=False, starts=starts, rng=seed)
+        M = minimum.W_out @ minimum.W_in
         beside = np.array([M[0, 1], M[1, 0]]) ** 2
         rows.append(
             {
                 "p": one,
-                "loss": found.loss,
-                "relative_loss": found.loss / float(solvers.optimum(one, 0.5).loss),
-                "gradient_norm": found.gradient_norm,
+                "loss": minimum.loss,
+                "relative_loss": minimum.loss / float(solvers.optimum(one, 0.5).loss),
+                "gradient_norm": minimum.gradient_norm,
                 "diagonal_sd": np.std(np.diagonal(M)),
-                "bias_sd": np.std(found.b),
+                "bias_sd": np.std(minimum.b),
                 "row_variance_spread": np.std(beside) / np.mean(beside),
             }
         )
@@ -190,19 +190,19 @@ def run_hessian(
     for (p, ratio), n in product(cases, n_features):
         m = max(1, round(ratio * n))
         point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
-        found = rug_hessian(point, frequencies=frequencies)
-        step, best = found.step_M, float(solvers.optimum(p, m / n).loss)
+        hessian = rug_hessian(point, frequencies=frequencies)
+        step, best = hessian.step_M, float(solvers.optimum(p, m / n).loss)
         rows.append(
             {
                 "p": p,
                 "ratio": ratio,
-                "lowest": found.lowest / p,
-                "error": found.error_estimate / p,
-                "negative": found.negative,
-                "modes": sum(block.size for block in found.curvatures),
-                "symmetric": found.curvatures[0][0] / p,
-                "diagonal_share": found.diagonal_share,
-                "bias_share": float(np.sum(found.step_b**2)),
+                "lowest": hessian.lowest / p,
+                "error": hessian.error_estimate / p,
+                "negative": hessian.negative,
+                "modes": sum(block.size for block in hessian.curvatures),
+                "symmetric": hessian.curvatures[0][0] / p,
+                "diagonal_share": hessian.diagonal_share,
+                "bias_share": float(np.sum(hessian.step_b**2)),
                 "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
                 "relative_loss": point.loss / best,
                 "rug_loss": point.rug_loss / best,

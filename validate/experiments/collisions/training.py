@@ -154,7 +154,7 @@ def train_l1(
         return [tuple(W.cpu().numpy().astype(np.float64) for W in both) for both in stages]
 
     with torch.no_grad():
-        chunks = [trained(one) for one in _chunks(len(seed_list), n, m, batch, place.type)]
+        chunks = [trained(chunk) for chunk in _chunks(len(seed_list), n, m, batch, place.type)]
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2

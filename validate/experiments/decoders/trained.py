@@ -62,7 +62,7 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
         return float(RATE * (END_RATE / RATE) ** (step / steps))
 
     list(descend(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
-    return [one.detach() for one in parameters], output
+    return [parameter.detach() for parameter in parameters], output
 
 
 def _samples(found: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
@@ -145,7 +145,7 @@ def run_trained(
     (3, True)
     """
     n = validation.power_of_two("n_features", n_features)
-    lengths = [validation.integer("steps", one, 1) for one in steps]
+    lengths = [validation.integer("steps", step, 1) for step in steps]
     batch, samples = validation.integer("batch", batch, 1), validation.integer("samples", samples, 2048)
     seeds = list(seeds)
     rows, number = [], []

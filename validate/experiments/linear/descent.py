@@ -139,6 +139,6 @@ def courses(
     exact = [gradient_flow(A, sigma, t, rule, B0=B) for A, B in zip(A0, encoders, strict=True)]
     routes = [np.stack([[one.W, np.swapaxes(one.B, 1, 2)] for one in exact], axis=1)]
     if trained:
-        found = descend(A0, C0, inputs, rate, steps, rule)
-        routes.append(np.swapaxes([found.A, found.C], 1, 2))
+        descent = descend(A0, C0, inputs, rate, steps, rule)
+        routes.append(np.swapaxes([descent.A, descent.C], 1, 2))
     return np.stack(routes, axis=1)

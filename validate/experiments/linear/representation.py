@@ -83,8 +83,8 @@ def run_representation(
             best_share[j, k, q] = np.diag(best.A @ best.B)
         for i, model in enumerate(MODELS):
             options: dict[str, Any] = {"importance": weights[k], "bias": j == 0, "momentum": _MOMENTUM}
-            found = descend(start[0], start[i], inputs, _RATE, [steps], model, **options)
-            for place, (A, C) in enumerate(zip(found.A[-1], found.C[-1], strict=True)):
+            descent = descend(start[0], start[i], inputs, _RATE, [steps], model, **options)
+            for place, (A, C) in enumerate(zip(descent.A[-1], descent.C[-1], strict=True)):
                 q, r = divmod(place, runs)
                 loss[i, j, k, q, r] = reconstruction_loss(A, C.T, sigmas[q], weights[k])
                 share[i, j, k, q, r] = np.sum(A * C, axis=1)

@@ -168,8 +168,8 @@ def cost_of_dropping(
     rng = generator("rng", rng)
     cut = minimise(n, n_hidden, law, classes=up_to if up_to < n else None, starts=starts, rng=rng)
     limit = cut.objective + SAME * p * p * float(weights.mean()) / 3.0
-    ends = [one for one in cut.minima if one.objective <= limit]
-    full = [exact_loss(one.W_out @ one.W_in, one.b, law).loss for one in ends]
+    ends = [minimum for minimum in cut.minima if minimum.objective <= limit]
+    full = [exact_loss(end.W_out @ end.W_in, end.b, law).loss for end in ends]
     order = np.argsort(full)
     worst = ends[order[-1]]
     first = [(ends[k].W_out, ends[k].W_in, ends[k].b) for k in [order[-1], *order[: FURTHER - 1]]]
@@ -181,6 +181,6 @@ def cost_of_dropping(
         loss=full[order[-1]],
         left_out=dropped_bound(worst.W_out @ worst.W_in, worst.b, p, up_to, weights) / n,
         best=best,
-        hits=sum(one.hits for one in ends),
+        hits=sum(end.hits for end in ends),
         status=cut.status,
     )

@@ -47,5 +47,5 @@ class ExactLoss:
         near_end.terminal = True  # type: ignore[attr-defined]
         # Stiff: near a minimum with a nearly dropped feature, rates differ by far.
         stepping: dict[str, Any] = {"method": "BDF", "events": near_end, "rtol": 1e-3, "atol": 1e-6}
-        found = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), x, **stepping)
-        return self.settled(found.y[:, -1])
+        ivp = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), x, **stepping)
+        return self.settled(ivp.y[:, -1])

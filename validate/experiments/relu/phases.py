@@ -69,9 +69,9 @@ def _certificates(gap: float) -> xr.Dataset:
     p, importances = zip(*POINTS, strict=True)
     rows = []
     for bias, point in product((True, False), POINTS):
-        found = solve_pair(*point, bias=bias, gap=gap)
-        bounds = {"point_lower": found.certificate.lower_bound, "point_boxes": found.certificate.work}
-        rows.append({"point_loss": found.loss, **bounds})
+        pair = solve_pair(*point, bias=bias, gap=gap)
+        bounds = {"point_lower": pair.certificate.lower_bound, "point_boxes": pair.certificate.work}
+        rows.append({"point_loss": pair.loss, **bounds})
     ds = from_rows(rows, model=len(MODELS), point=len(POINTS))
     return ds.assign(point_p=("point", list(p)), point_importance=("point", list(importances)))
 

@@ -78,7 +78,7 @@ def _times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
 def _solved(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
     """Return the numbers of runs, stacked."""
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
-    found = {name: np.array([getattr(one, name) for one in results]) for name in names}
+    found = {name: np.array([getattr(result, name) for result in results]) for name in names}
     return {**found, "nonzeros": found["nonzeros"].astype(np.int32)}
 
 

@@ -79,11 +79,11 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
     short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
     try:
-        found = Fraction(value if whole or short or isinstance(value, Fraction) else number(name, value))
+        fraction = Fraction(value if whole or short or isinstance(value, Fraction) else number(name, value))
     except (ValueError, ZeroDivisionError) as error:
         rule = "be made of finite numbers or fractions"
         raise ValueError(f"`{name}` must {rule}; got {short_repr(value)}.") from error
-    return found if most is None else found.limit_denominator(most)
+    return fraction if most is None else fraction.limit_denominator(most)
 
 
 def probability(p: Any) -> Fraction:

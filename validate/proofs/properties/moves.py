@@ -188,7 +188,7 @@ def _without(value: Any, k: int, axis: int) -> Any:
 def code(value: Any) -> str:
     """Return a value as Python that makes it, exact to the last digit."""
     if is_dataclass(value) and not isinstance(value, type):
-        given = [(one.name, getattr(value, one.name), one.default) for one in fields(value)]
+        given = [(field.name, getattr(value, field.name), field.default) for field in fields(value)]
         said = [
             f"{name}={code(x)}" for name, x, default in given if x is not default and np.any(x != default)
         ]

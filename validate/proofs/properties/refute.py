@@ -217,7 +217,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
             if not callable(given):
                 at[name] = draw(given), strategies.range_of(given)
                 continue
-            earlier = [at[one][0] for one in inspect.signature(given).parameters]
+            earlier = [at[parameter][0] for parameter in inspect.signature(given).parameters]
             strategy = _strategy(name, given(*earlier))
             within = strategies.range_of(strategy)
             # Its size follows that of another.
