@@ -211,7 +211,7 @@ SHORT = {
     "tasks.dask_pool": "dask_pool('127.0.0.1:1')",
     "tasks.run_tasks": "run_tasks([], 1, len)",
     "tasks.process_pool": "process_pool(1)",
-    "tasks.dispatch": "dispatch(lambda k: None, len, processes(1))",
+    "tasks.dispatch": "dispatch(lambda k: None, len, process_pool(1))",
     "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
     "rug.with_theory": "with_theory(TRAINED, 'trained')",
     "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",

@@ -1,9 +1,9 @@
-"""Runs of one experiment in one dataset: a row for each model, the settings and the date of each run beside.
+"""Several runs in one dataset, from which each can be extracted as it was.
 
-Of (measurement), one entry a run: how it was made (`FACTS`), the other attributes of its own dataset
-(``attributes``, JSON), and the dimensions of its variables (``layout``, JSON), by which `extract_run` returns
-them as they were. Of (model, ...): the variables, and what tells the models apart as coordinates, with
-``source``, the place of a model's run along measurement. What a run does not have is nan, or an empty text.
+Along the dimension measurement there is an entry for each run: how it was made (`FACTS`), the other
+attributes of its dataset (``attributes``, JSON), and the dimensions of its variables (``layout``, JSON).
+Along the dimension model there is a row for each model, with the coordinate ``source``, the index of its run.
+Variables that a run does not have are nan, or an empty text.
 """
 
 import json
@@ -20,25 +20,28 @@ from ...theory.validation import short_repr
 
 __all__ = ["FACTS", "combine_runs", "extract_run", "read_facts"]
 
-MEASUREMENT, MODEL, SOURCE = "measurement", "model", "source"
+MEASUREMENT = "measurement"
+MODEL = "model"
+SOURCE = "source"
 # How a run was made, beside its name; settings (defaults included) and libraries are JSON.
 FACTS = ("experiment", "settings", "commit", "made", "machine", "libraries", "wall_seconds")
-_Part = tuple[tuple[str, ...], npt.NDArray[Any]]
+# Dimensions of a variable besides that of the rows, and its values.
+_Block = tuple[tuple[str, ...], npt.NDArray[Any]]
 
 
 def _union(labels: Sequence[list[Any]]) -> list[Any]:
-    """Return all labels of a dimension; in order of size if they are numbers."""
-    found = list(dict.fromkeys(label for own in labels for label in own))
-    return found if any(isinstance(one, str) for one in found) else sorted(found)
+    """Return all labels of a dimension, sorted if they are numbers."""
+    union = list(dict.fromkeys(label for run_labels in labels for label in run_labels))
+    return union if any(isinstance(label, str) for label in union) else sorted(union)
 
 
-def _positions(dim: str, own: list[Any], every: list[Any]) -> list[int]:
-    """Return the first place of labels among all of them, and the one after the last."""
-    first = every.index(own[0])
-    if every[first : first + len(own)] != own:
+def _span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
+    """Return the indices of the first label in the union, and of the one after the last."""
+    first = union.index(labels[0])
+    if union[first : first + len(labels)] != labels:
         rule = f"have labels of {dim!r} that follow one another among those of all"
-        raise ValueError(f"`runs` must {rule}; got {short_repr(own)}.")
-    return [first, first + len(own)]
+        raise ValueError(f"`runs` must {rule}; got {short_repr(labels)}.")
+    return [first, first + len(labels)]
 
 
 @as_annotated
@@ -55,11 +58,6 @@ def combine_runs(
     left_out : sequence of str, optional
         Variables and dimensions that are not stored.
 
-    Raises
-    ------
-    ValueError
-        If a run does not say how it was made, or dimensions of a variable differ but for those of rows.
-
     Examples
     --------
     >>> facts = dict.fromkeys(FACTS, "")
@@ -70,114 +68,117 @@ def combine_runs(
     >>> extract_run(ds, "a.two")["loss"].sizes
     Frozen({'p': 1, 'seed': 1})
     """
-    plain = {name: ds.drop_vars(left_out, errors="ignore") for name, ds in runs.items()}
-    for name, ds in plain.items():
+    runs = {name: ds.drop_vars(left_out, errors="ignore") for name, ds in runs.items()}
+    for name, ds in runs.items():
         if missing := [key for key in FACTS if key not in ds.attrs]:
             raise ValueError(f"`runs` must say how each was made; got {name} without {', '.join(missing)}.")
     labels: dict[str, list[list[Any]]] = {}
-    for ds in plain.values():
-        for dim in (str(one) for one in ds.indexes if one not in rows):
+    for ds in runs.values():
+        for dim in (str(index) for index in ds.indexes if index not in rows):
             labels.setdefault(dim, []).append(ds[dim].values.tolist())
-    every = {dim: _union(found) for dim, found in labels.items()}
-    layouts = [_layout(ds, rows, every) for ds in plain.values()]
-    sizes = {dim: len(known) for dim, known in every.items()}
+    coords = {dim: _union(run_labels) for dim, run_labels in labels.items()}
+    layouts = [_layout(ds, rows, coords) for ds in runs.values()]
+    sizes = {dim: len(union) for dim, union in coords.items()}
     for layout in layouts:
         for dim, (_, end) in layout["spans"].items():
             sizes[dim] = max(sizes.get(dim, 0), end)
-    found = xr.Dataset(coords=every)
+    combined = xr.Dataset(coords=coords)
     for name in dict.fromkeys(name for layout in layouts for name in layout["variables"]):
-        parts = [_by_rows(ds, name, layout) for ds, layout in zip(plain.values(), layouts, strict=True)]
-        found[name] = _stacked(name, parts, layouts, sizes)
-    return _with_facts(found, plain, layouts).assign_attrs(
+        blocks = [_rows_first(ds, name, layout) for ds, layout in zip(runs.values(), layouts, strict=True)]
+        combined[name] = _stack_blocks(name, blocks, layouts, sizes)
+    return _with_facts(combined, runs, layouts).assign_attrs(
         rows=" ".join(rows), left_out=" ".join(left_out).strip()
     )
 
 
-def _layout(ds: xr.Dataset, rows: Sequence[str], every: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return of a run the sizes of rows, the places of other labels among all, and what each variable has."""
-    own = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
-    spans = {dim: _positions(dim, ds[dim].values.tolist(), every[dim]) for dim in every if dim in ds.dims}
-    stored = {str(name): one for name, one in ds.variables.items() if name not in every}
+def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return sizes of a run's rows, spans of its other dimensions, and dimensions and types of variables."""
+    row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
+    spans = {dim: _span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
+    stored = {str(name): variable for name, variable in ds.variables.items() if name not in coords}
     return {
-        "rows": own,
-        "spans": spans | {str(dim): [0, n] for dim, n in ds.sizes.items() if dim not in {*own, *spans}},
-        "variables": {name: list(map(str, one.dims)) for name, one in stored.items()},
-        "types": {name: one.dtype.str for name, one in stored.items() if one.dtype.kind in "iub"},
+        "rows": row_sizes,
+        "spans": spans | {str(dim): [0, n] for dim, n in ds.sizes.items() if dim not in {*row_sizes, *spans}},
+        "variables": {name: list(map(str, variable.dims)) for name, variable in stored.items()},
+        "types": {
+            name: variable.dtype.str for name, variable in stored.items() if variable.dtype.kind in "iub"
+        },
         "coordinates": [name for name in stored if name in ds.coords],
     }
 
 
-def _by_rows(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Part | None:
+def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
     """Return the dimensions of a variable that are not of the rows, and its values with the rows in front."""
     if name not in ds.variables:
         return None
-    own, dims = layout["rows"], layout["variables"][name]
-    rest = [dim for dim in dims if dim not in own]
-    values = ds.variables[name].transpose(*(dim for dim in own if dim in dims), *rest).values
+    rows, dims = layout["rows"], layout["variables"][name]
+    rest = [dim for dim in dims if dim not in rows]
+    values = ds.variables[name].transpose(*(dim for dim in rows if dim in dims), *rest).values
     sizes = [ds.sizes[dim] for dim in rest]
-    values = values.reshape(*(n if dim in dims else 1 for dim, n in own.items()), *sizes)
-    values = np.broadcast_to(values, (*own.values(), *sizes))
-    return tuple(rest), values.reshape(math.prod(own.values()), *sizes)
+    values = values.reshape(*(n if dim in dims else 1 for dim, n in rows.items()), *sizes)
+    values = np.broadcast_to(values, (*rows.values(), *sizes))
+    return tuple(rest), values.reshape(math.prod(rows.values()), *sizes)
 
 
 def _with_facts(
-    found: xr.Dataset, runs: Mapping[str, xr.Dataset], layouts: Sequence[Mapping[str, Any]]
+    combined: xr.Dataset, runs: Mapping[str, xr.Dataset], layouts: Sequence[Mapping[str, Any]]
 ) -> xr.Dataset:
-    """Return a dataset with how each run was made, and of which run each model is."""
-    named = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
-    told = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
-    others = [{key: value for key, value in ds.attrs.items() if key not in named} for ds in runs.values()]
-    told["attributes"] = [json.dumps(one, default=_number) for one in others]
-    told["layout"] = [json.dumps(one) for one in layouts]
-    found = found.assign({key: (MEASUREMENT, values) for key, values in told.items()})
+    """Return a dataset with how each run was made, and the index of each model's run."""
+    separate = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
+    facts = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
+    others = [{key: value for key, value in ds.attrs.items() if key not in separate} for ds in runs.values()]
+    facts["attributes"] = [json.dumps(attrs, default=_number) for attrs in others]
+    facts["layout"] = [json.dumps(layout) for layout in layouts]
+    combined = combined.assign({key: (MEASUREMENT, values) for key, values in facts.items()})
     seconds = [float(ds.attrs["wall_seconds"] or 0) for ds in runs.values()]
     counts = [math.prod(layout["rows"].values()) for layout in layouts]
     source = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    found = found.assign(wall_seconds=(MEASUREMENT, seconds)).assign_coords({MEASUREMENT: list(runs)})
-    settings = _columns([json.loads(one or "{}") for one in told["settings"]])
-    differing = {key: (MEASUREMENT, values) for key, values in settings.items() if key not in found}
+    combined = combined.assign(wall_seconds=(MEASUREMENT, seconds)).assign_coords({MEASUREMENT: list(runs)})
+    settings = _differing_settings([json.loads(text or "{}") for text in facts["settings"]])
+    differing = {key: (MEASUREMENT, values) for key, values in settings.items() if key not in combined}
     coordinates = dict.fromkeys(name for layout in layouts for name in layout["coordinates"])
-    return found.assign_coords({**differing, SOURCE: (MODEL, source)}).set_coords(list(coordinates))
+    return combined.assign_coords({**differing, SOURCE: (MODEL, source)}).set_coords(list(coordinates))
 
 
-def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return settings that are one text or one number each, where runs differ in them."""
-    found = {}
-    for key in dict.fromkeys(key for one in settings for key in one):
-        values = [one.get(key) for one in settings]
-        there = [one for one in values if one is not None]
+def _differing_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the settings in which runs differ and which are texts or numbers."""
+    columns = {}
+    for key in dict.fromkeys(key for run_settings in settings for key in run_settings):
+        values = [run_settings.get(key) for run_settings in settings]
         for kind, empty in ((str, ""), ((int, float), np.nan)):
-            if len(set(map(str, values))) > 1 and all(isinstance(one, kind) for one in there):
-                found[key] = [empty if one is None else one for one in values]
+            fits = all(value is None or isinstance(value, kind) for value in values)
+            if fits and len(set(map(str, values))) > 1:
+                columns[key] = [empty if value is None else value for value in values]
                 break
-    return found
+    return columns
 
 
 def _number(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else list(value)
 
 
-def _stacked(
-    name: str, parts: Sequence[_Part | None], layouts: Sequence[Mapping[str, Any]], sizes: Mapping[str, int]
-) -> _Part:
-    """Return the dimensions and values of a variable in all runs, one below the other."""
-    there = [one for one in parts if one is not None]
-    dims = there[0][0]
-    if any(one[0] != dims for one in there):
+def _stack_blocks(
+    name: str, blocks: Sequence[_Block | None], layouts: Sequence[Mapping[str, Any]], sizes: Mapping[str, int]
+) -> _Block:
+    """Return the dimensions and values of a variable in all runs, stacked along the rows."""
+    present = [block for block in blocks if block is not None]
+    dims = present[0][0]
+    if any(block_dims != dims for block_dims, _ in present):
         rule = f"have the same dimensions of {name!r} beside those of rows"
-        raise ValueError(f"`runs` must {rule}; got {short_repr([one[0] for one in there])}.")
+        raise ValueError(f"`runs` must {rule}; got {short_repr([block_dims for block_dims, _ in present])}.")
     shape = tuple(sizes[dim] for dim in dims)
-    texts = there[0][1].dtype.kind in "OU"
-    whole = len(there) == len(parts) and all(one[1].shape[1:] == shape for one in there)
-    kind: Any = object if texts else np.result_type(*(one[1] for one in there)) if whole else np.float64
+    is_text = present[0][1].dtype.kind in "OU"
+    is_full = len(present) == len(blocks) and all(values.shape[1:] == shape for _, values in present)
+    kind: Any = np.result_type(*(values for _, values in present)) if is_full else np.float64
     counts = [math.prod(layout["rows"].values()) for layout in layouts]
-    out = np.full((sum(counts), *shape), "" if texts else 0 if whole else np.nan, dtype=kind)
+    empty = "" if is_text else 0 if is_full else np.nan
+    stacked = np.full((sum(counts), *shape), empty, dtype=object if is_text else kind)
     first = 0
-    for part, count, layout in zip(parts, counts, layouts, strict=True):
-        if part is not None:
-            out[(slice(first, first + count), *(slice(*layout["spans"][dim]) for dim in dims))] = part[1]
+    for block, count, layout in zip(blocks, counts, layouts, strict=True):
+        if block is not None:
+            stacked[(slice(first, first + count), *(slice(*layout["spans"][dim]) for dim in dims))] = block[1]
         first += count
-    return (MODEL, *dims), out
+    return (MODEL, *dims), stacked
 
 
 @as_annotated
@@ -187,25 +188,19 @@ def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
     `ds` is from `combine_runs`, or of a single run, whose attributes say it.
     """
     if MEASUREMENT not in ds.dims:
-        found = {str(ds.attrs.get("run", "")): {key: ds.attrs.get(key, "") for key in FACTS}}
+        facts_of = {str(ds.attrs.get("run", "")): {key: ds.attrs.get(key, "") for key in FACTS}}
     else:
+        rows = zip(*(ds[key].values.tolist() for key in FACTS), strict=True)
         names = ds[MEASUREMENT].values.tolist()
-        columns = zip(*(ds[key].values.tolist() for key in FACTS), strict=True)
-        found = {name: dict(zip(FACTS, row, strict=True)) for name, row in zip(names, columns, strict=True)}
-    for facts in found.values():
+        facts_of = {name: dict(zip(FACTS, row, strict=True)) for name, row in zip(names, rows, strict=True)}
+    for facts in facts_of.values():
         facts |= {key: json.loads(facts[key] or "{}") for key in ("settings", "libraries")}
-    return found
+    return facts_of
 
 
 @as_annotated
 def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
-    """Return a run of a dataset as it was before `combine_runs`, and a dataset of a single run as it is.
-
-    Raises
-    ------
-    ValueError
-        If there is no run of that name.
-    """
+    """Return a run of a dataset as it was before `combine_runs`, and a dataset of a single run as it is."""
     names = list(read_facts(ds))
     if name not in names:
         raise ValueError(f"`name` must be one of {', '.join(names)}; got {short_repr(name)}.")
@@ -213,16 +208,16 @@ def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
         return ds.copy(deep=True)
     k = names.index(name)
     layout, attrs = (json.loads(ds[key].values[k]) for key in ("layout", "attributes"))
-    own, spans = layout["rows"], layout["spans"]
-    mine = np.flatnonzero(ds[SOURCE].values == k)
+    rows, spans = layout["rows"], layout["spans"]
+    models = np.flatnonzero(ds[SOURCE].values == k)
     variables = {}
     for key, dims in layout["variables"].items():
         rest = [dim for dim in ds[key].dims if dim != MODEL]
-        values = ds[key].values[(mine, *(slice(*spans[dim]) for dim in rest))]
-        values = values.reshape(*own.values(), *values.shape[1:])
-        # What is the same along a dimension of the rows was repeated there.
-        values = values[tuple(slice(None) if dim in dims else 0 for dim in own)]
-        stored = xr.Variable([*(dim for dim in own if dim in dims), *rest], values)
+        values = ds[key].values[(models, *(slice(*spans[dim]) for dim in rest))]
+        values = values.reshape(*rows.values(), *values.shape[1:])
+        # A variable without a dimension of the rows was repeated along it.
+        values = values[tuple(slice(None) if dim in dims else 0 for dim in rows)]
+        stored = xr.Variable([*(dim for dim in rows if dim in dims), *rest], values)
         variables[key] = stored.transpose(*dims).astype(layout["types"].get(key, stored.dtype))
     coordinates = {key: variables.pop(key) for key in layout["coordinates"]}
     coordinates |= {dim: ds[dim].values[slice(*span)] for dim, span in spans.items() if dim in ds.coords}
