@@ -49,7 +49,7 @@ def test_what_is_shown(pairs):
     }
     said = {}
     for topic in SECTION.topics:
-        shown = topic.of(*(made[name] for name in topic.needs))
+        shown = topic.content(*(made[name] for name in topic.needs))
         said[topic.name] = shown.text
         for figure in shown.figures:
             ax = figure.draw(figure.dataset, Canvas().subplots())
