@@ -127,12 +127,12 @@ def test_the_page_is_well_formed_and_loads_nothing(text):
     assert len(images) == 1
     data = [link for link in reader.links if re.fullmatch(r"toy/[\w-]+\.(nc|csv|svg)", link)]
     assert len(inside) + len(images) + len(data) == len(reader.links)
-    assert "import" not in text
+    assert "@import" not in text
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
 
 
 def test_the_page_fits_phones_dark_screens_and_paper(text):
-    for needed in ("width=device-width", "prefers-color-scheme: dark", "media print", "max-width: 44rem"):
+    for needed in ("width=device-width", "prefers-color-scheme: dark", "@media print", "max-width: 44rem"):
         assert needed in text
 
 

@@ -37,7 +37,7 @@ def k1(quick: bool) -> Evidence:
     p = derive_moments("relu").symbols[0]
     square = derive_moments("relu").expression[1]
     alone = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
-    found = network_loss(alone, Features(2, 0.3, "symmetric"))
+    measured = network_loss(alone, Features(2, 0.3, "symmetric"))
     return evidence(
         "So it is for networks without biases, which theirs are. With an output bias a dropped target costs "
         "p/6 - p^2/16, and no network with a linear readout, with or without bias, is below (n - d)/n "
@@ -45,7 +45,7 @@ def k1(quick: bool) -> Evidence:
         symbolic("mean square of ReLU(x), less p/6", square - p / 6),
         numeric(
             "loss of one neuron for two features at p = 0.3, less p/12",
-            abs(found.loss - 0.3 / 12),
+            abs(measured.loss - 0.3 / 12),
             "<=",
             rounding(1e-14),
         ),

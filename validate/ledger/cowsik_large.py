@@ -73,8 +73,8 @@ class _Models:
 
     def single(self, statistic: str) -> float:
         """Return it of the one model of most features at ratio 1/2, where the rule ended training."""
-        found = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
-        return float(found.item())
+        values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
+        return float(values.item())
 
     def told(self) -> str:
         """Say of how many models the further phase left nothing."""
@@ -84,8 +84,8 @@ class _Models:
         return ", ".join(f"{one.sum()} of {one.size} models of {n}" for n, one in counts)
 
 
-def _list(found: list[Estimate], digits: str) -> str:
-    return ", ".join(f"{one.value:{digits}}" for one in found)
+def _list(estimates: list[Estimate], digits: str) -> str:
+    return ", ".join(f"{estimate.value:{digits}}" for estimate in estimates)
 
 
 def _at(ds: xr.Dataset, name: str) -> xr.DataArray:
@@ -117,7 +117,7 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
     near = [_mean(stop, r, MANY) for r in LATER] + [_mean(stop, QUARTER, MOST)]
     below = _mean(stop, QUARTER, SOME)
     left = "shown" if confirmed("", below, "<=", PUBLIC_BELOW).passed else "not shown"
-    told = "; ".join(f"{_list(found, '+.1%')} at {r:g}" for r, found in on.items())
+    told = "; ".join(f"{_list(estimates, '+.1%')} at {r:g}" for r, estimates in on.items())
     same = partial(confirmed, origin=public)
     return evidence(
         f"Completed means by the rule of section 2. At p = {MIDDLE} and ratios {CELLS} the loss over the "
@@ -177,7 +177,7 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
             f"trained on, models of {FEW} to {MOST} features at ratio {QUARTER} are a fifth and more below "
             f"the rug's loss, those of {FEW} to {MANY} at {HALF} three quarters and more; at {LOW} those of "
             f"{SOME} and {MANY} are {-LATER[LOW]:.0%} and more below",
-            *(true(f"loss / rug - 1, ratio {r:g}", found, "<=", LATER[r]) for r, found in on.items()),
+            *(true(f"loss / rug - 1, ratio {r:g}", estimates, "<=", LATER[r]) for r, estimates in on.items()),
             true(f"loss / rug - 1, {MOST} features", most, "<=", LATER_MOST),
             models.true(f"loss / rug - 1 at ratio {QUARTER}, {FEW} features", late, "<=", post_hoc(-0.2)),
             models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", post_hoc(-0.75)),

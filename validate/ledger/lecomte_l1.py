@@ -137,15 +137,15 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     These are section 2.4's pieces (m', |W|_1) and App. B's curve (|W|_1) at lambda sqrt(m) = 1e-3, from after
     the transient of the length to where one weight is left; shape (4, sizes, times).
     """
-    sizes, found = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
+    sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:
         lam = 1e-3 / m**0.5
         t = np.geomspace(20, 20 / lam, 200)
         law = limit_law(t, lam, int(m), 0.9)
         nonzeros, l1_norm = theory.scaling_law(t, lam, int(m))
         drawn = law.l1_norm * (1 / m**0.5 + lam * t)
-        found.append((lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm, drawn))
-    return sizes, np.swapaxes(found, 0, 1)
+        rows.append((lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm, drawn))
+    return sizes, np.swapaxes(rows, 0, 1)
 
 
 @claim("L7", SOURCE, "2.4")
@@ -396,9 +396,9 @@ def l13(quick: bool) -> Evidence:
             some = value[result.nonzeros >= 100]
             lowest, highest = min(lowest, *some, np.inf), max(highest, *some, -np.inf)
     m = 100_000  # as in the figure
-    found = solve(_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
-    survived = found.nonzeros >= 100
-    plotted = (found.nonzeros * (found.l2_norm / found.l1_norm) ** 2 - 1)[survived]
+    path = solve(_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
+    survived = path.nonzeros >= 100
+    plotted = (path.nonzeros * (path.l2_norm / path.l1_norm) ** 2 - 1)[survived]
     limit = theory.limiting_relative_variance(np.geomspace(1e-280, 1, 400))[::-1]
     fall = -np.diff(limit).min()
     return evidence(

@@ -75,21 +75,21 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     u = sp.Matrix([sp.cos(e), -sp.sin(e)])
     A = sp.eye(2) - u * u.T
     output = -(A * sp.Matrix([-p / 2, 1 - p / 2]))[0]  # the first one, at x = (0, 1)
-    found: dict[int, list[dict[str, Any]]] = {}
+    models: dict[int, list[dict[str, Any]]] = {}
     for path in paths:
         stored = json.loads(path.read_text("ascii"))
         said, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
         n, m, chance = said["n_features"], said["n_hidden"], said["p"]
         share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
-        found.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
+        models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
     def below(each: int) -> Any:
-        text = f"least loss over the conjectured least, {len(found[each])} models, {each} a neuron"
-        least = min(one["share"] for one in found[each])
+        text = f"least loss over the conjectured least, {len(models[each])} models, {each} a neuron"
+        least = min(model["share"] for model in models[each])
         return numeric(text, least, ">=", derived(1), about="printed")
 
-    third = min(found[3], key=lambda one: Fraction(one["p"]))
-    pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
+    third = min(models[3], key=lambda model: Fraction(model["p"]))
+    pairs = ", ".join(sorted((model["p"] for model in models[2]), key=Fraction))
     return [
         corrected_statement(
             "at every p and every size the least loss is less than both: two features on one neuron "
@@ -105,7 +105,7 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
         corrected_statement(f"pairs with biases are below it at p = {pairs}", below(2)),
         corrected_statement(
             f"so are models with three features on a neuron: by {1 - third['share']:.1%} at p = {third['p']}",
-            *(below(each) for each in found if each > 2),
+            *(below(each) for each in models if each > 2),
         ),
     ]
 
@@ -204,8 +204,8 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
     shares = {}
     for p in (0.1, 0.5, 0.9):
         # What the simplex leaves out has mean p/2.
-        found = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
-        shares[p] = 3 * (found.loss + found.error_estimate) / (p * (4 - 3 * p) / 12)
+        result = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
+        shares[p] = 3 * (result.loss + result.error_estimate) / (p * (4 - 3 * p) / 12)
     return [
         corrected_statement(
             "no: it is (n - m) v for c below 1/m, and less at 1/m",
@@ -218,7 +218,7 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _penalised(paths: Sequence[Path]) -> list[Statement]:
-    p, found = 1e-4, []
+    p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
     for importance, share in ((1.0, 0.5), (1.0, 0.9), (0.5, 0.5), (0.5, 0.9)):
         q = share * importance  # the penalty over v
@@ -230,7 +230,7 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
             q * (2 - q - q / importance) / (1 - q * q / importance),
         )
         at = f"antipodal model, p = {p:g}, I = {importance:g}, penalty {share:g} I v: objective over"
-        found += [
+        findings += [
             numeric(f"{at} that of dropping", value / importance, "<", derived(1)),
             numeric(f"{at} its proved lower bound", value / least, "<", post_hoc(1 + 1e-3)),
         ]
@@ -238,7 +238,7 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
         corrected_statement(
             "in the limit p -> 0 alone: it is I v, with v the loss of a dropped feature; at any other p the "
             "surface is not known here, only bounds",
-            *found,
+            *findings,
         )
     ]
 
