@@ -106,13 +106,13 @@ class _Models:
 
     def tally(self, statistic: str) -> str:
         """Say of how many doublings it is shown that a statistic falls, and of how many that it does not."""
-        said = []
+        phrases = []
         for end, name in self.names.items():
             changes = self.change(statistic, end)
             falls = sum(change.high <= FALLS for change in changes)
             stays = sum(change.low > FALLS for change in changes)
-            said.append(f"{falls} of {len(changes)} ({name}; {stays} do not)")
-        return " and ".join(said)
+            phrases.append(f"{falls} of {len(changes)} ({name}; {stays} do not)")
+        return " and ".join(phrases)
 
     def least(self, statistic: str, text: str, limit: float) -> Finding:
         """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
@@ -334,7 +334,7 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
         sum(change.low > FALLS for change in changes) - sum(change.high <= FALLS for change in changes)
         for changes in (diagonal, bias)
     ]
-    told = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
+    label = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
     return evidence(
         f"The diagonal's spread is {models.grown('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
         "times. "
@@ -345,7 +345,7 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
         "that are dropped keep those of the diagonal large (C44).",
         *models.falls("diagonal", "diagonal_sd", all_shown=False),
         *models.falls("bias", "bias_sd"),
-        experiment(told, max(fewer), "<", derived(0), origin=ds),
+        experiment(label, max(fewer), "<", derived(0), origin=ds),
     )
 
 

@@ -247,7 +247,7 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
     constants 1
     """
     family = Family(ALARM, 4 * ds.sizes["time"])  # two-sided, at all times of two curves
-    law_off, source_off, said = [], [], []
+    law_off, source_off, phrases = [], [], []
     early = ds["time"].values <= 1 / ds.attrs["lam"]  # later the printed curve goes on to fall below 1
     for name in ("nonzeros", "l1_norm"):
         values = ds[name].values.astype(float)
@@ -260,13 +260,13 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
         factor = float(max(ratio.max(), 1 / ratio.min()))
         # An order is within a decade: set when the factors, 3.1 and 1.5, were known.
         source_off.append(numeric(f"{name}: source off by at most a factor", factor, "<=", post_hoc(10.0)))
-        said.append(
+        phrases.append(
             f"{name}: source / exact up to t = 1/lambda from {ratio.min():.2f} to {ratio.max():.2f}, mean "
             f"over limit law from {over_law.mean(axis=0).min():.3f} to {over_law.mean(axis=0).max():.3f}"
         )
     nonzeros, norm = (finding.value for finding in source_off)
     return evidence(
-        f"Means of {ds.sizes['run']} exact runs at {ds.sizes['time']} times. {'; '.join(said)}.",
+        f"Means of {ds.sizes['run']} exact runs at {ds.sizes['time']} times. {'; '.join(phrases)}.",
         corrected_statement(
             "up to t = 1/lambda the scaling is right, but the curves drawn are off by factors up to "
             f"{nonzeros:.2g} (m') and {norm:.2g} (|W_i|_1)",

@@ -82,8 +82,10 @@ def _sampled(
         rng = np.random.default_rng([SEED, len(name)])
         draws = rng.choice([-1.0, 1.0], shape) if name == "bipolar" else rng.laplace(0.0, 0.5**0.5, shape)
         samples, expected = statistic(w, draws, name)
-        told = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
-        findings += between(not_refuted, told, SAMPLED.of(mean, samples / expected - 1), derived(), derived())
+        label = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
+        findings += between(
+            not_refuted, label, SAMPLED.of(mean, samples / expected - 1), derived(), derived()
+        )
     return findings
 
 

@@ -78,8 +78,8 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     models: dict[int, list[dict[str, Any]]] = {}
     for path in paths:
         stored = json.loads(path.read_text("ascii"))
-        said, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
-        n, m, chance = said["n_features"], said["n_hidden"], said["p"]
+        statement, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
+        n, m, chance = statement["n_features"], statement["n_hidden"], statement["p"]
         share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
@@ -112,15 +112,17 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
 
 def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     (path,) = paths
-    said = json.loads(path.read_text("ascii"))["statement"]
-    low, high = (float(Fraction(end)) for end in said["loss"])
-    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    statement = json.loads(path.read_text("ascii"))["statement"]
+    low, high = (float(Fraction(end)) for end in statement["loss"])
+    square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     # By the closed form in doubles; the certificate gives the loss to twelve digits.
-    here = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
+    polygon_loss = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
     return [
         corrected_statement(
             f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
-            numeric("loss of that pentagon less the certified one", abs(here - low), "<=", rounding(1e-11)),
+            numeric(
+                "loss of that pentagon less the certified one", abs(polygon_loss - low), "<=", rounding(1e-11)
+            ),
             numeric("certified upper less lower end of the least loss", high - low, "<=", rounding(1e-11)),
         ),
     ]
@@ -147,8 +149,8 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
-    said = json.loads(paths[0].read_text("ascii"))["statement"]
-    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    statement = json.loads(paths[0].read_text("ascii"))["statement"]
+    square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
 
     def slope(x: Any) -> Any:
@@ -378,9 +380,9 @@ def _judged(problem: Problem) -> Evidence:
     # About an answer, as it must keep its limit whatever becomes of the statement.
     sound = numeric(f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0))
     if rejected or len(paths) < len(problem.certificates):
-        said = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
+        text = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
         return evidence(
-            said,
+            text,
             sound,
             numeric("certificates", len(paths), "==", derived(len(problem.certificates))),
             about="answer",

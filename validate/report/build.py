@@ -232,7 +232,8 @@ def write_topic(
             rule = "at most 200 letters, digits, underscores and hyphens"
             raise ValueError(f"`{name}` must be {rule}; got {files.quoted_path(value)}.")
     files.output_folder(files.output_folder(folder, "folder") / subfolder / section, "section")
-    blocks, digests, card = [page.paragraphs(content.text)], {}, ""
+    blocks, card = [page.paragraphs(content.text)], ""
+    digests: dict[str, str] = {}
     for figure in content.figures:
         name = page.slug(figure.name)
         anchor, picture = f"{section}-{name}", svg(figure)

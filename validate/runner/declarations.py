@@ -293,8 +293,8 @@ class Topic:
     --------
     >>> from superposition.validate.runner.findings import Criterion, preregistered
     >>> low = Criterion("loss", "<=", preregistered(0.5))
-    >>> said = lambda ds: TopicContent("Two losses.")
-    >>> topic = Topic("losses", ["room.losses"], said, judge=lambda ds: [low.finding(ds["loss"])])
+    >>> show = lambda ds: TopicContent("Two losses.")
+    >>> topic = Topic("losses", ["toy.losses"], show, judge=lambda ds: [low.finding(ds["loss"])])
     >>> topic.content(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows
     [['loss', '<= 0.5', 'chosen before the data', '0.75', '1 of 2', 'fails']]
     """

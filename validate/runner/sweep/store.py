@@ -131,7 +131,7 @@ class SweepStore:
     def prepare(self) -> None:
         """Create the axes and states, and the arrays of results if they are known."""
         axes: Arrays = {name: ((name,), labels(name, values)) for name, values in self.plan.axes.items()}
-        states = {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
+        states: dict[str, list[Any]] = {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
         self._make_arrays(_describe(axes) | states | self._described)
         self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
 
