@@ -259,8 +259,9 @@ def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) 
     for name in (*settings, *stored):
         old, new = stored.get(name), settings.get(name)
         if old != new:
-            is_nested = isinstance(old, dict) and isinstance(new, dict)
-            inner = describe_difference(old, new) if is_nested else ""
+            inner = ""
+            if isinstance(old, dict) and isinstance(new, dict):
+                inner = describe_difference(old, new)
             return inner or f"{name} {short_repr(old)}, not {short_repr(new)}"
     return ""
 
