@@ -134,7 +134,7 @@ def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdict
     for row in rows:
         if row.trouble:
             raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
-        records.append(as_record(replace(row, judged=day)))
+        records.append(as_record(replace(row, checked_on=day)))
     stored_verdicts.store(records, [claim.id for claim in CLAIMS], path=path)
 
 

@@ -171,15 +171,15 @@ class Claim:
 class CheckedClaim:
     """A claim with its evidence and the seconds that the check took.
 
-    `trouble` is the reason if the check could not be run or raised an error. `judged` is the day on which the
-    check was run, if its evidence is stored.
+    `trouble` is the reason if the check could not be run or raised an error. `checked_on` is the day on which
+    the check was run, if its evidence is stored.
     """
 
     claim: Claim
     evidence: Evidence
     seconds: float
     trouble: str = ""
-    judged: str = ""
+    checked_on: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -303,7 +303,7 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
         "verdict": str(checked.verdict),
         "correction": checked.correction,
         "trouble": checked.trouble or None,
-        "judged": checked.judged or None,
+        "judged": checked.checked_on or None,
         "evidence": {
             "text": evidence.text,
             "findings": [finding(f) for f in evidence.findings],
@@ -345,8 +345,8 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
         ]
         numbers = {name: float(value) for name, value in stored["numbers"].items()}
         evidence = Evidence(stored["text"], findings, numbers, corrections, fault=Verdict(stored["fault"]))
-        trouble, judged = (record[name] or "" for name in ("trouble", "judged"))
-        return CheckedClaim(claim, evidence, record["seconds"], trouble, judged)
+        trouble, day = (record[name] or "" for name in ("trouble", "judged"))
+        return CheckedClaim(claim, evidence, record["seconds"], trouble, day)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(f"`record` must be what `as_record` makes ({reason}).") from error
