@@ -52,7 +52,7 @@ _EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 _NO_PHENOMENA = ("atlas", "papers")
 _FOLDERS = sorted(path.parent.name for path in _EXPERIMENTS.glob("*/__init__.py"))
 PHENOMENA = (*_FIRST, *(name for name in _FOLDERS if name not in (*_FIRST, *_NO_PHENOMENA)))
-STUDIES = sorted(path.stem for path in (_EXPERIMENTS / "papers").glob("[!_]*.py"))
+PAPERS = sorted(path.stem for path in (_EXPERIMENTS / "papers").glob("[!_]*.py"))
 TRAINING = "training"  # the room of the trainer, which has runs and no part of the page
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 
@@ -63,15 +63,15 @@ DATA = "data"  # the pieces of runs
 
 @as_annotated
 def section(name: str) -> Section:
-    """Return a phenomenon's part of the report, with the runs and topics of the studies that name it."""
+    """Return a phenomenon's part of the report, with the runs and topics of the papers that name it."""
     package = importlib.import_module(f"..experiments.{choice('name', name, PHENOMENA)}", __package__)
     if not hasattr(package, "SECTION"):
         package = importlib.import_module(f"{package.__name__}.section")
     found: Section = package.SECTION
-    for study in STUDIES:
-        more: Section = importlib.import_module(f"..experiments.papers.{study}", __package__).STUDY
-        if more.name == name:
-            found = replace(found, runs={**found.runs, **more.runs}, topics=[*found.topics, *more.topics])
+    for paper in PAPERS:
+        module = importlib.import_module(f"..experiments.papers.{paper}", __package__)
+        if name == module.PHENOMENON:
+            found = replace(found, runs={**found.runs, **module.RUNS}, topics=[*found.topics, *module.TOPICS])
     return found
 
 
