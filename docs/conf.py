@@ -20,7 +20,7 @@ from sphinx.ext import autosummary
 
 from superposition.theory.lazy import public_modules
 from superposition.validate.experiments import atlas
-from superposition.validate.runner import cache
+from superposition.validate.runner import registry
 
 project = "superposition"
 HERE = Path(__file__).parent
@@ -97,7 +97,7 @@ def architecture():
         importlib.import_module(f"{project}.{path}") for path in ("theory", "solvers", "validate.experiments")
     ]
     rows = [["phenomenon", *LAYERS]]
-    for name in cache.PHENOMENA:
+    for name in registry.PHENOMENA:
         known = [name in {module.name for module in pkgutil.iter_modules(layer.__path__)} for layer in layers]
         packages = [getattr(layer, name) if has else None for layer, has in zip(layers, known, strict=True)]
         lines = ["" if package is None else package.__doc__.partition("\n")[0] for package in packages]

@@ -45,7 +45,7 @@ def texts():
     errata, benchmarks = HERE / "errata.md", HERE / "benchmarks.md"
     return {
         errata: _between(errata, ERRATA, f"\n{page.errata(ledger.recall())}\n\n"),
-        readme: _between(readme, (provenance.BEGIN, provenance.END), f"\n{provenance.table()}"),
+        readme: _between(readme, (provenance.BEGIN, provenance.END), f"\n{provenance.datasets_table()}"),
         benchmarks: _benchmarks(benchmarks),
     }
 

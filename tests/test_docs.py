@@ -20,7 +20,7 @@ from scipy import integrate, stats
 from superposition.theory import codes, linear, noise, relu, rug, sparsification
 from superposition.theory.lazy import public_modules
 from superposition.validate import audit, ledger
-from superposition.validate.runner.cache import PHENOMENA
+from superposition.validate.runner.registry import PHENOMENA
 
 FOLDER = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path.name for path in FOLDER.glob("*.rst"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from superposition.validate import ledger
-from superposition.validate.runner.cache import PHENOMENA
+from superposition.validate.runner.registry import PHENOMENA
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))

@@ -29,7 +29,8 @@ def _blocks(text, language):
 
 PYTHON = {f"{name} {k}": one for name, text in PAGES.items() for k, one in enumerate(_blocks(text, "python"))}
 PYTHON |= {f"README {k}": one for k, one in enumerate(re.findall(r"```python\n(.*?)```", README, re.S))}
-ELSEWHERE = {name for name in PYTHON if name.startswith("start.rst")}  # tests/test_start.py runs these
+# Run by tests/test_start.py and tests/validate/test_adding.py.
+ELSEWHERE = {name for name in PYTHON if name.startswith(("start.rst", "adding-an-experiment.rst"))}
 CLUSTER = {name for name, block in PYTHON.items() if "dask_jobqueue" in block}
 SHELL = [
     *(one for text in PAGES.values() for one in _blocks(text, "sh")),
@@ -106,7 +107,7 @@ def test_commands_are_understood(line):
 
 def test_commands_run_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep.running, "cores", lambda: 0)  # the sweep runs in this process
+    monkeypatch.setattr(sweep.running, "available_cores", lambda: 0)  # the sweep runs in this process
     (tmp_path / "validate").symlink_to(ROOT / "validate")
     for line in RUN:
         if "--store" in line:

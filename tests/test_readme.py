@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from superposition.validate.runner.cache import PHENOMENA
+from superposition.validate.runner.registry import PHENOMENA
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -170,7 +170,7 @@ def test_a_sweep_that_is_killed_goes_on(done, changes, tmp_path, monkeypatch):
             time.sleep(0.05)
         process.kill()
     kept = {path: path.stat().st_ino for path in finished()}
-    monkeypatch.setattr(sweep.running, "cores", lambda: 0)  # the rest is done in this process
+    monkeypatch.setattr(sweep.running, "available_cores", lambda: 0)  # the rest is done in this process
     names, _ = done("sweep")
     _figure("alpha.png")
     data = names["found"].to_dataset()

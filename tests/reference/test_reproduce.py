@@ -93,7 +93,9 @@ def test_a_part_comes_out_as_stored(name):
         settings["device"] = "cpu"
     if run.torch:
         pytest.importorskip("torch")
-    found = differences(read.read(run.stored, run=name), execute.run(run, settings), run.check.only)
+    found = differences(
+        read.read(run.stored, run=name), execute.run_with_provenance(run, settings), run.check.only
+    )
     assert found
     worst = max(found, key=found.get)
     assert found[worst] <= run.check.tolerance, f"{worst} is off by {found[worst]:.2g} of its largest value"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from superposition.validate import ledger
 from superposition.validate.experiments import drawing
 from superposition.validate.report.build import full_names
-from superposition.validate.runner import cache, declarations
+from superposition.validate.runner import cache, declarations, registry
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
 
@@ -33,7 +33,7 @@ def _with_data(panel, dataset, ax):
 
 def _show(room, tiny, folder):
     """Run a room's experiments at tiny sizes and show all its topics; return the lab and what is shown."""
-    section = cache.section(room)
+    section = registry.load_section(room)
     assert section.name == room
     assert section.title
     lab = cache.ResultCache(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
@@ -41,7 +41,7 @@ def _show(room, tiny, folder):
     shown, whole = {}, []
     for topic in section.topics:
         assert set(topic.claims) <= known
-        made = shown[topic.name] = topic.of(*(lab[name] for name in full_names(room, topic)))
+        made = shown[topic.name] = topic.content(*(lab[name] for name in full_names(room, topic)))
         assert isinstance(made, declarations.TopicContent)
         assert made.text or made.figures or made.tables
         for table in made.tables:

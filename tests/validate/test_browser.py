@@ -12,6 +12,7 @@ import xarray as xr
 
 from superposition.validate import ledger
 from superposition.validate.report import build
+from superposition.validate.runner import registry
 from superposition.validate.runner.declarations import Figure, Section, Table, TopicContent
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -141,7 +142,7 @@ def folder(tmp_path_factory):
     rows = ledger.run(["C8", "C9", "C18", "L3", "L32"])
     facts = build.provenance("quick", 0, 1.0, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "section", lambda name: Section(name, "A toy", "Text.", {}, []))
+        patch.setattr(registry, "load_section", lambda name: Section(name, "A toy", "Text.", {}, []))
         page = build.render([part], rows, facts)
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder

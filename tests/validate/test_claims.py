@@ -51,7 +51,7 @@ from superposition.validate.runner import cache
 
 
 @pytest.fixture
-def lab(tmp_path):
+def results(tmp_path):
     return cache.ResultCache(tmp_path)
 
 
@@ -125,11 +125,11 @@ def test_symbolic_findings_need_an_exact_zero():
     assert not symbolic("", sympy.Matrix([0, x])).passed
 
 
-def test_a_correction_that_nothing_says_is_refused(lab):
+def test_a_correction_that_nothing_says_is_refused(results):
     def check(quick):
         return Evidence("", [broken("printed"), kept("corrected")], fault=Verdict.MISPRINT)
 
-    row = judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), lab)
+    row = judge(Claim("X1", "nobody2000", "1", "1 = 1.1", check), results)
     assert row.verdict is Verdict.NOT_JUDGED
     assert re.search(r"`corrections` of X1 must say what is true instead.*; got none", row.trouble)
 
@@ -194,7 +194,7 @@ def test_limits_decide_by_the_end_that_the_claim_needs():
         confirmed("x", rise, "==", derived())
 
 
-def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
+def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
     stored = xr.Dataset(attrs={"stored_file": "runs.nc", "stored_date": "2026-01-02", "stored_device": "cpu"})
     found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
 
@@ -212,7 +212,7 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
         )
 
     claim = Claim("X1", "nobody2000", "1", "it grows", check)
-    record = ledger.as_record(judge(claim, lab))["evidence"]["findings"]
+    record = ledger.as_record(judge(claim, results))["evidence"]["findings"]
     assert [f["origin"] for f in record] == ["stored: runs.nc, 2026-01-02, cpu", "run now", "derived"]
     several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
@@ -221,14 +221,14 @@ def test_origin_alarm_and_resolution_are_shown(lab, monkeypatch, capsys):
     assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
     assert record[1]["resolution"] is None
     monkeypatch.setattr(ledger, "select_claims", lambda ids=None, source=None: (claim,))
-    monkeypatch.setattr(ledger, "run", lambda *_, **__: (judge(claim, lab),))
+    monkeypatch.setattr(ledger, "run", lambda *_, **__: (judge(claim, results),))
     monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["claims", "--run", "--evidence"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "(stored: runs.nc, 2026-01-02, cpu, limit derived, alarm rate 0.001, resolves" in text
     assert "(run now, limit chosen before the data, alarm rate 0.01)" in text
     told = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"
-    assert told in page.ledger([judge(claim, lab)])
+    assert told in page.ledger([judge(claim, results)])
 
 
 @pytest.mark.parametrize("judged", [confirmed, not_refuted])
@@ -247,13 +247,13 @@ def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
     assert replace(late, alarm=0.5).alarm is None
 
 
-def test_the_sentence_is_shown_with_the_findings_that_it_rests_on(lab):
+def test_the_sentence_is_shown_with_the_findings_that_it_rests_on(results):
     def check(quick):
         return Evidence(
             "", [broken("printed")], corrections=[corrected_statement("it is 1", kept("corrected"))]
         )
 
-    record = ledger.as_record(judge(Claim("X1", "nobody2000", "1", "it is 2", check), lab))
+    record = ledger.as_record(judge(Claim("X1", "nobody2000", "1", "it is 2", check), results))
     assert record["correction"] == "it is 1"
     assert record["evidence"]["corrections"] == [{"text": "it is 1", "findings": ["gap"]}]
 
@@ -288,8 +288,8 @@ def wrong_exponent(quick):
 
 
 @pytest.mark.parametrize("check", [wrong_bound, wrong_variance, wrong_constant, wrong_exponent])
-def test_canary_a_wrong_statement_fails(check, lab):
-    assert judge(Claim("X1", "nobody2000", "1", "wrong", check), lab).verdict is Verdict.WRONG
+def test_canary_a_wrong_statement_fails(check, results):
+    assert judge(Claim("X1", "nobody2000", "1", "wrong", check), results).verdict is Verdict.WRONG
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.5])
@@ -357,7 +357,7 @@ def test_posterior_loss_is_the_derivative_of_the_mutual_information():
         assert posterior_loss(sigma) == pytest.approx(2 * slope, abs=1e-7)
 
 
-def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
+def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(results):
     right = Claim(
         "X1", "nobody2000", "1.1", "one " * 10 + "is one", lambda quick: Evidence("", [kept("printed")])
     )
@@ -368,7 +368,7 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
             "", [broken("printed")], corrections=[corrected_statement("two", kept("corrected"))]
         ),
     )
-    assert ledger.text([judge(right, lab), judge(wrong, lab)], width=40).splitlines() == [
+    assert ledger.text([judge(right, results), judge(wrong, results)], width=40).splitlines() == [
         "X1, 1.1: one one one one one one one one",
         "one one is one",
         "    holds",
@@ -380,15 +380,15 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(lab):
     assert ledger.text([]) == ""
 
 
-def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(lab, monkeypatch):
-    monkeypatch.setattr(cache.ResultCache, "available", staticmethod(lambda name: False))
+def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(results, monkeypatch):
+    monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: False))
     row = next(one for one in select_claims() if one.needs)
     (stored,) = ledger.recall([row.id])
-    assert judge(row, lab) == stored
+    assert judge(row, results) == stored
     assert stored.judged
     monkeypatch.setattr(catalogue, "recall", lambda ids: ())
     how = "pip install -e '.[torch]' in the checkout"
-    found = judge(row, lab)
+    found = judge(row, results)
     assert found.evidence.text == f"Not judged: {', '.join(row.needs)} needs PyTorch ({how})."
     assert found.verdict is Verdict.NOT_JUDGED
 
@@ -460,9 +460,9 @@ def test_options_that_do_not_fit_are_refused(words, message, capsys):
     assert len(line) < 500
 
 
-def test_rows_without_findings_are_open_and_counted(lab, monkeypatch, capsys):
+def test_rows_without_findings_are_open_and_counted(results, monkeypatch, capsys):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
-    rows = [*run(["C9"]), judge(unknown, lab)]
+    rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
     text = build.render([], rows, [])
     assert "<p>2 claims of the sources; " in text

@@ -28,7 +28,7 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.reference import files
 from superposition.validate.reference.read import REFERENCE
-from superposition.validate.runner import cache, commands
+from superposition.validate.runner import registry
 from superposition.validate.runner.declarations import Run
 
 
@@ -275,9 +275,8 @@ def test_a_full_disk_is_one_line(words, tmp_path, capsys, monkeypatch):
         words += " schedule=converged evaluation_samples=64 threads=2"
     else:
         toy = {"toy.run": Run(run_toy, name="toy.run")}
-        for module in (cache, commands):
-            monkeypatch.setattr(module, "runs", lambda room="": toy)
-            monkeypatch.setattr(module, "experiment", lambda name: toy[name])
+        monkeypatch.setattr(registry, "list_runs", lambda room="": toy)
+        monkeypatch.setattr(registry, "find_run", lambda name: toy[name])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:

@@ -20,8 +20,8 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import atlas
 from superposition.validate.ledger import catalogue
 from superposition.validate.proofs import certificates
-from superposition.validate.report import build, gallery
-from superposition.validate.runner import cache, sweep, tasks
+from superposition.validate.report import gallery
+from superposition.validate.runner import registry, sweep, tasks
 from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
@@ -141,18 +141,17 @@ def run_toy(size=3, seed=0, seeds=(), scale=1.0):
 
 @pytest.fixture
 def stand_ins(monkeypatch, tmp_path):
-    for module in (cache, build, gallery):
-        monkeypatch.setattr(module, "section", section)
-        monkeypatch.setattr(module, "PHENOMENA", ("one",))
+    monkeypatch.setattr(registry, "load_section", section)
+    monkeypatch.setattr(registry, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
     monkeypatch.setattr(page, "render", lambda found, name: "")
-    monkeypatch.setattr(tasks, "perform", reach)  # of the report
-    monkeypatch.setattr(atlas.search, "perform", reach)
-    monkeypatch.setattr(catalogue, "perform", reach)  # of the claims
+    monkeypatch.setattr(tasks, "run_tasks", reach)  # of the report
+    monkeypatch.setattr(atlas.search, "run_tasks", reach)
+    monkeypatch.setattr(catalogue, "run_tasks", reach)  # of the claims
     for module in (catalogue, ledger):
         monkeypatch.setattr(module, "CLAIMS", catalogue.select_claims(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run.engine, "new_model", reach)
-    monkeypatch.setattr(sweep.running, "spread", reach)
+    monkeypatch.setattr(sweep.running, "dispatch", reach)
     for name in ("best", "phases"):  # the searches, not what is said of their arguments
         module = importlib.import_module(f"superposition.validate.api.{name}")
         monkeypatch.setattr(module, "minimise", reach)

@@ -14,13 +14,13 @@ from superposition.theory.annotations import as_annotated
 from superposition.validate import cli
 from superposition.validate.experiments import collisions
 from superposition.validate.reference import files
-from superposition.validate.runner import cache, execute
+from superposition.validate.runner import execute, registry
 
 SMALL = {"n_features": 8, "n_hidden": [8, 16], "runs": 2, "lam": 0.02}
 
 
 def test_a_run_is_the_functions_with_provenance():
-    ds = execute.run(cache.experiment("collisions.fig3"), SMALL)
+    ds = execute.run_with_provenance(registry.find_run("collisions.fig3"), SMALL)
     xr.testing.assert_equal(ds, collisions.run_fig3(**SMALL))
     assert json.loads(ds.attrs["settings"]) == SMALL
     assert ds.attrs["experiment"] == "collisions.fig3"
@@ -60,7 +60,7 @@ WRONG = {
 }
 
 
-RUNS = cache.runs().values()
+RUNS = registry.list_runs().values()
 FUNCTIONS = {run.experiment: run.function for run in RUNS if run.function.__name__.startswith("run_")}
 
 

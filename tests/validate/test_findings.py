@@ -23,11 +23,11 @@ def test_what_is_no_number_keeps_no_limit(values, places):
 
 
 def test_where_a_limit_is_kept_has_the_labels_of_the_numbers():
-    kept = NEAR.kept(xr.DataArray([0.0, 0.2, np.nan], {"p": [1, 2, 3]}, ["p"]))
+    kept = NEAR.satisfied(xr.DataArray([0.0, 0.2, np.nan], {"p": [1, 2, 3]}, ["p"]))
     assert kept.sel(p=1)
     assert not kept.sel(p=[2, 3]).any()
-    assert NEAR.kept(0.1)
-    assert not NEAR.kept(0.11)
+    assert NEAR.satisfied(0.1)
+    assert not NEAR.satisfied(0.11)
 
 
 def test_a_sentence_has_the_limit_in_its_own_format():

@@ -10,7 +10,7 @@ import xarray as xr
 from superposition.validate import cli, ledger
 from superposition.validate.reference import files, read
 from superposition.validate.report import gallery
-from superposition.validate.runner import cache
+from superposition.validate.runner import cache, registry
 from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
 
 LIMIT = 200_000  # bytes, as for the pictures of the README
@@ -44,9 +44,8 @@ def section(name):
 @pytest.fixture
 def toy(monkeypatch):
     """Stand-ins that tell their seed: what the command does around the pictures."""
-    for module in (gallery, cache):
-        monkeypatch.setattr(module, "section", section)
-        monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
+    monkeypatch.setattr(registry, "load_section", section)
+    monkeypatch.setattr(registry, "PHENOMENA", ("one", "two"))
     monkeypatch.setattr(cache, "_has_torch", lambda: False)
 
 
@@ -60,7 +59,7 @@ def check_picture(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cache.PHENOMENA)
+@pytest.mark.parametrize("name", registry.PHENOMENA)
 def test_pictures_are_small_stand_on_white_and_repeat(name, tmp_path):
     first, second = (gallery.write_gallery(tmp_path / part, [name], 1) for part in ("a", "b"))
     assert first[0] == tmp_path / "a" / f"{name}.svg"
@@ -137,26 +136,30 @@ def test_a_complaint_is_one_line(toy, tmp_path, capsys, words, message):
 def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
     made = xr.Dataset({"x": ("k", [1.0])})
     run = Run(lambda: made, stored="bad")
-    monkeypatch.setattr(cache, "experiment", lambda name: run)
+    monkeypatch.setattr(registry, "find_run", lambda name: run)
     monkeypatch.setattr(read, "REFERENCE", tmp_path)
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.nc\n")
-    lab = cache.ResultCache(tmp_path)
-    xr.testing.assert_equal(lab["toy.made"], made)
+    results = cache.ResultCache(tmp_path)
+    xr.testing.assert_equal(results["toy.made"], made)
     (tmp_path / "bad.nc").write_text("no netCDF")
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  bad.nc\n")
     with pytest.raises(ValueError, match=r"`bad\.nc` must be the file of SHA256SUMS, unchanged; got another"):
-        lab["toy.made"]
+        results["toy.made"]
 
 
 def test_pictures_and_rows_take_what_a_report_has_made(toy, tmp_path, monkeypatch):
-    made, run = [], cache.ResultCache.run
-    monkeypatch.setattr(cache.ResultCache, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    made, run = [], cache.ResultCache.run_piece
+    monkeypatch.setattr(
+        cache.ResultCache, "run_piece", lambda results, *one: made.append(one) or run(results, *one)
+    )
     first = gallery.write_gallery(tmp_path / "a", data=tmp_path / "report")
     again = gallery.write_gallery(tmp_path / "b", data=tmp_path / "report")
     assert made == [("one.x", 0), ("two.x", 0)]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     monkeypatch.undo()
-    monkeypatch.setattr(cache.ResultCache, "run", lambda lab, *one: made.append(one) or run(lab, *one))
+    monkeypatch.setattr(
+        cache.ResultCache, "run_piece", lambda results, *one: made.append(one) or run(results, *one)
+    )
     rows = [ledger.run(["C28"], data=tmp_path / "report") for _ in range(2)]
     assert made[2:] == [("codes.fig3", 0)]
     assert rows[0] == rows[1], "the row is kept as well, with the seconds that it took"

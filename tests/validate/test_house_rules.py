@@ -115,7 +115,7 @@ def test_canary_limits_of_shows_are_found(line):
     assert len(limits_of_shows(f"{source}\nTOPICS = [Topic('a', ['b'], _show)]")) == 1
 
 
-@pytest.mark.parametrize("line", ["NEAR.kept(gap)", "found < bound", "count > 1", "plot_it(gap)"])
+@pytest.mark.parametrize("line", ["NEAR.satisfied(gap)", "found < bound", "count > 1", "plot_it(gap)"])
 def test_counts_and_criteria_are_no_limits_of_shows(line):
     source = f"def plot_it(x):\n    return x > 1e-7\n\ndef _show(gap):\n    return {line}\n"
     assert limits_of_shows(f"{source}\nTOPICS = [Topic('a', ['b'], _show)]") == []
@@ -250,7 +250,7 @@ def test_what_reads_writes_nothing(word, tmp_path, monkeypatch):
         lambda: certificates.pentagon_certificate("x"),
         lambda: atlas.export("n2-m1-p0.1-equal-tied", "x.npz"),
         lambda: atlas.make("x"),
-        lambda: commands.make([], "x"),
+        lambda: commands.make_runs([], "x"),
         lambda: provenance.add_run("x"),
         lambda: sweep.run("theory.rug.sigma", {"p": [0.1]}, "x"),
     ],

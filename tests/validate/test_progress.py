@@ -16,7 +16,7 @@ def now(monkeypatch):
 def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
     tasks = [Task("a", print, seconds=1.0), Task("b", print, seconds=20.0), Task("c", print, seconds=4.0)]
     lines = []
-    clock = room.Clock(tasks, lines.append)
+    clock = room.ProgressClock(tasks, lines.append)
     assert clock.left() is None
     now[0] += 4
     clock.finished(tasks[0], "a: done")  # less than a tenth of all: too early to tell
@@ -34,7 +34,7 @@ def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "1 s"), (89, "89 s"), (300, "5 min"), (9000, "2.5 h")])
 def test_durations_are_round(now, seconds, shown):
     tasks, lines = [Task("a", print, seconds=1.0), Task("b", print, seconds=seconds)], []
-    clock = room.Clock([*tasks, Task("c", print, seconds=1.0 + seconds)], lines.append)
+    clock = room.ProgressClock([*tasks, Task("c", print, seconds=1.0 + seconds)], lines.append)
     now[0] += 1 + seconds
     for task in tasks[::-1]:
         clock.finished(task, "x")

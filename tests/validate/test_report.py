@@ -23,7 +23,7 @@ from superposition.validate.ledger import catalogue
 from superposition.validate.reference import files
 from superposition.validate.report import build as report
 from superposition.validate.report import page
-from superposition.validate.runner import cache as laboratory
+from superposition.validate.runner import cache, provenance, registry
 from superposition.validate.runner.declarations import Figure, Run, Section, Table, Topic, TopicContent
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -78,7 +78,7 @@ def rows():
 def text(shown, rows, tmp_path_factory):
     part = report.write_topic(tmp_path_factory.mktemp("out"), "toy", "losses", shown)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "section", toy)
+        patch.setattr(registry, "load_section", toy)
         return report.render([part], rows, report.provenance("quick", 3, 12.0, 2))
 
 
@@ -127,12 +127,12 @@ def test_the_page_is_well_formed_and_loads_nothing(text):
     assert len(images) == 1
     data = [link for link in reader.links if re.fullmatch(r"toy/[\w-]+\.(nc|csv|svg)", link)]
     assert len(inside) + len(images) + len(data) == len(reader.links)
-    assert "@import" not in text
+    assert "import" not in text
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
 
 
 def test_the_page_fits_phones_dark_screens_and_paper(text):
-    for needed in ("width=device-width", "prefers-color-scheme: dark", "@media print", "max-width: 44rem"):
+    for needed in ("width=device-width", "prefers-color-scheme: dark", "media print", "max-width: 44rem"):
         assert needed in text
 
 
@@ -243,13 +243,12 @@ def small(monkeypatch, drawn_once):
         topics = [replace(first, show=noted(f"show {name}", first.show)), whole.topics[1]]
         return replace(whole, runs={"losses": Run(run)}, topics=topics)
 
-    for module in (laboratory, report):
-        monkeypatch.setattr(module, "section", section)
-        monkeypatch.setattr(module, "PHENOMENA", ("one", "two"))
+    monkeypatch.setattr(registry, "load_section", section)
+    monkeypatch.setattr(registry, "PHENOMENA", ("one", "two"))
     judge = ledger.judge
-    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: noted(claim.id, judge)(claim, lab))
+    monkeypatch.setattr(catalogue, "judge", lambda claim, results: noted(claim.id, judge)(claim, results))
     monkeypatch.setattr(report.claims, "CLAIMS", ledger.select_claims(["C8", "C9"]))
-    monkeypatch.setattr(laboratory, "code", lambda: "a text")  # somebody may be editing while tests run
+    monkeypatch.setattr(cache, "code_digest", lambda: "a text")  # somebody may be editing while tests run
     return made, stop
 
 
@@ -303,12 +302,12 @@ def fail(monkeypatch, word):
     if word == "C8":
         judge = catalogue.judge
 
-        def judged(claim, lab):
-            return {}["a key"] if claim.id == word else judge(claim, lab)
+        def judged(claim, results):
+            return {}["a key"] if claim.id == word else judge(claim, results)
 
         monkeypatch.setattr(catalogue, "judge", judged)
         return lambda: monkeypatch.setattr(catalogue, "judge", judge)
-    before = laboratory.section
+    before = registry.load_section
 
     def section(name):
         whole = before(name)
@@ -318,9 +317,8 @@ def fail(monkeypatch, word):
             return replace(whole, runs={"losses": Run(lambda seed=0: {}["a key"])})
         return replace(whole, topics=[replace(whole.topics[0], show=lambda ds: {}["a key"]), whole.topics[1]])
 
-    for module in (laboratory, report):
-        monkeypatch.setattr(module, "section", section)
-    return lambda: [monkeypatch.setattr(module, "section", before) for module in (laboratory, report)]
+    monkeypatch.setattr(registry, "load_section", section)
+    return lambda: monkeypatch.setattr(registry, "load_section", before)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +353,7 @@ def test_what_fails_is_told_and_takes_nothing_else_along(
 
 def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, capsys, monkeypatch):
     broken = ledger.Evidence("", [ledger.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
-    monkeypatch.setattr(catalogue, "judge", lambda claim, lab: ledger.CheckedClaim(claim, broken, 0.0))
+    monkeypatch.setattr(catalogue, "judge", lambda claim, results: ledger.CheckedClaim(claim, broken, 0.0))
     assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1", "--only", "ledger"]) == 1
     err = capsys.readouterr().err
     assert "failed: claim C8: unsettled: a finding fails" in err
@@ -407,7 +405,7 @@ def test_what_is_finished_is_used_again_only_if_nothing_has_changed(small, monke
     assert asked(seed=1, only="two") == ["show two"]  # C9 is kept, its files are those of a page of its own
     (tmp_path / "one" / "loss-curve.csv").unlink()
     assert asked(seed=1) == ["show one"]
-    monkeypatch.setattr(laboratory, "code", lambda: "another text")
+    monkeypatch.setattr(cache, "code_digest", lambda: "another text")
     assert asked(seed=1) == EVERYTHING
 
 
@@ -579,18 +577,18 @@ def test_twenty_kills_of_the_command_leave_its_results_as_they_are(tmp_path):
 def test_every_file_of_the_package_counts(tmp_path):
     module = tmp_path / "solvers" / "rug" / "loss.py"
     module.parent.mkdir(parents=True)
-    seen = [laboratory.code.__wrapped__(tmp_path)]
+    seen = [provenance.code_digest.__wrapped__(tmp_path)]
     for change in ("x = 1", "x = 2"):
         module.write_text(change, encoding="utf-8")
-        seen.append(laboratory.code.__wrapped__(tmp_path))
+        seen.append(provenance.code_digest.__wrapped__(tmp_path))
     module.rename(module.with_name("losses.py"))
-    seen.append(laboratory.code.__wrapped__(tmp_path))
+    seen.append(provenance.code_digest.__wrapped__(tmp_path))
     assert len(set(seen)) == 4
     cache = tmp_path / "solvers" / "__pycache__"
     cache.mkdir()
     (cache / "loss.pyc").write_bytes(b"compiled")
-    assert laboratory.code.__wrapped__(tmp_path) == seen[-1]
-    assert len(laboratory.code.__wrapped__()) == 64
+    assert provenance.code_digest.__wrapped__(tmp_path) == seen[-1]
+    assert len(provenance.code_digest.__wrapped__()) == 64
 
 
 def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
@@ -603,7 +601,7 @@ def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
 
 def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp_path):
     made, _ = small
-    monkeypatch.setattr(laboratory.ResultCache, "available", staticmethod(lambda name: name != "two.losses"))
+    monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: name != "two.losses"))
     text = write(tmp_path).read_text(encoding="utf-8")
     assert made == ["run one", "show one", "C8", "C9"]
     how = "pip install -e '.[torch]' in the checkout"

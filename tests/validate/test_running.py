@@ -16,7 +16,7 @@ from superposition.validate.experiments.collisions import run_fig3
 from superposition.validate.reference.files import read_dataset
 from superposition.validate.reference.read import REFERENCE
 from superposition.validate.report.build import full_names
-from superposition.validate.runner import cache, commands, execute
+from superposition.validate.runner import commands, execute, registry
 from superposition.validate.runner.declarations import PROFILES, Run
 from superposition.validate.runner.provenance import shipped_runs
 from superposition.validate.training.run import engine
@@ -26,12 +26,12 @@ SMALL["schedule"] = "converged"
 
 
 def test_every_run_has_settings_that_its_function_takes():
-    for run in cache.runs().values():
+    for run in registry.list_runs().values():
         by_hand = (
             {"n_features", "n_hidden", "p", "ratio", "seeds"} if run.name.startswith("training.") else ()
         )
         for profile, piece in itertools.product(PROFILES, (0, -1)):
-            given = run.settings(profile, 3)[piece]
+            given = run.piece_settings(profile, 3)[piece]
             missing = [key for key in inspect.signature(run.function).parameters if key in by_hand]
             execute.check_settings(run.function, {key: [1] for key in missing} | given)
         if run.stored:
@@ -39,26 +39,26 @@ def test_every_run_has_settings_that_its_function_takes():
 
 
 def test_names_of_runs_and_files_are_of_one_run_each():
-    known = cache.runs()
+    known = registry.list_runs()
     files = [run.file for run in known.values() if run.stored]
     assert len(set(files)) == len(files)
     assert not set(files) & set(known)
     for run in [*known.values()][::5]:
-        assert cache.experiment(run.name) == run
-        assert not run.stored or cache.experiment(run.file) == run
+        assert registry.find_run(run.name) == run
+        assert not run.stored or registry.find_run(run.file) == run
 
 
 def shown_names():
     """Return each name of a run that report, ledger or documentation show, with where it is."""
     found = {}
-    for room in cache.PHENOMENA:
-        for topic in cache.section(room).topics:
+    for room in registry.PHENOMENA:
+        for topic in registry.load_section(room).topics:
             found |= dict.fromkeys(full_names(room, topic), f"report, {room}")
     for claim in ledger.CLAIMS:
         found |= dict.fromkeys(claim.needs, claim.id)
     root = Path(__file__).parents[2]
     pages = [*root.glob("docs/*.rst"), *root.glob("docs/*.md"), *root.glob("*.md"), REFERENCE / "README.md"]
-    room = "|".join((*cache.PHENOMENA, "training"))
+    room = "|".join((*registry.PHENOMENA, "training"))
     for page in pages:
         text = page.read_text("utf-8")
         found |= dict.fromkeys(
@@ -70,7 +70,7 @@ def shown_names():
 def test_every_name_that_is_shown_can_be_run(capsys):
     names = shown_names()
     assert len(names) > 80
-    known = cache.runs()
+    known = registry.list_runs()
     meant = {name: {name} for name in known} | {run.file: {run.name} for run in known.values()}
     assert [(name, where) for name, where in names.items() if name not in meant] == []
     some = [*names][::10]
@@ -80,23 +80,25 @@ def test_every_name_that_is_shown_can_be_run(capsys):
 
 
 def test_sizes_up_to_8192_stand_in_the_table():
-    assert {job.full["n_features"] for job in commands.select(["rug_n*"])} >= {1024, 2048, 4096, 8192}
+    assert {job.full["n_features"] for job in commands.select_runs(["rug_n*"])} >= {1024, 2048, 4096, 8192}
 
 
 def test_cost_is_what_the_stored_run_took_or_what_is_declared():
-    (solved,) = commands.select(["codes_lines"])
-    assert commands.cost(solved) == read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
-    assert commands.cost(dataclasses.replace(solved, stored="new", seconds=7.0)) == 7.0
-    (apart,) = commands.select(["rug.trained"])
-    assert commands.cost(apart) == 3 * apart.seconds, "there are three pieces"
-    assert np.isnan(commands.cost(commands.select(["training.grid"])[0]))
+    (solved,) = commands.select_runs(["codes_lines"])
+    assert (
+        commands.expected_seconds(solved) == read_dataset(REFERENCE / "codes_lines.nc").attrs["wall_seconds"]
+    )
+    assert commands.expected_seconds(dataclasses.replace(solved, stored="new", seconds=7.0)) == 7.0
+    (apart,) = commands.select_runs(["rug.trained"])
+    assert commands.expected_seconds(apart) == 3 * apart.seconds, "there are three pieces"
+    assert np.isnan(commands.expected_seconds(commands.select_runs(["training.grid"])[0]))
 
 
 def test_a_job_is_made_once(tmp_path):
     pytest.importorskip("torch")
     chosen, lines = ["rug_n8192_p0.05_r0.25"], []
-    (job,) = commands.select(chosen)
-    (path,) = commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
+    (job,) = commands.select_runs(chosen)
+    (path,) = commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
     ds = read_dataset(path)
     settings = json.loads(ds.attrs["settings"])
     assert settings == job.full | SMALL | {"precision": "bf16", "most_steps": None}, "with defaults"
@@ -107,13 +109,13 @@ def test_a_job_is_made_once(tmp_path):
     assert list(tmp_path.rglob("*checkpoint*")) == []
     before = path.stat().st_mtime_ns
     same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
-    assert commands.make(chosen, out=tmp_path, changed=SMALL, **same) == [path]
+    assert commands.make_runs(chosen, out=tmp_path, changed=SMALL, **same) == [path]
     assert lines == [f"{job.name}: there already"]
     with pytest.raises(ValueError, match=rf"`out` must be .*{job.file}.nc.* the same settings; got "):
-        commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+        commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert path.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
-        commands.make(chosen, out=tmp_path, changed={"colour": 1})
+        commands.make_runs(chosen, out=tmp_path, changed={"colour": 1})
 
 
 def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
@@ -125,12 +127,12 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(engine, "evaluate", stopped)
     with pytest.raises(KeyboardInterrupt):
-        commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+        commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu")
     left = [one.name for one in tmp_path.rglob("[!.]*") if one.is_file()]
     assert left == ["training-rug_n128-0.checkpoint.npz"]
     monkeypatch.undo()
     monkeypatch.setattr(engine, "run_block", stopped)  # all steps are done
-    (path,) = commands.make(chosen, out=tmp_path, changed=SMALL, device="cpu")
+    (path,) = commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu")
     assert list(tmp_path.glob("*.nc")) == [path]
     assert list(tmp_path.rglob("*checkpoint*")) == []
 
@@ -138,7 +140,7 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
 def test_the_list_has_every_run(capsys):
     assert cli.main(["run", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in every] == list(cache.runs())
+    assert [one["name"] for one in every] == list(registry.list_runs())
     listed = {one["name"]: one for one in every}
     assert {name for name, one in listed.items() if one["made"]} == set(shipped_runs())
     assert listed["training.rug_n128"]["made"] == "2026-11-21"
@@ -150,10 +152,9 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
     small = {"n_features": 8, "n_hidden": [4, 8], "runs": 2, "lam": 0.02}
     parts = [{"n_hidden": [m]} for m in small["n_hidden"]]
     apart = Run(run_fig3, small, small, parts, "n_hidden", name="toy.apart")
-    toys = {"toy.apart": apart, "toy.whole": dataclasses.replace(apart, apart=(), name="toy.whole")}
-    for module in (cache, commands):
-        monkeypatch.setattr(module, "experiment", lambda name: toys[name])
-    apart, whole = commands.make(list(toys), out=tmp_path)
+    toys = {"toy.apart": apart, "toy.whole": dataclasses.replace(apart, split_by=(), name="toy.whole")}
+    monkeypatch.setattr(registry, "find_run", lambda name: toys[name])
+    apart, whole = commands.make_runs(list(toys), out=tmp_path)
     xr.testing.assert_allclose(read_dataset(apart), read_dataset(whole))
     facts = read_dataset(apart).attrs
     assert json.loads(facts["settings"])["parts"] == parts

@@ -14,7 +14,7 @@ from superposition.validate import cli, ledger
 from superposition.validate.reference import read
 from superposition.validate.reference import rows as tidy
 from superposition.validate.reference.read import REFERENCE
-from superposition.validate.runner import cache, commands, provenance
+from superposition.validate.runner import commands, provenance, registry
 from superposition.validate.runner.cache import ResultCache
 
 DATASETS = sorted(read.checksums())
@@ -54,7 +54,7 @@ def test_every_dataset_says_how_its_runs_were_made():
 def test_the_readme_has_the_table_of_the_datasets():
     text = (REFERENCE / "README.md").read_text(encoding="utf-8")
     table = text.partition(provenance.BEGIN)[2].partition(provenance.END)[0]
-    assert table == "\n" + provenance.table()
+    assert table == "\n" + provenance.datasets_table()
 
 
 def readers(dataset):
@@ -66,9 +66,9 @@ def readers(dataset):
         "read": lambda: read.read(dataset, run=name),
         "read_runs": lambda: read.read_runs(dataset),
         "facts": lambda: read.facts(dataset),
-        "lab": lambda: ResultCache(REFERENCE)[name],
-        "cost": lambda: commands.cost(run),
-        "table": provenance.table,
+        "results": lambda: ResultCache(REFERENCE)[name],
+        "cost": lambda: commands.expected_seconds(run),
+        "table": provenance.datasets_table,
         "shipped_runs": provenance.shipped_runs,
     }
     if rows:
@@ -181,11 +181,10 @@ SMALL = {"n_features": 4, "n_hidden": [4], "runs": 2}
 def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsys, name):
     """In place of a run of the same name, or beside those that are there."""
     toy = dataclasses.replace(RUNS["collisions.fresh"], name=name, quick=SMALL, full=SMALL)
-    for module in (cache, commands):
-        monkeypatch.setattr(module, "experiment", lambda name: toy)
-    monkeypatch.setattr(provenance, "runs", lambda: {**RUNS, name: toy})
+    monkeypatch.setattr(registry, "find_run", lambda name: toy)
+    monkeypatch.setattr(registry, "list_runs", lambda: {**RUNS, name: toy})
     long = read.read("collisions_fig3", run="collisions.long")
-    (path,) = commands.make([name], out=copy.parent / "made", device="cpu")
+    (path,) = commands.make_runs([name], out=copy.parent / "made", device="cpu")
     assert cli.main(["reference", str(path)]) == 0
     assert f"stored: {name}" in capsys.readouterr().out
     facts = read.facts("collisions_fig3")
@@ -194,7 +193,7 @@ def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsy
     new = read.read("collisions_fig3", run=name)
     np.testing.assert_array_equal(new["polysemantic"], toy.function(**SMALL)["polysemantic"])
     xr.testing.assert_identical(long, read.read("collisions_fig3", run="collisions.long"))
-    assert provenance.table() in (copy / "README.md").read_text()
+    assert provenance.datasets_table() in (copy / "README.md").read_text()
     subprocess.run(["sha256sum", "--check", "--quiet", read.SUMS], cwd=copy, check=True)
 
 

@@ -27,7 +27,7 @@ from superposition.validate.reference import files
 from superposition.validate.runner import sweep
 from superposition.validate.runner.sweep import points
 from superposition.validate.runner.sweep.store import DONE, FAILED, open_for_writing
-from superposition.validate.runner.tasks import cluster
+from superposition.validate.runner.tasks import dask_pool
 
 GRID = {"x": [0.5, 1.5], "k": [3, 1, 2, 7, 5]}
 calls: list[tuple[float, int]] = []
@@ -380,7 +380,7 @@ def test_without_the_extra_it_says_what_is_missing(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"pip install -e '\.\[sweep\]' in the checkout"):
         swept(tmp_path / "store")
     with pytest.raises(ImportError, match=r"pip install -e '\.\[sweep\]' in the checkout"):
-        cluster("tcp://localhost:1")
+        dask_pool("tcp://localhost:1")
 
 
 def test_the_command_sweeps_and_goes_on(tmp_path, capsys):

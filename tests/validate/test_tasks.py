@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from superposition.validate.runner import tasks as tasks_module
-from superposition.validate.runner.tasks import Task, cluster, cores, perform
+from superposition.validate.runner.tasks import Task, available_cores, dask_pool, run_tasks
 
 
 def square(value):
@@ -70,7 +70,7 @@ def done(tasks, jobs):
         assert task.name not in found
         found[task.name] = result
 
-    perform(tasks, jobs, reached)
+    run_tasks(tasks, jobs, reached)
     return found
 
 
@@ -204,8 +204,8 @@ def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch
     def on_cluster(kills, address="tcp://host:8786"):
         monkeypatch.setitem(sys.modules, "distributed", Scheduler(kills))
         found = {}
-        pool = cluster(address, resources={"GPU": 1})
-        perform(CHAIN, 1, lambda task, result, seconds: found.update({task.name: result}), pool)
+        pool = dask_pool(address, resources={"GPU": 1})
+        run_tasks(CHAIN, 1, lambda task, result, seconds: found.update({task.name: result}), pool)
         return found
 
     assert on_cluster(0) == done(CHAIN, 1)
@@ -243,4 +243,4 @@ def test_a_circle_is_refused():
 def test_bad_jobs(jobs):
     with pytest.raises(ValueError, match=f"`jobs` must be an integer.*; got {jobs!r}"):
         done(CHAIN, jobs)
-    assert cores() >= 1
+    assert available_cores() >= 1

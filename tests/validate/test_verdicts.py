@@ -67,8 +67,8 @@ def test_every_row_is_stored_and_no_other():
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return ResultCache(tmp_path_factory.mktemp("lab"))
+def results(tmp_path_factory):
+    return ResultCache(tmp_path_factory.mktemp("results"))
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def lab(tmp_path_factory):
         for row in ledger.CLAIMS
     ],
 )
-def test_a_row_is_judged_as_it_is_stored(row, lab):
+def test_a_row_is_judged_as_it_is_stored(row, results):
     """After an edit of a check or its data: superposition claims --run --store --id ID."""
-    if not all(map(lab.available, row.needs)):
+    if not all(map(results.is_available, row.needs)):
         pytest.skip("needs PyTorch")
-    new, old = ledger.as_record(ledger.judge(row, lab)), stored_verdicts.recall([row.id]).get(row.id)
+    new, old = ledger.as_record(ledger.judge(row, results)), stored_verdicts.recall([row.id]).get(row.id)
     assert old is not None, "is not stored"
     for record in (new, old):
         del record["judged"], record["seconds"]

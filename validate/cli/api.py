@@ -131,7 +131,7 @@ def _phases(options: argparse.Namespace) -> None:
     from ..runner import execute
 
     check_picture(options.plot, "plot")
-    grid = execute.settings(format_pairs("grid", options.grid or []))
+    grid = execute.parse_settings(format_pairs("grid", options.grid or []))
     size = options.n_features, options.n_hidden
     y = options.y or ("importance" if size == (2, 1) and options.x != "importance" else None)
     found = phases(

@@ -69,7 +69,7 @@ def _audit(options: argparse.Namespace) -> None:
     from ..audit.advice import advice
     from ..loading import load
     from ..reference import files
-    from ..runner.tasks import Clock, Task
+    from ..runner.tasks import ProgressClock, Task
 
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
@@ -84,7 +84,7 @@ def _audit(options: argparse.Namespace) -> None:
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
-    clock = Clock(tasks, tell)
+    clock = ProgressClock(tasks, tell)
     found = audit(
         models,
         laws,

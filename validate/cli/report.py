@@ -43,7 +43,7 @@ def add(add_command: Add) -> None:
 
 
 def _phenomena() -> Iterable[str]:
-    from ..runner.cache import PHENOMENA
+    from ..runner.registry import PHENOMENA
 
     return PHENOMENA
 

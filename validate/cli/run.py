@@ -38,14 +38,14 @@ def add(add_command: Add) -> None:
 def _run(options: argparse.Namespace) -> bool:
     from ..runner import commands, execute
 
-    changed = execute.settings(format_pairs("set", options.set))
-    chosen = commands.select(options.names)
+    changed = execute.parse_settings(format_pairs("set", options.set))
+    chosen = commands.select_runs(options.names)
     if options.list or not options.names:
         _list(chosen, options)
         return False
     names = ("out", "profile", "seed", "jobs", "device", "precision", "captured")
     given: dict[str, Any] = {name: getattr(options, name) for name in names}
-    made = commands.make([run.name for run in chosen], changed=changed, tell=tell, **given)
+    made = commands.make_runs([run.name for run in chosen], changed=changed, tell=tell, **given)
     if options.json:
         print_json([str(path) for path in made])
     else:
@@ -67,7 +67,7 @@ def _list(chosen: list[Any], options: argparse.Namespace) -> None:
             "dataset": run.stored,
             "for": run.summary,
             "made": made.get(run.name, ""),
-            "hours": number(commands.cost(run) / 3600),
+            "hours": number(commands.expected_seconds(run) / 3600),
         }
         for run in chosen
     ]

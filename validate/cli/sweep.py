@@ -57,7 +57,9 @@ def _sweep(options: argparse.Namespace) -> bool:
     from ..reference import files
     from ..runner import execute, sweep
 
-    grid, settings = _grid_of(execute.settings(format_pairs("settings", options.settings)), options.settings)
+    grid, settings = _grid_of(
+        execute.parse_settings(format_pairs("settings", options.settings)), options.settings
+    )
     path = options.out
     if path is not None and Path(path).resolve().is_relative_to(Path(options.store).resolve()):
         raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...theory.annotations import as_annotated
 from ...theory.validation import choice, short_repr
-from ..runner.cache import ResultCache, cache_folder, schedule
-from ..runner.tasks import Task, perform
+from ..runner.cache import ResultCache, cache_folder, plan_tasks
+from ..runner.tasks import Task, run_tasks
 from . import stored_verdicts
 from .claim import WRONG, CheckedClaim, Claim, Evidence, Verdict, as_record, from_record
 
@@ -61,7 +61,7 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
 
 
 @as_annotated
-def judge(claim: Claim, lab: ResultCache) -> CheckedClaim:
+def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
     """Run the check of one claim, with the datasets that it needs.
 
     A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
@@ -73,7 +73,7 @@ def judge(claim: Claim, lab: ResultCache) -> CheckedClaim:
         If a disk or memory is full.
     """
     start = time.perf_counter()
-    missing = [name for name in claim.needs if not lab.available(name)]
+    missing = [name for name in claim.needs if not results.is_available(name)]
     if missing:
         stored = recall([claim.id])
         if stored:
@@ -81,7 +81,7 @@ def judge(claim: Claim, lab: ResultCache) -> CheckedClaim:
         how = "pip install -e '.[torch]' in the checkout"
         return _not_judged(claim, f"{', '.join(missing)} needs PyTorch ({how})", start)
     try:
-        found = claim.check(lab.profile == "quick", *(lab[name] for name in claim.needs))
+        found = claim.check(results.profile == "quick", *(results[name] for name in claim.needs))
         checked = CheckedClaim(claim, found, time.perf_counter() - start)
         needs_sentence = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
         if checked.verdict in needs_sentence and not found.corrections:
@@ -149,15 +149,15 @@ def _known_verdict(verdict: str | None) -> None:
 
 
 @as_annotated
-def judge_or_recall(lab: ResultCache, id: str) -> dict[str, Any]:
+def judge_or_recall(results: ResultCache, id: str) -> dict[str, Any]:
     """Return a row as `as_record` makes it, from an earlier run if it is kept."""
     (claim,), name = select_claims([id]), f"claim-{id}"
-    record: dict[str, Any] | None = lab.kept(name, claim.needs)
+    record: dict[str, Any] | None = results.read_note(name, claim.needs)
     if record is None:
-        checked = judge(claim, lab)
+        checked = judge(claim, results)
         record = as_record(checked)
         if not checked.trouble:
-            lab.keep(name, claim.needs, record)
+            results.store_note(name, claim.needs, record)
     return record
 
 
@@ -221,7 +221,7 @@ def run(
                     raise
 
     with cache_folder(data=data) as folder:
-        lab = ResultCache(folder, "quick" if quick else "full")
+        results = ResultCache(folder, "quick" if quick else "full")
         works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
-        perform(schedule(lab, works), jobs, reached)
+        run_tasks(plan_tasks(results, works), jobs, reached)
     return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))

@@ -21,12 +21,12 @@ from .claim import (
     confirmed,
     corrected_statement,
     derived,
+    enough_runs,
     evidence,
     experiment,
     not_refuted,
     post_hoc,
     preregistered,
-    runs,
 )
 from .cowsik_structure import CONVERGED, ENDS, HALF, LOW, MIDDLE, QUARTER, SOURCE, STOP
 
@@ -60,7 +60,7 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
         at = self.at["loss"].sel(end=STOP)
         least = min(int(at.sel(ratio=r, n_features=n).count()) for r, n in LARGEST.items())
-        self.enough = runs("models in each cell that decides", least, origin=trained)
+        self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
         """Return the mean over the seeds that have it."""
@@ -220,7 +220,7 @@ def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
         f"and holds; that it is nine tenths and more in pairs of {MANY} and {MOST} features was predicted "
         f"too, and is nearly so at {MANY} alone. The variance over rows, which the caption shows, falls "
         "like 1/n_s^2 for any code (C30).",
-        runs(f"models of {MOST} features at each ratio", int(counts.min()), origin=ds),
+        enough_runs(f"models of {MOST} features at each ratio", int(counts.min()), origin=ds),
         models.keeps(text, early, "<=", SAME),
         models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", preregistered(0.05)),
     )

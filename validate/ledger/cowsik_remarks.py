@@ -17,13 +17,13 @@ from .claim import (
     confirmed,
     corrected_statement,
     derived,
+    enough_runs,
     evidence,
     experiment,
     not_refuted,
     numeric,
     post_hoc,
     rounding,
-    runs,
 )
 from .cowsik_scaling import posterior_loss
 
@@ -222,7 +222,7 @@ def c41(quick: bool, ds: xr.Dataset) -> Evidence:
         f"most elsewhere. At (0.1, 0.5) it is {low[0]:.2f} of its median over the places, the bias's "
         f"{low[1]:.2f}. Later in training it is otherwise: pairs form at ratio 1/2, and features are "
         "dropped at 0.12.",
-        runs("models at each place", least, origin=ds),
+        enough_runs("models at each place", least, origin=ds),
         experiment(
             "diagonal: largest elsewhere over that at (0.01, 0.12)",
             float(others.max()) / corner,
@@ -269,7 +269,7 @@ def c42(quick: bool, ds: xr.Dataset) -> Evidence:
         "row knew no others. At eight ratios from 0.03 to 0.75, three models each, it is "
         f"{' and '.join(f'{v:.2f} at most at p = {p:g}' for p, v in largest.items())}; a Gaussian row of "
         f"this size has {np.sqrt(8 / np.pi / SMALLEST):.2f}.",
-        runs("models at each place", least, origin=ds),
+        enough_runs("models at each place", least, origin=ds),
         not_refuted("Lambda at p = 0.1 less that at 0.01, three ratios", rises, "<", derived(0), origin=ds),
         corrected_statement(
             f"of {SMALLEST} features those at p = {ENDS_OF_P[1]:g} have nearly uniform entries at all ratios "

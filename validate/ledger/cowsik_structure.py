@@ -31,12 +31,12 @@ from .claim import (
     confirmed,
     corrected_statement,
     derived,
+    enough_runs,
     evidence,
     experiment,
     not_refuted,
     numeric,
     post_hoc,
-    runs,
     symbolic,
 )
 
@@ -310,7 +310,7 @@ def c28(quick: bool, found: xr.Dataset) -> Evidence:
         f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
         f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number "
         "of steps, and there is one model of each: whether some training gives both numbers is not settled.",
-        runs("trained models at each ratio", 1, origin=found),
+        enough_runs("trained models at each ratio", 1, origin=found),
         experiment(f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found),
         # The printed bias with its error is [-0.19, -0.17].
         experiment("stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found),

@@ -25,13 +25,13 @@ from .claim import (
     confirmed,
     corrected_statement,
     derived,
+    enough_runs,
     evidence,
     experiment,
     numeric,
     post_hoc,
     preregistered,
     rounding,
-    runs,
 )
 
 SOURCE, OURS = "prieto2026", "superposition"
@@ -157,7 +157,7 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{ds.sizes['seed']} trained ones by {own.value:.1%} on average. The other words add "
         f"{constructive_share(gram, at['covariance'].values):.0%} of tr(M S). Two seeds had been seen when "
         "the limits were chosen; the trained models that decide have other seeds.",
-        runs("trained models", ds.sizes["seed"], origin=ds),
+        enough_runs("trained models", ds.sizes["seed"], origin=ds),
         experiment("best: spread of M_ij at one distance / M_ii", spread, "<=", post_hoc(0.05), origin=ds),
         experiment("best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds),
         keeps("trained: spread / M_ii", own, "<=", preregistered(0.1)),
@@ -196,7 +196,7 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
         "these codes have their loss at any size, so small models can reach it. At the code means a loss "
         f"within {AT_CODE:.1%} of the code's, two or three times the error of sampling. The documentation "
         "(correlations) has the numbers.",
-        runs("seeds of each case", seeds, origin=origin),
+        enough_runs("seeds of each case", seeds, origin=origin),
         experiment(
             "least loss of a model / code", min(ends), ">=", preregistered(1 - AT_CODE.limit), origin=origin
         ),

@@ -15,11 +15,11 @@ from .claim import (
     confirmed,
     corrected_statement,
     derived,
+    enough_runs,
     evidence,
     numeric,
     post_hoc,
     rounding,
-    runs,
 )
 
 SCHERLIS = "scherlis2022"
@@ -84,7 +84,7 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
         f"trained models lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what "
         "normal interference of their capacities would. On two seeds the alarm rate had been raised to "
         f"0.02 after a look, and four more were seen; these are {free.sizes['seed']} others, at 0.01.",
-        runs("trained models at each m", free.sizes["seed"], origin=ds),
+        enough_runs("trained models at each m", free.sizes["seed"], origin=ds),
         numeric("largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", post_hoc(0.01)),
         corrected_statement(
             "with few features on at a time the loss is no function of the capacities",

@@ -1,6 +1,6 @@
 """The report: every comparison of theory with experiment, and the ledger, on one self-contained page.
 
-What is run, shown and judged is declared by the sections (`laboratory.PHENOMENA`) and the ledger's rows. Here
+What is run, shown and judged is declared by the sections (`registry.PHENOMENA`) and the ledger's rows. Here
 it becomes tasks: the pieces of the experiments, the topics that show them, the rows that judge them.
 """
 
@@ -21,9 +21,10 @@ from ...theory.validation import choice, integer
 from .. import ledger as claims
 from ..experiments.drawing import svg
 from ..reference import files
-from ..runner import tasks
-from ..runner.cache import PACKAGES, PARTS, PHENOMENA, ResultCache, schedule, section, version
+from ..runner import registry, tasks
+from ..runner.cache import NOTES_FOLDER, ResultCache, plan_tasks
 from ..runner.declarations import Figure, Topic, TopicContent
+from ..runner.provenance import PACKAGES, package_version
 from . import page
 
 __all__ = ["PAGE", "RenderedTopic", "Report", "provenance", "render", "write_report", "write_topic"]
@@ -68,7 +69,7 @@ class _Failed:
     text: str
 
 
-def _call_guarded(work: Callable[..., Any], *arguments: Any) -> Any:
+def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function returns, or what it raised: one part that fails must not take the others along.
 
     A disk or memory that is full is raised, as nothing else would be finished either.
@@ -81,18 +82,18 @@ def _call_guarded(work: Callable[..., Any], *arguments: Any) -> Any:
         return _Failed(f"{type(error).__name__}: {error}")
 
 
-def _show(lab: ResultCache, place: str, room: str, topic_name: str) -> RenderedTopic:
+def _show(results: ResultCache, place: str, room: str, topic_name: str) -> RenderedTopic:
     """Return a topic, that of an earlier run if it is kept and its files are as they were written."""
-    topic = next(one for one in section(room).topics if one.name == topic_name)
+    topic = next(one for one in registry.load_section(room).topics if one.name == topic_name)
     needs = full_names(room, topic)
     name = page.slug(f"{place} {room} {topic_name}")
-    kept = lab.kept(name, needs)
-    if kept and all(files.digest(lab.folder / file) == sum for file, sum in kept["files"].items()):
+    kept = results.read_note(name, needs)
+    if kept and all(files.digest(results.folder / file) == sum for file, sum in kept["files"].items()):
         return RenderedTopic(**{**kept, "reused": True})
-    missing = [need for need in needs if not lab.available(need)]
-    shown = TopicContent(NEEDS_TORCH) if missing else topic.of(*(lab[need] for need in needs))
-    part = write_topic(lab.folder, room, topic_name, shown, place)
-    lab.keep(name, needs, asdict(part))
+    missing = [need for need in needs if not results.is_available(need)]
+    shown = TopicContent(NEEDS_TORCH) if missing else topic.content(*(results[need] for need in needs))
+    part = write_topic(results.folder, room, topic_name, shown, place)
+    results.store_note(name, needs, asdict(part))
     return part
 
 
@@ -138,17 +139,17 @@ def write_report(
         or another process writes to it.
     """
     if only is not None:
-        choice("only", only, (*PHENOMENA, LEDGER))
-    jobs = tasks.cores() if jobs is None else integer("jobs", jobs, 1)
+        choice("only", only, (*registry.PHENOMENA, LEDGER))
+    jobs = tasks.available_cores() if jobs is None else integer("jobs", jobs, 1)
     place = "" if only is None else f"report-{only}"
-    lab = ResultCache(Path(out), profile, seed)
-    rooms = [name for name in PHENOMENA if only in (None, name)]
-    topics = [(room, topic) for room in rooms for topic in section(room).topics]
+    results = ResultCache(Path(out), profile, seed)
+    rooms = [name for name in registry.PHENOMENA if only in (None, name)]
+    topics = [(room, topic) for room in rooms for topic in registry.load_section(room).topics]
     named = {id for _, topic in topics for id in topic.claims}
     ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or one.id in named]
     with files.exclusive_folder(out) as folder:
         target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
-        for below in (Path("data"), Path(PARTS), *(Path(place, room) for room in rooms)):
+        for below in (Path("data"), Path(NOTES_FOLDER), *(Path(place, room) for room in rooms)):
             files.output_folder(folder / below)
         works: list[Any] = [
             (f"{room}: {topic.name}", _show, full_names(room, topic), (place, room, topic.name))
@@ -156,8 +157,8 @@ def write_report(
         ]
         works += [(f"claim {one.id}", claims.judge_or_recall, one.needs, (one.id,)) for one in ledger]
         todo = [
-            replace(task, work=_call_guarded, arguments=(task.work, *task.arguments))
-            for task in schedule(lab, works)
+            replace(task, work=_result_or_failure, arguments=(task.work, *task.arguments))
+            for task in plan_tasks(results, works)
         ]
         began = time.perf_counter()
         done: dict[str, RenderedTopic] = {}
@@ -177,13 +178,13 @@ def write_report(
                 row = claims.from_record(claims.select_claims([found["id"]])[0], found)
                 rows[row.claim.id] = row
                 said = f"{row.verdict} ({said})"
-                missing_torch = not all(map(lab.available, row.claim.needs))
+                missing_torch = not all(map(results.is_available, row.claim.needs))
                 if row.verdict is claims.Verdict.UNSETTLED or (row.trouble and not missing_torch):
                     failed.append(f"{task.name}: {row.trouble or row.verdict}")
             return f"{task.name}: {said}"
 
         try:
-            tasks.perform(todo, jobs, reached, tell=progress)
+            tasks.run_tasks(todo, jobs, reached, tell=progress)
         finally:
             # Also after Ctrl-C or an error: what is finished can be read.
             if done or rows or failed:
@@ -254,7 +255,7 @@ def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple
         ("processor", f"{_processor()}, {os.cpu_count()} cores"),
         ("system", platform.platform()),
         ("Python", platform.python_version()),
-        ("versions", ", ".join(f"{name} {version(name)}" for name in PACKAGES)),
+        ("versions", ", ".join(f"{name} {package_version(name)}" for name in PACKAGES)),
     ]
 
 
@@ -290,7 +291,7 @@ def render(
     body = [("What was found", _count_verdicts(done, ledger, missing, failed))]
     judged = {row.claim.id: row for row in ledger}
     for room in dict.fromkeys(part.section for part in done):
-        made = section(room)
+        made = registry.load_section(room)
         text = [page.paragraphs(made.text)]
         for part in (one for one in done if one.section == room):
             ids = next((one.claims for one in made.topics if one.name == part.topic), ())

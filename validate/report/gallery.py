@@ -8,7 +8,8 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import choice
 from ..experiments.drawing import svg
 from ..reference import files
-from ..runner.cache import PHENOMENA, ResultCache, cache_folder, section
+from ..runner import registry
+from ..runner.cache import ResultCache, cache_folder
 from .build import full_names
 
 __all__ = ["write_gallery"]
@@ -50,22 +51,24 @@ def write_gallery(
     ValueError
         If an argument is out of range, or a folder holds files and is not marked as ours.
     """
-    rooms = [choice("only", name, PHENOMENA) for name in (PHENOMENA if only is None else only)]
+    rooms = [
+        choice("only", name, registry.PHENOMENA) for name in (registry.PHENOMENA if only is None else only)
+    ]
     same = data is not None and Path(out).resolve() == Path(data).resolve()
     with (
         cache_folder(data=data) as place,
         nullcontext(place) if same else files.exclusive_folder(out) as folder,
     ):
-        lab = ResultCache(place, seed=seed)
+        results = ResultCache(place, seed=seed)
         written: list[Path] = []
         for room in rooms:
             first = files.output_file(folder / f"{room}.svg", "out")
-            for topic in section(room).topics:
+            for topic in registry.load_section(room).topics:
                 needs = full_names(room, topic)
-                if not all(map(lab.available, needs)):
+                if not all(map(results.is_available, needs)):
                     continue
                 progress(f"gallery: {room}, {topic.name}")
-                shown = topic.of(*(lab[need] for need in needs))
+                shown = topic.content(*(results[need] for need in needs))
                 if shown.headline and shown.figures:
                     path = folder / f"{room}-{topic.name}.svg" if first in written else first
                     files.write_text(path, svg(shown.figures[0]))

@@ -21,54 +21,54 @@ from ..reference.files import (
     write_dataset,
 )
 from ..training.engine import PRECISIONS
-from . import execute
-from .cache import ResultCache, concat_pieces, experiment, runs, schedule
+from . import execute, registry
+from .cache import ResultCache, concat_pieces, plan_tasks
 from .declarations import Run
-from .provenance import commit, full_settings, libraries
-from .tasks import perform
+from .provenance import full_settings, git_commit, library_versions
+from .tasks import run_tasks
 
-__all__ = ["cost", "make", "select"]
+__all__ = ["expected_seconds", "make_runs", "select_runs"]
 
 
 @as_annotated
-def select(patterns: Collection[str]) -> list[Run]:
+def select_runs(patterns: Collection[str]) -> list[Run]:
     """Return the runs whose names, or those of their files, fit a pattern; all, if there is none.
 
     Each pattern has to fit one.
 
     Examples
     --------
-    >>> [run.name for run in select(["rug.curves", "codes_n*_r0.5"])][:2]
+    >>> [run.name for run in select_runs(["rug.curves", "codes_n*_r0.5"])][:2]
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
     """
-    known = runs()
+    known = registry.list_runs()
     found: dict[str, Run] = {}
     for pattern in patterns:
         names = ((run, (name, run.file if run.stored else name)) for name, run in known.items())
         fits = {run.name: run for run, own in names if any(fnmatch.fnmatchcase(x, pattern) for x in own)}
-        found |= fits or {pattern: experiment(pattern)}  # which says what is near
+        found |= fits or {pattern: registry.find_run(pattern)}  # which says what is near
     return list((found if patterns else known).values())
 
 
 @as_annotated
-def cost(run: Run) -> float:
+def expected_seconds(run: Run) -> float:
     """Return the seconds to expect: what the stored run took on its machine, or those that are declared.
 
     Nan of a training run that is not stored, as its cost depends on sizes and device.
 
     Examples
     --------
-    >>> round(cost(select(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
+    >>> round(expected_seconds(select_runs(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
     203
     """
     if run.stored in read.checksums() and run.name in (made := read.facts(run.stored)):
         return float(made[run.name]["wall_seconds"])
     declared = float("nan") if run.name.startswith("training.") else run.seconds
-    return declared * (1 if run.stored else len(run.settings("quick", 0)))
+    return declared * (1 if run.stored else len(run.piece_settings("quick", 0)))
 
 
 @as_annotated
-def make(
+def make_runs(
     names: Collection[str],
     *,
     out: str | Path,
@@ -119,11 +119,11 @@ def make(
     }
     choice("precision", precision, tuple(PRECISIONS))
     integer("jobs", jobs, 1)
-    chosen = list({run.name: run for run in map(experiment, names)}.values())
+    chosen = list({run.name: run for run in map(registry.find_run, names)}.values())
     asked = {run.name: one for run in chosen if (one := _requested_settings(run, precision, changed or {}))}
     folder = output_folder(out)
-    lab = ResultCache(folder, profile, seed, asked, how)
-    paths = {run.name: _place(folder, run, lab) for run in chosen}
+    results = ResultCache(folder, profile, seed, asked, how)
+    paths = {run.name: _place(folder, run, results) for run in chosen}
     with exclusive_folder(folder):
         works = []
         for run in chosen:
@@ -131,14 +131,14 @@ def make(
             if path.exists():
                 tell(f"{run.name}: there already")
                 continue
-            if run.name not in asked and cost(run) > 0:  # nothing is known of trials
-                tell(f"{run.name}: {cost(run) / 3600:.3g} hours to expect")
+            if run.name not in asked and expected_seconds(run) > 0:  # nothing is known of trials
+                tell(f"{run.name}: {expected_seconds(run) / 3600:.3g} hours to expect")
             # Before the run: what is edited meanwhile is not what made the file.
-            facts = {"commit": commit(), "libraries": json.dumps(libraries()), "settings": said}
+            facts = {"commit": git_commit(), "libraries": json.dumps(library_versions()), "settings": said}
             works.append((run.name, _write, [run.name], (run.name, path, facts)))
-        todo = schedule(lab, works)
+        todo = plan_tasks(results, works)
         many = len(todo) > 2  # a piece and its file
-        perform(todo, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if many else None, tell=tell)
+        run_tasks(todo, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if many else None, tell=tell)
     return [path for path, _ in paths.values()]
 
 
@@ -150,23 +150,23 @@ def _requested_settings(run: Run, precision: str, changed: Mapping[str, Any]) ->
     return {**exact, **changed}
 
 
-def _write(lab: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
+def _write(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
     """Put the pieces of a run side by side in its file."""
-    made = lab.found(name)
-    ds = concat_pieces(made, experiment(name).along)
+    made = results.load_pieces(name)
+    ds = concat_pieces(made, registry.find_run(name).concat_dim)
     seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
     machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
     ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
     write_dataset(path, ds.assign_attrs(run=name, **facts))
 
 
-def _place(folder: Path, run: Run, lab: ResultCache) -> tuple[Path, str]:
+def _place(folder: Path, run: Run, results: ResultCache) -> tuple[Path, str]:
     """Return the file of a run, and its settings as the file tells them, as JSON."""
-    given = lab.given(run.name)
-    for piece in lab.settings(run.name):
+    given = results.settings(run.name)
+    for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)
-    if lab.is_changed(run.name) and not isinstance(run.apart, str):  # a trial is one piece
-        run = replace(run, apart=())
+    if results.is_changed(run.name) and not isinstance(run.split_by, str):  # a trial is one piece
+        run = replace(run, split_by=())
     path = output_file(folder / f"{run.file if run.stored else run.name}.nc", "out")
     said = json.dumps(full_settings(run, given), sort_keys=True)
     if path.exists():

@@ -102,10 +102,10 @@ class Run:
         not given is the seed of the report; seeds that are given as ``seeds`` are counted from it.
     quick, full : mapping from str to object
         Settings for minutes on two cores, and for hours.
-    apart : str, or sequence of mapping, optional
+    split_by : str, or sequence of mapping, optional
         A setting that is a list, or settings that replace those given. For each entry there is a piece, made
         in a process of its own.
-    along : str, optional
+    concat_dim : str, optional
         Dimension along which the pieces are joined.
     torch : bool, optional
         Whether it needs PyTorch.
@@ -119,21 +119,21 @@ class Run:
     check : ReproductionCheck, optional
         Of a stored run, what is made anew to compare; everything by default.
     name : str, optional
-        As room.name, such as ``collisions.fig3``; the laboratory fills it in.
+        As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in.
 
     Examples
     --------
     >>> def run_mean(size, seeds):
     ...     return xr.Dataset({"mean": ("seed", [size / 2 for _ in seeds])})
-    >>> Run(run_mean, quick={"size": 4, "seeds": range(2)}).settings("quick", seed=5)
+    >>> Run(run_mean, quick={"size": 4, "seeds": range(2)}).piece_settings("quick", seed=5)
     [{'size': 4, 'seeds': [5, 6]}]
     """
 
     function: Callable[..., xr.Dataset]
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
-    apart: str | Sequence[Mapping[str, Any]] = ()
-    along: str = ""
+    split_by: str | Sequence[Mapping[str, Any]] = ()
+    concat_dim: str = ""
     torch: bool = False
     seconds: float = 1.0
     stored: str = ""
@@ -176,7 +176,7 @@ class Run:
         return self.what or (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     @as_annotated
-    def given(self, profile: str, seed: int, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def settings(self, profile: str, seed: int, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return all settings together; `changed` replaces those that it names."""
         given = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
         given |= changed or {}
@@ -188,14 +188,14 @@ class Run:
         return given
 
     @as_annotated
-    def settings(
+    def piece_settings(
         self, profile: str, seed: int, changed: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """Return the settings of each piece; a run that is changed has pieces only by a setting."""
-        given = self.given(profile, seed, changed)
-        if isinstance(self.apart, str):
-            return [{**given, self.apart: [entry]} for entry in given[self.apart]]
-        return [{**given, **piece} for piece in self.apart if not changed] or [given]
+        given = self.settings(profile, seed, changed)
+        if isinstance(self.split_by, str):
+            return [{**given, self.split_by: [entry]} for entry in given[self.split_by]]
+        return [{**given, **piece} for piece in self.split_by if not changed] or [given]
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class Topic:
     >>> low = Criterion("loss", "<=", preregistered(0.5))
     >>> said = lambda ds: TopicContent("Two losses.")
     >>> topic = Topic("losses", ["room.losses"], said, judge=lambda ds: [low.finding(ds["loss"])])
-    >>> topic.of(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows
+    >>> topic.content(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows
     [['loss', '<= 0.5', 'chosen before the data', '0.75', '1 of 2', 'fails']]
     """
 
@@ -300,7 +300,7 @@ class Topic:
     claims: Sequence[str] = ()
     judge: "Callable[..., Sequence[Finding]] | None" = None
 
-    def of(self, *datasets: xr.Dataset) -> TopicContent:
+    def content(self, *datasets: xr.Dataset) -> TopicContent:
         """Return what is shown of datasets, and of the criteria whether they hold."""
         made = self.show(*datasets)
         if self.judge is None:

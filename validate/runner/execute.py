@@ -16,13 +16,13 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import choice, integer, short_repr
 from .declarations import LARGEST_SEED, Run, as_list
 
-__all__ = ["check_settings", "run", "settings"]
+__all__ = ["check_settings", "parse_settings", "run_with_provenance"]
 
 _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 
 @as_annotated
-def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
+def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     """Parse settings: JSON, or a range of integers such as 0:3 (its end excluded), or else plain text.
 
     Raises
@@ -32,7 +32,7 @@ def settings(pairs: Mapping[str, str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
+    >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
     """
     read: dict[str, Any] = {}
@@ -73,13 +73,15 @@ def check_settings(function: Callable[..., Any], given: Mapping[str, Any]) -> No
 
 
 @as_annotated
-def run(one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None) -> xr.Dataset:
+def run_with_provenance(
+    one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None
+) -> xr.Dataset:
     """Call the function of a run and note in the attributes how the result was made.
 
     Parameters
     ----------
     one : Run
-        One of `laboratory.runs`.
+        One of `registry.list_runs`.
     given : mapping from str to object
         Arguments of its function, by name.
     how : mapping from str to object, optional
@@ -93,9 +95,9 @@ def run(one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None
 
     Examples
     --------
-    >>> from superposition.validate.runner.cache import experiment
+    >>> from superposition.validate.runner.registry import find_run
     >>> given = {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02}
-    >>> ds = run(experiment("collisions.fig3"), given)
+    >>> ds = run_with_provenance(find_run("collisions.fig3"), given)
     >>> ds.attrs["experiment"], ds["polysemantic"].shape
     ('collisions.fig3', (1, 2))
     """

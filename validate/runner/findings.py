@@ -200,7 +200,7 @@ class Criterion:
     Examples
     --------
     >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
-    >>> near.kept([0.1, 0.3]).tolist()
+    >>> near.satisfied([0.1, 0.3]).tolist()
     [True, False]
     >>> found = near.finding([0.1, 0.3])
     >>> found.passed, found.value, found.places
@@ -220,7 +220,7 @@ class Criterion:
         """Return its limit as text, for sentences."""
         return format(float(self.limit), digits)
 
-    def kept(self, values: Any) -> Any:
+    def satisfied(self, values: Any) -> Any:
         """Return where the numbers keep the limit; a nan does not. Of a labelled array, a labelled one."""
         found = _numbers(values)
         keeps: Any = RELATIONS[self.relation]
@@ -232,7 +232,7 @@ class Criterion:
         """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
         seen = _numbers(values).ravel()
         worst = np.nan if not seen.size else seen.min() if self.relation[0] == ">" else seen.max()
-        places = f"{int(np.sum(self.kept(seen)))} of {seen.size}" if seen.size else "no place"
+        places = f"{int(np.sum(self.satisfied(seen)))} of {seen.size}" if seen.size else "no place"
         where = _origin(origin) or ORIGINS[kind]
         return Finding(about, kind, self.text, float(worst), self.relation, self.limit, where, places=places)
 
@@ -296,12 +296,12 @@ def experiment(
     return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
 
 
-def runs(text: str, count: int, *, origin: Origin = "") -> Finding:
+def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a trained number rests on five runs or more: with fewer nothing is settled.
 
     Examples
     --------
-    >>> runs("seeds", 2).passed, runs("seeds", 5).passed
+    >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
     """
     return Finding("runs", "experiment", text, float(count), ">=", post_hoc(RUNS), _origin(origin))

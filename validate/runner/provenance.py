@@ -1,5 +1,8 @@
 """How runs are made and stored: settings, commit and libraries; `add_run` puts a run into its dataset."""
 
+import functools
+import hashlib
+import importlib.metadata
 import inspect
 import json
 import platform
@@ -21,21 +24,56 @@ from ..reference.files import (
     write_dataset,
     write_text,
 )
-from .cache import runs, version
+from . import registry
 from .declarations import Run, as_list
 
-__all__ = ["add_run", "commit", "full_settings", "libraries", "shipped_runs", "table", "write_readme"]
+__all__ = [
+    "PACKAGES",
+    "add_run",
+    "code_digest",
+    "datasets_table",
+    "full_settings",
+    "git_commit",
+    "library_versions",
+    "package_version",
+    "shipped_runs",
+    "write_readme",
+]
 
 ROOT = Path(__file__).parents[2]
 # Settings that say where and how a run is made, and change no number.
 PLACES = ("captured", "checkpoint", "device", "folder", "workers")
+PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 LIBRARIES = ("numpy", "scipy", "numba", "torch")
 BEGIN, END = "<!-- made by `superposition reference`: begin -->", "<!-- end -->"
 
 
+@functools.cache
+@as_annotated
+def package_version(package: str) -> str:
+    """Return the version of an installed package, or that it is missing."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+@functools.cache
+@as_annotated
+def code_digest(root: Path = Path(__file__).parents[2]) -> str:
+    """Return a short text that changes with any file of the package and any version of its libraries."""
+    seen = hashlib.sha256("\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode())
+    for layer in ("theory", "solvers", "validate"):
+        for path in sorted((root / layer).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                seen.update(f"{path.relative_to(root)}\n".encode())
+                seen.update(path.read_bytes())
+    return seen.hexdigest()
+
+
 def shipped_runs() -> dict[str, Run]:
     """Return the runs that are in a dataset of ``validate/reference``, by their names."""
-    known = {name: run for name, run in runs().items() if run.stored}
+    known = {name: run for name, run in registry.list_runs().items() if run.stored}
     there = {name for dataset in {run.stored for run in known.values()} & {*read.checksums()}
              for name in read.facts(dataset)}  # fmt: skip
     return {name: run for name, run in known.items() if name in there}
@@ -56,14 +94,14 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: one.default for name, one in parameters.items() if name not in PLACES}
     known = {name: value for name, value in known.items() if value is not inspect.Parameter.empty}
     found = known | {name: value for name, value in settings.items() if name not in PLACES}
-    if run.apart:
-        each = run.apart
+    if run.split_by:
+        each = run.split_by
         pieces = [{each: [one]} for one in settings[each]] if isinstance(each, str) else each
-        found |= {"parts": pieces, "along": [run.along]}
+        found |= {"parts": pieces, "along": [run.concat_dim]}
     return dict(sorted(json.loads(json.dumps(found, default=as_list)).items()))
 
 
-def commit() -> str:
+def git_commit() -> str:
     """Return the commit of the working tree that the package lies in, and whether its code has changes."""
     code = [str(ROOT / layer) for layer in ("theory", "solvers", "validate")]
     try:
@@ -78,9 +116,9 @@ def commit() -> str:
     return f"{head}, changed" if ".py" in changed else head
 
 
-def libraries() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Return the versions of what computes."""
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    return {"python": platform.python_version(), **{name: package_version(name) for name in LIBRARIES}}
 
 
 @as_annotated
@@ -96,7 +134,9 @@ def add_run(*, path: str | Path) -> str:
         dataset.
     """
     ds = read_dataset(path)
-    run = next((one for one in runs().values() if one.name == ds.attrs.get("run") and one.stored), None)
+    run = next(
+        (one for one in registry.list_runs().values() if one.name == ds.attrs.get("run") and one.stored), None
+    )
     if run is None or not {*tidy.FACTS} <= set(ds.attrs):
         rule = "a file that `superposition run` made of a run that is stored"
         raise ValueError(f"`path` must be {rule}; got {quoted_path(path)}.")
@@ -121,7 +161,7 @@ def add_run(*, path: str | Path) -> str:
     return str(run.name)
 
 
-def table() -> str:
+def datasets_table() -> str:
     """Return what each stored dataset holds, when and on what it was made, as a table in Markdown."""
     lines = [
         "| dataset | what it holds | runs | made | commit | machine | hours |",
@@ -154,4 +194,4 @@ def write_readme() -> None:
         before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
         _, there, after = rest.partition(END)
         if there:
-            write_text(path, f"{before}{BEGIN}\n{table()}{END}{after}")
+            write_text(path, f"{before}{BEGIN}\n{datasets_table()}{END}{after}")

@@ -22,7 +22,17 @@ from typing import Any
 from ...theory.annotations import as_annotated
 from ...theory.validation import integer, short_repr
 
-__all__ = ["Clock", "Pool", "Task", "cluster", "cores", "inline_executor", "perform", "processes", "spread"]
+__all__ = [
+    "Pool",
+    "ProgressClock",
+    "Task",
+    "available_cores",
+    "dask_pool",
+    "dispatch",
+    "inline_executor",
+    "process_pool",
+    "run_tasks",
+]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -59,13 +69,13 @@ class Task:
     seconds: float = 1.0
 
 
-def cores() -> int:
+def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @as_annotated
-def perform(
+def run_tasks(
     tasks: Collection[Task],
     jobs: int,
     reached: Callable[[Task, Any, float], str | None],
@@ -89,14 +99,14 @@ def perform(
         Whatever a task raises; what is running then is waited for, and nothing more is started.
     """
     jobs = integer("jobs", jobs, 1)
-    queue, clock = _Queue(tasks), Clock(tasks, tell)
+    queue, clock = _Queue(tasks), ProgressClock(tasks, tell)
 
     def finish(task: Task, found: Any, seconds: float) -> None:
         queue.finished(task.name)
         clock.finished(task, reached(task, found, seconds))
 
-    local = processes(min(jobs, len(tasks))) if jobs > 1 else inline_executor
-    spread(lambda _: queue.following(), finish, pool or local)
+    local = process_pool(min(jobs, len(tasks))) if jobs > 1 else inline_executor
+    dispatch(lambda _: queue.following(), finish, pool or local)
 
 
 class _Queue:
@@ -123,7 +133,7 @@ class WorkerLost(Exception):
 
 
 @as_annotated
-def spread(
+def dispatch(
     following: Callable[[int], Task | None], finish: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
     """Do the tasks that are given one after the other, many at a time.
@@ -136,7 +146,7 @@ def spread(
         Gets each task in this process, what it returned and the seconds it took. There may be more to
         do after it.
     pool : callable
-        `inline_executor`, or what `processes` or `cluster` returns.
+        `inline_executor`, or what `process_pool` or `dask_pool` returns.
 
     Raises
     ------
@@ -212,7 +222,7 @@ def inline_executor() -> Iterator[tuple[Executor, Callable[[], int]]]:
 
 
 class _Interrupt:
-    """Ctrl-C in a process of `processes`: raised while a task is done, else noted for the next one."""
+    """Ctrl-C in a process of `process_pool`: raised while a task is done, else noted for the next one."""
 
     in_task = False
     noted = False
@@ -227,7 +237,7 @@ _interrupt = _Interrupt()
 
 
 def _unpickle_and_call(call: bytes) -> Any:
-    """Do a task in a process of `processes`; Ctrl-C ends it, and the import of what it needs before."""
+    """Do a task in a process of `process_pool`; Ctrl-C ends it, and the import of what it needs before."""
     try:
         _interrupt.in_task = True
         if _interrupt.noted:
@@ -239,7 +249,7 @@ def _unpickle_and_call(call: bytes) -> Any:
 
 
 class _Processes(ProcessPoolExecutor):
-    """Processes that are started without Ctrl-C, which a terminal sends to all of them: see `_begin`."""
+    """Processes that start with Ctrl-C blocked, which a terminal sends to all of them (`_start_worker`)."""
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
@@ -274,7 +284,7 @@ class _Processes(ProcessPoolExecutor):
 
 
 @as_annotated
-def processes(jobs: int) -> Pool:
+def process_pool(jobs: int) -> Pool:
     """Return what does so many tasks at a time, each in a process of its own with one thread."""
 
     # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
@@ -283,7 +293,7 @@ def processes(jobs: int) -> Pool:
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
         before = {name: os.environ.get(name) for name in _THREADS}
         os.environ.update(dict.fromkeys(_THREADS, "1"))
-        made = _Processes(max(jobs, 1), get_context("spawn"), _begin, (os.getpid(),))
+        made = _Processes(max(jobs, 1), get_context("spawn"), _start_worker, (os.getpid(),))
         try:
             yield made, lambda: jobs
         except KeyboardInterrupt:
@@ -301,7 +311,7 @@ def processes(jobs: int) -> Pool:
 
 
 @as_annotated
-def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
+def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
     """Return what does tasks on a Dask cluster.
 
     Parameters
@@ -340,7 +350,7 @@ def cluster(address: str, jobs: int | None = None, resources: Mapping[str, float
     return pool
 
 
-def _begin(parent: int) -> None:
+def _start_worker(parent: int) -> None:
     """Prepare a process: Ctrl-C ends its tasks alone, and it ends when the one that made it has gone."""
     signal.signal(signal.SIGINT, _interrupt)
     if hasattr(signal, "pthread_sigmask"):
@@ -354,7 +364,7 @@ def _begin(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class Clock:
+class ProgressClock:
     """Tells of a run of many tasks, each line with its time, the count and an estimate of what is left.
 
     Parameters

@@ -21,7 +21,7 @@ from ...reference.files import (
     write_arrays,
     write_text,
 )
-from ...runner.tasks import Pool, Task, cluster, perform
+from ...runner.tasks import Pool, Task, dask_pool, run_tasks
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, load, write
 
@@ -188,7 +188,7 @@ def make(
         "problems": [one.name for one in problems],
         **({"again": True} if again else {}),
     }
-    pool = None if scheduler is None else cluster(scheduler)
+    pool = None if scheduler is None else dask_pool(scheduler)
     with exclusive_folder(folder, "folder") as place:
         _agree(place / "settings.json", settings)
         known = _solved(place, problems, settings, jobs, pool, tell)
@@ -249,7 +249,7 @@ def _solved(
             else:
                 others = [known[other] for other in beside[name]]
                 tasks.append(Task(name, improve, (one, known[name], others, seed, turn)))
-        perform(tasks, jobs, partial(_reached, place, turn, found), pool, tell)
+        run_tasks(tasks, jobs, partial(_reached, place, turn, found), pool, tell)
         better = {name for name in found if turn == 0 or found[name]["loss"] < known[name]["loss"]}
         known.update(found)
         if turn == 0:

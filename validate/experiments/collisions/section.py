@@ -228,7 +228,7 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
     draw = [partial(plots.plot_remedy, i=i) for i in range(ds.sizes["lam"])]
     figure = Figure("remedy", "Polysemantic neurons that are split", caption, ds, draw)
     end = ds.isel(time=-1)
-    small = end.isel(eps=np.flatnonzero(SMALL.kept(ds["eps"])))
+    small = end.isel(eps=np.flatnonzero(SMALL.satisfied(ds["eps"])))
     apart, pairs = int(small["apart"].sum()), int(small["pairs"].sum()) * small.sizes["eps"]
     parted = share(apart, pairs)
     rows = []
@@ -347,8 +347,8 @@ SECTION = Section(
             run_printed,
             # Of the source's widths, 4096 would take as long as these together.
             {"n_hidden": [256, 512, 1024, 2048]},
-            apart="n_hidden",
-            along="n_hidden",
+            split_by="n_hidden",
+            concat_dim="n_hidden",
             torch=True,
             check=ReproductionCheck(
                 {"n_hidden": [256], "seeds": [0, 1], "steps": [1500]},

@@ -333,8 +333,8 @@ RUNS = {
         run_map,
         _SETTINGS,
         seconds=1500.0,
-        apart="p",
-        along="p",
+        split_by="p",
+        concat_dim="p",
         check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, (), 1e-6, SUMS),
     )
 }

@@ -134,7 +134,7 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
     """Return the findings of the criteria of trained networks; the places are those of `PLACES`."""
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
-    near, below = NEAR.kept(np.abs(excess)), BELOW.kept(excess)
+    near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [
         LOSS_ERROR.finding(ds["error"]),
         ABOVE.finding(ds["loss"] - ds["floor"] + ds["error"]),
@@ -148,7 +148,7 @@ def _show(ds: xr.Dataset) -> TopicContent:
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
-        n_below, n_near = int(BELOW.kept(at - 1).sum()), int(NEAR.kept(np.abs(at - 1)).sum())
+        n_below, n_near = int(BELOW.satisfied(at - 1).sum()), int(NEAR.satisfied(np.abs(at - 1)).sum())
         losses = (at.min(), np.median(at), float(ds["floor"][i] / ds["naive"][i]))
         rows.append([i + 1, str(name), at.size, n_near, n_below, *(f"{loss:.3f}" for loss in losses)])
     n_dead = [str(int(count)) for count in (ds["dead"] > 0).sum("seed")]

@@ -91,7 +91,7 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))
-    same = EQUAL.kept(gain - 1).values
+    same = EQUAL.satisfied(gain - 1).values
     to_bayes = loss.sel(decoder="jumprelu") / loss.sel(decoder="bayes")
     recovered = (ds["iterated"] == 0).values
     text = (
@@ -132,8 +132,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     )
-    seen = deviation.where(LOST.kept(passing["law"]))
-    inside = int(FOLLOWED.kept(abs(seen)).sum())
+    seen = deviation.where(LOST.satisfied(passing["law"]))
+    inside = int(FOLLOWED.satisfied(abs(seen)).sum())
     cross = []
     for n in recovery["n_features"].values:
         shares = recovery["recovered"].sel(n_features=n).transpose("around", "run").values

@@ -95,7 +95,7 @@ def _table(title: str, columns: dict[str, xr.DataArray], names: dict[str, str], 
 def _show_flows(ds: xr.Dataset) -> TopicContent:
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
-    aligned = ALIGNED.kept(angles).sum("run")
+    aligned = ALIGNED.satisfied(angles).sum("run")
     counts = "; ".join(f"{name}: {int(aligned.sel(rule=rule))}" for rule, name in NAMES.items())
     flow, trained = (ds["loss"].sel(route=route) / ds["loss"].max() for route in ("flow", "trained"))
     own = abs(trained - flow).max(["run", "time"])
@@ -186,7 +186,7 @@ def _show_subspaces(ds: xr.Dataset) -> TopicContent:
 
 def _show_representation(ds: xr.Dataset) -> TopicContent:
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
-    represented = KEPT.kept(ds["share"].sel(importance="falling")).sum("feature")
+    represented = KEPT.satisfied(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")
     gains, excess = 1 - ds["optimum"] / ds["dedicated"], ds["loss"] / ds["optimum"] - 1
     special = (ds["model"] == "tied") & (ds["bias"] == "no bias") & (ds["importance"] == "falling")

@@ -197,7 +197,7 @@ def _share_table(ds: xr.Dataset) -> Table:
 
 
 def _show_sphere(ds: xr.Dataset) -> TopicContent:
-    crowded = ds.isel(size=CROWDED.kept(ds["energy"].values))
+    crowded = ds.isel(size=CROWDED.satisfied(ds["energy"].values))
     alike = [
         int(((crowded["sphere"] == crowded[name]) & (crowded[kept] == crowded["n_features"])).sum())
         for name, kept in (("without_bias", "unbiased_kept"), ("with_bias", "biased_kept"))
@@ -234,7 +234,7 @@ def _show_sphere(ds: xr.Dataset) -> TopicContent:
 def _show_trained(ds: xr.Dataset) -> TopicContent:
     runs = ds.sizes["run"]
     settled, flow = trained_loss(ds, "settled"), trained_loss(ds, "flow")
-    same = TOGETHER.kept(abs(ds["settled"] / ds["flow"] - 1.0))
+    same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):
         one, at = ds.sel(case=case, optimiser=name), {"case": case, "optimiser": name}
@@ -295,7 +295,7 @@ FULL: dict[str, dict[str, Any]] = {
     "thomson": {"sizes": [(n, m) for m in (2, 3, 4) for n in range(m + 1, 13)], "starts": 48},
     "trained": {"cases": CASES, "seeds": 400, "steps": 4000, "batch": 512},
 }
-APART: dict[str, Any] = {"apart": "cases", "along": "case", "torch": True}
+SPLIT: dict[str, Any] = {"split_by": "cases", "concat_dim": "case", "torch": True}
 SECTION = Section(
     "relu",
     "The ReLU output model",
@@ -305,7 +305,7 @@ SECTION = Section(
         "polygons": Run(run_polygons, QUICK["polygons"], FULL["polygons"], seconds=6),
         "truncation": Run(run_truncation, QUICK["truncation"], FULL["truncation"], seconds=6),
         "thomson": Run(run_thomson, QUICK["thomson"], FULL["thomson"], seconds=10),
-        "trained": Run(run_trained, QUICK["trained"], FULL["trained"], seconds=8, **APART),
+        "trained": Run(run_trained, QUICK["trained"], FULL["trained"], seconds=8, **SPLIT),
     },
     [
         Topic("two features in one dimension", ["phases"], _show_phases, claims=["E7"]),

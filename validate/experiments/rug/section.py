@@ -259,7 +259,7 @@ FULL: dict[str, dict[str, Any]] = {
     "linear_init": {**LONG, "p": (0.01, 0.05, 0.1), "ratio": (0.25, 0.5), "init": "linear"},
     "checked": {"n_features": 128, "p": DENSE, "ratio": (0.125, 0.25), **ONE, "samples": 10**7},
 }
-APART: dict[str, Any] = {"apart": "seeds", "along": "model", "torch": True}
+SPLIT: dict[str, Any] = {"split_by": "seeds", "concat_dim": "model", "torch": True}
 
 SECTION = Section(
     "rug",
@@ -271,8 +271,8 @@ SECTION = Section(
         "plane": Run(runs.run_theory, PLANE, PLANE, seconds=3),
         "profile": Run(runs.run_bias, PROFILE, PROFILE),
         "reference": Run(runs.run_reference),
-        "trained": Run(runs.run_trained, QUICK["trained"], FULL["trained"], seconds=22, **APART),
-        "linear_init": Run(runs.run_trained, QUICK["linear_init"], FULL["linear_init"], seconds=8, **APART),
+        "trained": Run(runs.run_trained, QUICK["trained"], FULL["trained"], seconds=22, **SPLIT),
+        "linear_init": Run(runs.run_trained, QUICK["linear_init"], FULL["linear_init"], seconds=8, **SPLIT),
         "finite_sparse": _finite(0.05, 0.25),
         "finite_dense": _finite(0.4, 0.5),
         "checked": Run(runs.run_checked, QUICK["checked"], FULL["checked"], torch=True, seconds=8),

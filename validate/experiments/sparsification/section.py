@@ -52,7 +52,7 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
         Figure("fig2-ratio", "Fig. 2 beside the limit law", f"{_setting(ds)}. {band}", ds, ratios),
     ]
     ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
-    off = float(abs(ratio - 1).where(MANY.kept(ds["law_nonzeros"])).max())
+    off = float(abs(ratio - 1).where(MANY.satisfied(ds["law_nonzeros"])).max())
     headline = (
         "Sparsification under l1 has a limit law without a fitted constant: it is within "
         f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more are left."

@@ -109,7 +109,7 @@ def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: b
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]
-    split: dict[str, Any] = {} if whole else {"apart": pieces, "along": "case"}
+    split: dict[str, Any] = {} if whole else {"split_by": pieces, "concat_dim": "case"}
     return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **split)
 
 

@@ -105,7 +105,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     )
     ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
     factor = (at["code"] / at["bound"]).values
-    if NARROW.kept(factor).any() and not NARROW.kept(factor).all():
+    if NARROW.satisfied(factor).any() and not NARROW.satisfied(factor).all():
         ax.contour(
             at["n_hidden"] / n, at["alpha"], factor, levels=[float(NARROW.limit)], colors="k", linewidths=1.0
         )
@@ -117,13 +117,15 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 def _show(ds: xr.Dataset) -> TopicContent:
     factor = ds["code"] / ds["bound"]
     difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
-    is_near: xr.DataArray = NEAR_ONE.kept(abs(ds["code_exponent"] - 1))
+    is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))
     near_places = []
     for on in ds["number_on"].values:
         alphas = ds["alpha"].values[is_near.sel(number_on=on).any("between").values]
         where = f"at some width for alpha = {span(alphas, 'g')}" if alphas.size else "at no width"
         near_places.append(f"{where} with {on:g} on")
-    is_narrow = NARROW.kept(factor.sel(alpha=slice(None, LARGEST_ALPHA))).all(["alpha", "number_on"]).values
+    is_narrow = (
+        NARROW.satisfied(factor.sel(alpha=slice(None, LARGEST_ALPHA))).all(["alpha", "number_on"]).values
+    )
     n_leading = int(np.flatnonzero(~is_narrow).max(initial=-1)) + 1
     narrow_widths = ds["n_hidden"].values[n_leading:]
     region = (

@@ -133,9 +133,9 @@ def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
     best = ds["loss"].min("begin")
     winner = ds.isel(begin=ds["loss"].argmin("begin"))
     gradient_range = span(winner["gradient"].values, ".1g")
-    level = LEVEL_END.kept(winner["gain"])
+    level = LEVEL_END.satisfied(winner["gain"])
     ratio = best / ds["priority"]
-    near, places = NEAR_CODE.kept(abs(ratio - 1)), best.size
+    near, places = NEAR_CODE.satisfied(abs(ratio - 1)), best.size
     trained_ratio = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
     start_ratio = ds["start"].sel(begin="code") / ds["priority"]
     text = (
@@ -184,7 +184,7 @@ RUNS = {
         {"alpha": [0, 1]},
         torch=True,
         check=ReproductionCheck({"alpha": [0], "n_hidden": [1]}, _GAINED, 1e-3, STOPPED),
-        apart=[{"alpha": [0]}, {"alpha": [1]}],
-        along="alpha",
+        split_by=[{"alpha": [0]}, {"alpha": [1]}],
+        concat_dim="alpha",
     )
 }

@@ -134,7 +134,7 @@ def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Est
     )
     limit = extrapolate(trained).transpose("case", "seed").values
     for loss, code in zip(limit, solved["predicted"].min("pairs").values, strict=True):
-        target = int(not NO_LOSS.kept(code))
+        target = int(not NO_LOSS.satisfied(code))
         ratio = mean_within(loss / code if target else loss, STANDARD_ERRORS)
         side = "below" if ratio.high < target else "above" if ratio.low > target else "agrees"
         comparisons.append((ratio, side if is_line else "no limit"))
@@ -264,7 +264,7 @@ def stored_run(
     """Return a stored run of trained models, split by case; a check makes two of a case and size anew."""
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
-    split: dict[str, Any] = {} if whole else {"apart": "cases", "along": "case"}
+    split: dict[str, Any] = {} if whole else {"split_by": "cases", "concat_dim": "case"}
     check = ReproductionCheck(check_settings, (), 1e-3, TRAINING_DIFFERS)
     return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **split)
 

@@ -49,7 +49,7 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     size, on = int(ds.attrs["n_features"]), float(ds.attrs["on"])
     laws = [source_law(float(a), size, on) for a in ds["alpha"].values]
     constant = xr.DataArray([law.variance.mean() for law in laws], {"alpha": ds["alpha"]}, "alpha")
-    is_far: xr.DataArray = ~NEAR.kept(abs(ratio - 1))
+    is_far: xr.DataArray = ~NEAR.satisfied(abs(ratio - 1))
     widths = ", ".join(str(m) for m in ds["n_hidden"].values[is_far.any("alpha")])
     built = int((is_far & (split["realised"] < best)).sum())
     text = (

@@ -22,7 +22,7 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
     there, which take hours; one model had been seen.)
     """
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
-    return [(int(np.sum(AT_CODE.kept(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
+    return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
 
 
 def _show(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:

@@ -169,7 +169,7 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
     shape = (free["loss"] / free["normal"]).sel(n_hidden=[m for m in narrow if m >= 10]).mean("seed")
     mean_loss = free["loss"].mean("seed")
     below = int((mean_loss < split["loss"]).sum())
-    level, worse = int(LEVEL.kept(abs(drift - 1)).sum()), int(WORSE.kept(drift - 1).sum())
+    level, worse = int(LEVEL.satisfied(abs(drift - 1)).sum()), int(WORSE.satisfied(drift - 1).sum())
     times = [
         f"{span(ratio.sel(alpha=a, n_hidden=narrow), '.2g')} (alpha = {a:g})" for a in split["alpha"].values
     ]
@@ -259,8 +259,8 @@ RUNS = {
     "width": stored_run(
         "the width law",
         check=exact_check(3, tied=[0], steps=[2000], seeds=[0]),
-        apart=[{"alpha": [0]}, {"alpha": [1]}, {"alpha": [2]}],
-        along="alpha",
+        split_by=[{"alpha": [0]}, {"alpha": [1]}, {"alpha": [2]}],
+        concat_dim="alpha",
     ),
     "fresh": stored_run(
         "the width law, seeds that were not seen when U2 was worded",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from ....theory.validation import integer, short_repr
-from ..cache import runs
+from .. import registry
 from ..declarations import as_list
 from ..execute import check_settings
 
@@ -102,7 +102,7 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
                 return load_function(f"superposition.{package}:{name}")
         except ModuleNotFoundError:
             pass
-    elif work in (known := runs()):  # which loads all that has runs
+    elif work in (known := registry.list_runs()):  # which loads all that has runs
         return known[work].function
     rule = f"a run, a public function such as solvers.rug.optimum, or one of {', '.join(_COMPUTING)}"
     raise ValueError(f"`work` must be {rule}; got {short_repr(work)}.")

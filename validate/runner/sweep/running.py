@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 
 from ....theory.annotations import as_annotated
-from ..tasks import Clock, Task, cluster, cores, inline_executor, processes, spread
+from ..tasks import ProgressClock, Task, available_cores, dask_pool, dispatch, inline_executor, process_pool
 from .points import Results, compute, make_plan
 from .store import open as open_store
 from .store import open_for_writing
@@ -99,15 +99,15 @@ def run(
         raise ValueError("`gpu` must go with a `scheduler`, whose workers have the resource GPU; got none.")
     plan = make_plan(work, grid, settings or {}, keep, together, batch)
     if scheduler is not None:
-        pool = cluster(scheduler, jobs or None, {"GPU": 1} if gpu else None)
+        pool = dask_pool(scheduler, jobs or None, {"GPU": 1} if gpu else None)
     else:
-        jobs = cores() if jobs is None else jobs
-        pool = processes(jobs) if jobs else inline_executor
+        jobs = available_cores() if jobs is None else jobs
+        pool = process_pool(jobs) if jobs else inline_executor
     url = str(store).removeprefix("file://")
     with open_for_writing(url, plan) as place:
         todo = place.todo(retry)
         tasks = {n: Task(f"chunk {n}", compute, (plan, some), (), len(some)) for n, some in todo.items()}
-        waiting, clock = list(reversed(todo)), Clock([*tasks.values()], tell or (lambda line: None))
+        waiting, clock = list(reversed(todo)), ProgressClock([*tasks.values()], tell or (lambda line: None))
         running = 0
 
         def next_task(size: int) -> Task | None:
@@ -128,5 +128,5 @@ def run(
 
         if todo:
             place.note(jobs=jobs, scheduler=scheduler, chunks=len(todo))
-            spread(next_task, store_chunk, pool)
+            dispatch(next_task, store_chunk, pool)
     return open_store(url)

@@ -22,7 +22,7 @@ import xarray as xr
 from ....theory.annotations import as_annotated
 from ....theory.validation import short_repr
 from ...reference.files import error_text, exclusive_folder, require_same_settings
-from ..cache import PACKAGES, version
+from ..provenance import PACKAGES, package_version
 from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, labels
 
 FORMAT = "superposition sweep 3"
@@ -67,7 +67,11 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["Store"]:
     written = _zarr().config.set({"array.write_empty_chunks": True})
     with written, nullcontext() if "://" in url else exclusive_folder(url, "store"):
         group = _open_group(url, "a")
-        settings = {"format": FORMAT, "superposition": version("superposition"), "order": list(plan.axes)}
+        settings = {
+            "format": FORMAT,
+            "superposition": package_version("superposition"),
+            "order": list(plan.axes),
+        }
         settings |= json.loads(json.dumps(asdict(plan)))
         if not dict(group.attrs) and STATE not in group:
             group.attrs.put({"sweep": settings, "results": {}})
@@ -221,7 +225,7 @@ class Store:
         """Note when, where and with what a run is made."""
         facts["begun"] = datetime.now(UTC).isoformat(timespec="milliseconds")
         facts |= {"system": platform.platform(), "python": platform.python_version()}
-        facts["versions"] = {name: version(name) for name in (*PACKAGES, "zarr")}
+        facts["versions"] = {name: package_version(name) for name in (*PACKAGES, "zarr")}
         attributes = self._group.require_group(PROVENANCE).attrs
         attributes["runs"] = [*attributes.get("runs", []), facts]
 

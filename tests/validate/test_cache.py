@@ -1,4 +1,4 @@
-"""The lab: each experiment once for its settings, seed and code; what is damaged or foreign is run again."""
+"""Each run is made once for its settings, seed and code; what is damaged or foreign is made again."""
 
 import random
 import warnings
@@ -8,10 +8,10 @@ import pytest
 import xarray as xr
 
 from superposition.validate.reference import files, read
-from superposition.validate.runner import cache
-from superposition.validate.runner.cache import ResultCache, schedule
+from superposition.validate.runner import cache, registry
+from superposition.validate.runner.cache import ResultCache, plan_tasks
 from superposition.validate.runner.declarations import Run, Section
-from superposition.validate.runner.tasks import perform
+from superposition.validate.runner.tasks import run_tasks
 
 ran = []
 
@@ -25,7 +25,7 @@ def run_mean(size, seeds=(0,), seed=0, flags=()):
 
 RUNS = {
     "plain": Run(run_mean, quick={"size": 4, "seeds": range(2)}, full={"size": 40}),
-    "apart": Run(run_mean, quick={"size": 4, "seeds": range(3)}, apart="seeds", along="seed"),
+    "apart": Run(run_mean, quick={"size": 4, "seeds": range(3)}, split_by="seeds", concat_dim="seed"),
     "stored": Run(run_mean, quick={"size": 4}, stored="means"),
     "trained": Run(run_mean, quick={"size": 4}, torch=True, seconds=7.0),
 }
@@ -33,9 +33,9 @@ RUNS = {
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path):
-    monkeypatch.setattr(cache, "PHENOMENA", ("toy",))
-    monkeypatch.setattr(cache, "section", lambda name: Section(name, "Toy", "", RUNS, []))
-    monkeypatch.setattr(cache, "code", lambda: "a text")
+    monkeypatch.setattr(registry, "PHENOMENA", ("toy",))
+    monkeypatch.setattr(registry, "load_section", lambda name: Section(name, "Toy", "", RUNS, []))
+    monkeypatch.setattr(cache, "code_digest", lambda: "a text")
     monkeypatch.setattr(read, "REFERENCE", tmp_path / "reference")
     (tmp_path / "reference").mkdir()
     (tmp_path / "reference" / read.SUMS).write_text(f"{'0' * 64}  other.nc\n")
@@ -44,18 +44,18 @@ def toy(monkeypatch, tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "lab"
+    return tmp_path / "results"
 
 
 @pytest.fixture
-def lab(folder):
+def results(folder):
     folder.mkdir()
     return ResultCache(folder)
 
 
-def test_an_experiment_is_run_once(lab, folder):
-    first = lab["toy.plain"]
-    xr.testing.assert_identical(first, lab["toy.plain"])
+def test_an_experiment_is_run_once(results, folder):
+    first = results["toy.plain"]
+    xr.testing.assert_identical(first, results["toy.plain"])
     xr.testing.assert_identical(first, ResultCache(folder)["toy.plain"])
     assert ran == [(4, (0, 1), 0)]
     xr.testing.assert_equal(first, run_mean(4, (0, 1)))
@@ -68,27 +68,27 @@ def test_seeds_are_counted_from_that_of_the_lab(folder):
     assert ran == [(4, (5, 6), 5)]
 
 
-def test_another_seed_profile_setting_or_code_is_another_run(lab, folder, monkeypatch):
-    lab["toy.plain"]
+def test_another_seed_profile_setting_or_code_is_another_run(results, folder, monkeypatch):
+    results["toy.plain"]
     ResultCache(folder, seed=1)["toy.plain"]
     ResultCache(folder, "full")["toy.plain"]
     changed = {"toy.plain": {"size": 9}}
     assert ResultCache(folder, changed=changed)["toy.plain"].attrs["size"] == 9
     ResultCache(folder, changed=changed)["toy.plain"]
-    monkeypatch.setattr(cache, "code", lambda: "another text")
+    monkeypatch.setattr(cache, "code_digest", lambda: "another text")
     ResultCache(folder, changed=changed)["toy.plain"]
     assert [size for size, _, _ in ran] == [4, 4, 40, 9, 9]
 
 
-def test_pieces_are_joined_and_only_those_that_are_missing_are_run(lab, folder):
-    lab.run("toy.apart", 1)
-    assert lab.pieces("toy.apart") == [0, 2]
-    ds = lab["toy.apart"]
+def test_pieces_are_joined_and_only_those_that_are_missing_are_run(results, folder):
+    results.run_piece("toy.apart", 1)
+    assert results.missing_pieces("toy.apart") == [0, 2]
+    ds = results["toy.apart"]
     assert sorted(seeds for _, seeds, _ in ran) == [(0,), (1,), (2,)]
     whole = run_mean(4, (0, 1, 2))
     xr.testing.assert_equal(ds, whole)
     assert ds.attrs == whole.attrs
-    assert lab.pieces("toy.apart") == []
+    assert results.missing_pieces("toy.apart") == []
 
 
 def works(*needs):
@@ -96,41 +96,41 @@ def works(*needs):
     return [("work", min, needs, ("x",))]
 
 
-def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(lab, folder):
-    *tasks, work = schedule(lab, works("toy.apart", "toy.plain", "toy.apart"))
+def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(results, folder):
+    *tasks, work = plan_tasks(results, works("toy.apart", "toy.plain", "toy.apart"))
     assert [task.name for task in tasks] == [*(f"toy.apart {k}" for k in range(3)), "toy.plain 0"]
     assert set(work.after) == {task.name for task in tasks}
-    assert work.arguments == (lab, "x")
-    perform(tasks, 1, lambda *_: None)
-    (work,) = schedule(lab, works("toy.apart", "toy.plain"))
+    assert work.arguments == (results, "x")
+    run_tasks(tasks, 1, lambda *_: None)
+    (work,) = plan_tasks(results, works("toy.apart", "toy.plain"))
     assert work.after == []
 
 
-def test_what_follows_from_data_is_kept_with_them(lab, folder):
-    lab["toy.plain"]
-    lab.keep("note", ["toy.plain"], {"numbers": (1, np.float64(0.5))})
-    assert ResultCache(folder).kept("note", ["toy.plain"]) == {"numbers": [1, 0.5]}
+def test_what_follows_from_data_is_kept_with_them(results, folder):
+    results["toy.plain"]
+    results.store_note("note", ["toy.plain"], {"numbers": (1, np.float64(0.5))})
+    assert ResultCache(folder).read_note("note", ["toy.plain"]) == {"numbers": [1, 0.5]}
     assert (
-        ResultCache(folder, seed=1).kept("note", [])
-        is ResultCache(folder).kept("other", ["toy.plain"])
+        ResultCache(folder, seed=1).read_note("note", [])
+        is ResultCache(folder).read_note("other", ["toy.plain"])
         is None
     )
     files.write_dataset(folder / "data" / "toy-plain-0.nc", xr.Dataset({"other": 1}))
-    assert ResultCache(folder).kept("note", ["toy.plain"]) is None
+    assert ResultCache(folder).read_note("note", ["toy.plain"]) is None
 
 
 @pytest.mark.parametrize("kind", ["nc", "json"])
 @pytest.mark.parametrize("change", [lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:-1] + b"?"])
-def test_damaged_data_are_run_again(lab, folder, kind, change):
-    whole = lab["toy.plain"]
+def test_damaged_data_are_run_again(results, folder, kind, change):
+    whole = results["toy.plain"]
     path = folder / "data" / f"toy-plain-0.{kind}"
     before = path.read_bytes()
     path.write_bytes(change(before))
     said = rf"toy-plain-0\.{kind}' was damaged, or is missing; made anew"
     with pytest.warns(RuntimeWarning, match=said):
-        assert lab.pieces("toy.plain") == [0]
+        assert results.missing_pieces("toy.plain") == [0]
     with pytest.warns(RuntimeWarning, match=said):
-        xr.testing.assert_identical(lab["toy.plain"], whole)
+        xr.testing.assert_identical(results["toy.plain"], whole)
     assert len(ran) == 2
     assert path.read_bytes() == before
 
@@ -143,11 +143,11 @@ def damaged(content, how, rng):
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
-def test_damaged_files_are_told_of(lab, folder, count):
+def test_damaged_files_are_told_of(results, folder, count):
     """Of data and of what follows from them: each is told of, and made again as it was."""
     rng = random.Random(5)
-    lab["toy.plain"]
-    lab.keep("note", ["toy.plain"], {"number": 0.5})
+    results["toy.plain"]
+    results.store_note("note", ["toy.plain"], {"number": 0.5})
     whole = {path: path.read_bytes() for path in sorted(folder.rglob("*.*")) if path.is_file()}
     assert [path.suffix for path in whole] == [".json", ".nc", ".json"]
     for k in range(count):
@@ -159,9 +159,9 @@ def test_damaged_files_are_told_of(lab, folder, count):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             again = ResultCache(folder)
-            xr.testing.assert_identical(again["toy.plain"], lab["toy.plain"])
-            if (kept := again.kept("note", ["toy.plain"])) is None:
-                again.keep("note", ["toy.plain"], {"number": 0.5})
+            xr.testing.assert_identical(again["toy.plain"], results["toy.plain"])
+            if (kept := again.read_note("note", ["toy.plain"])) is None:
+                again.store_note("note", ["toy.plain"], {"number": 0.5})
             else:
                 assert kept == {"number": 0.5}
         gone = how == "delete" and path.parent.name == "parts"  # as if it had never been there
@@ -169,12 +169,12 @@ def test_damaged_files_are_told_of(lab, folder, count):
         assert {one: one.read_bytes() for one in whole} == whole
 
 
-def test_the_digest_is_that_of_the_data(lab, folder):
-    lab["toy.apart"], lab["toy.plain"]
-    digest = lab.digest("toy.apart")
-    assert digest == ResultCache(folder).digest("toy.apart") != lab.digest("toy.plain")
+def test_the_digest_is_that_of_the_data(results, folder):
+    results["toy.apart"], results["toy.plain"]
+    digest = results.digest("toy.apart")
+    assert digest == ResultCache(folder).digest("toy.apart") != results.digest("toy.plain")
     files.write_dataset(folder / "data" / "toy-apart-1.nc", xr.Dataset({"other": 1}))
-    assert lab.digest("toy.apart") != digest
+    assert results.digest("toy.apart") != digest
 
 
 def put(folder, made):
@@ -184,7 +184,7 @@ def put(folder, made):
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
-def test_damaged_stored_results_are_refused(lab, tmp_path, count):
+def test_damaged_stored_results_are_refused(results, tmp_path, count):
     put(tmp_path / "reference", xr.Dataset({"mean": ("x", [1.0, 2.0])}))
     path, rng = tmp_path / "reference" / "means.nc", random.Random(count)
     whole = path.read_bytes()
@@ -195,29 +195,29 @@ def test_damaged_stored_results_are_refused(lab, tmp_path, count):
             read.read("means")
 
 
-def test_stored_results_are_read_and_say_so(lab, tmp_path):
-    assert lab["toy.stored"].sizes["seed"] == 1
+def test_stored_results_are_read_and_say_so(results, tmp_path):
+    assert results["toy.stored"].sizes["seed"] == 1
     assert ran
     made = xr.Dataset({"mean": 1.0}, attrs={"finished": "2026-01-02T03:04:05+00:00", "device_name": "a GPU"})
     put(tmp_path / "reference", made)
     ran.clear()
-    before = lab.digest("toy.stored")
-    facts = lab["toy.stored"].attrs
-    assert ran == lab.pieces("toy.stored") == []
+    before = results.digest("toy.stored")
+    facts = results["toy.stored"].attrs
+    assert ran == results.missing_pieces("toy.stored") == []
     assert [facts[f"stored_{name}"] for name in ("file", "date", "device")] == [
         "means.nc",
         "2026-01-02",
         "a GPU",
     ]
     put(tmp_path / "reference", made * 2)
-    assert lab.digest("toy.stored") != before
+    assert results.digest("toy.stored") != before
     files.write_dataset(tmp_path / "reference" / "means.nc", made * 3)
     with pytest.raises(ValueError, match=r"`means.nc` must be the file of SHA256SUMS, unchanged"):
-        lab["toy.stored"]
+        results["toy.stored"]
 
 
-def test_what_needs_torch_is_not_there_without_it(lab, monkeypatch):
-    assert lab.available("toy.plain")
+def test_what_needs_torch_is_not_there_without_it(results, monkeypatch):
+    assert results.is_available("toy.plain")
     for answer in (None, ModuleNotFoundError("no torch")):
 
         def found(name, answer=answer):
@@ -225,8 +225,8 @@ def test_what_needs_torch_is_not_there_without_it(lab, monkeypatch):
                 raise answer
 
         monkeypatch.setattr(cache.importlib.util, "find_spec", found)
-        assert not lab.available("toy.trained")
-        assert [task.name for task in schedule(lab, works("toy.trained"))] == ["work"]
+        assert not results.is_available("toy.trained")
+        assert [task.name for task in plan_tasks(results, works("toy.trained"))] == ["work"]
 
 
 def test_integers_that_netcdf_has_no_place_for_become_floats(tmp_path):
@@ -253,6 +253,6 @@ def test_bad_arguments(folder, call, message):
 
 def test_the_experiments_of_the_house_have_settings_that_they_take(monkeypatch):
     monkeypatch.undo()
-    made = cache.experiment("sparsification.fig2")
-    (settings,) = made.settings("quick", 3)
+    made = registry.find_run("sparsification.fig2")
+    (settings,) = made.piece_settings("quick", 3)
     assert settings == {"runs": 64, "seed": 3}
