@@ -48,7 +48,7 @@ def test_what_is_shown(pairs):
     }
     texts = {}
     for topic in sae.SECTION.topics:
-        content = topic.of(*(datasets[name] for name in topic.needs))
+        content = topic.content(*(datasets[name] for name in topic.needs))
         texts[topic.name] = content.text
         for figure in content.figures:
             ax = figure.draw(figure.dataset, Canvas().subplots())
