@@ -163,11 +163,6 @@ def make(
     Path
         The manifest, `atlas.json`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, the folder cannot be written, or holds another run.
-
     Notes
     -----
     The first round searches from random starts. In further rounds each problem descends from its own model
