@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ...reference.files import (
     write_arrays,
     write_text,
 )
-from ...runner.tasks import Pool, Task, dask_pool, run_tasks
+from ...runner.tasks import Task, dask_pool, run_tasks
 from .grid import GRID, LARGEST, Problem, neighbours
 from .store import hits, load, write
 
@@ -37,6 +37,7 @@ ROUNDING = 1e-12
 # A further feature or neuron begins with weights of this size.
 _NOISE_SIZE = 0.01
 
+RunTasks = Callable[[list[Task], Callable[[Task, Any, float], str]], None]
 Solution = Mapping[str, Any]  # of a problem: the model, its loss, and what the searches say of it
 
 
@@ -134,7 +135,7 @@ def make(
     problems: Sequence[Problem] = GRID,
     again: bool = False,
     scheduler: str | None = None,
-    tell: Callable[[str], None] = print,
+    progress: Callable[[str], None] = print,
 ) -> Path:
     """Solve the atlas anew and write it; a stopped run that is in the folder is continued.
 
@@ -155,7 +156,7 @@ def make(
         than theirs, whose starts would be the same.
     scheduler : str, optional
         Address of a Dask cluster that does the work in place of processes here, such as "tcp://host:8786".
-    tell : callable, optional
+    progress : callable, optional
         Gets a line for each problem that is solved.
 
     Returns
@@ -176,7 +177,7 @@ def make(
     >>> import tempfile
     >>> from superposition.validate.experiments.atlas import GRID
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     make(folder=folder, starts=2, problems=GRID[:1], tell=lambda line: None).name
+    ...     make(folder=folder, starts=2, problems=GRID[:1], progress=lambda line: None).name
     'atlas.json'
     """
     jobs = validation.integer("jobs", jobs, 1, 1024)
@@ -195,10 +196,9 @@ def make(
     pool = None if scheduler is None else dask_pool(scheduler)
     with exclusive_folder(folder, "folder") as place:
         _check_settings(place / "settings.json", settings)
-        rounds = _Rounds(place, {problem.name: problem for problem in problems}, settings)
-        if again:
-            rounds.known = {problem.name: _packaged(problem) for problem in problems}
-        rounds.run(jobs, pool, tell)
+        known = {problem.name: _packaged(problem) for problem in problems} if again else {}
+        rounds = _Rounds(place, {problem.name: problem for problem in problems}, settings, known)
+        rounds.run(lambda tasks, on_done: run_tasks(tasks, jobs, on_done, pool, progress))
         pairs = [(problem, rounds.known[problem.name]) for problem in problems]
         return write(place, pairs, {**settings, "problems": len(problems)})
 
@@ -217,16 +217,23 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(settings) + "\n")
 
 
+@dataclass
 class _Rounds:
     """Rounds of searches over problems by name, with a file for each problem and round."""
 
-    def __init__(self, place: Path, problems: Mapping[str, Problem], settings: Mapping[str, Any]) -> None:
-        self.place, self.problems, self.settings = place, problems, settings
-        self.known: dict[str, Solution] = {}
-        self._neighbours: dict[str, list[str]] = {}
+    place: Path
+    problems: Mapping[str, Problem]
+    settings: Mapping[str, Any]
+    known: dict[str, Solution]
+    """The best solutions of all problems so far; of none before the first round."""
 
-    def run(self, jobs: int, pool: Pool | None, tell: Callable[[str], None]) -> None:
+    def run(self, run: RunTasks) -> None:
         """Solve all problems, until none improves and all have been found often enough."""
+        problems = list(self.problems.values())
+        adjacent = {
+            name: [other.name for other in neighbours(problem, problems)]
+            for name, problem in self.problems.items()
+        }
         active, n_deeper = list(self.problems), 0
         for turn in range(LARGEST_ROUNDS + 1):
             is_deeper = not active and n_deeper < LARGEST_DEEPER
@@ -239,33 +246,20 @@ class _Rounds:
                 n_deeper += 1
             if not active:
                 break
-            better = self._run_one(
-                turn, active, is_deeper, partial(run_tasks, jobs=jobs, pool=pool, tell=tell)
-            )
-            if turn == 0:
-                every = list(self.problems.values())
-                self._neighbours = {
-                    name: [other.name for other in neighbours(problem, every)]
-                    for name, problem in self.problems.items()
-                }
-            active = [
-                name
-                for name in self.problems
-                if name in better or better.intersection(self._neighbours[name])
-            ]
+            others = {name: None if is_deeper or turn == 0 else adjacent[name] for name in active}
+            better = self._run_round(turn, others, run)
+            active = [name for name in self.problems if name in better or better.intersection(adjacent[name])]
 
-    def _run_one(
-        self, turn: int, active: Sequence[str], is_deeper: bool, run: Callable[..., None]
-    ) -> set[str]:
-        """Do a round of searches; return the names of the problems that improved."""
+    def _run_round(self, turn: int, others: Mapping[str, Sequence[str] | None], run: RunTasks) -> set[str]:
+        """Search from random starts, or from solutions of others; return the names of what improved."""
         solutions: dict[str, Solution] = {}
         tasks = []
-        for name in active:
+        for name, other_names in others.items():
             path = self._path(name, turn)
             if path.exists():
                 solutions[name] = read_arrays(path)
             else:
-                tasks.append(self._task(name, turn, is_deeper))
+                tasks.append(self._task(name, turn, other_names))
 
         def on_done(task: Task, solution: Solution, seconds: float) -> str:
             write_arrays(self._path(task.name, turn), solution)
@@ -273,7 +267,7 @@ class _Rounds:
             share = float(solution["loss"]) / self.problems[task.name].zero_loss
             return f"round {turn}: {task.name} has {share:.9f} of the zero model's loss, {seconds:.1f} s"
 
-        run(tasks, reached=on_done)
+        run(tasks, on_done)
         better = {
             name
             for name, solution in solutions.items()
@@ -285,12 +279,12 @@ class _Rounds:
     def _path(self, name: str, turn: int) -> Path:
         return self.place / f"{name}.{turn}.npz"
 
-    def _task(self, name: str, turn: int, is_deeper: bool) -> Task:
-        """Return the search of a problem in a round."""
+    def _task(self, name: str, turn: int, others: Sequence[str] | None) -> Task:
+        """Return the search of a problem in a round, from random starts or from the solutions of others."""
         problem, starts, seed = self.problems[name], self.settings["starts"], self.settings["seed"]
         if not self.known:
             return Task(name, solve, (problem, starts, seed))
-        if is_deeper or turn == 0:
+        if others is None:
             return Task(name, search_longer, (problem, self.known[name], starts, seed, turn))
-        others = [self.known[other] for other in self._neighbours[name]]
-        return Task(name, improve, (problem, self.known[name], others, seed, turn))
+        solutions = [self.known[other] for other in others]
+        return Task(name, improve, (problem, self.known[name], solutions, seed, turn))
