@@ -88,7 +88,7 @@ _FIGURE = "Figure('a', 'b', 'c', xr.Dataset(), lambda ds, ax: ax)"
 # Keys leave out "validate." and the packages of `_CONTAINERS`.
 SHORT = {
     "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
-    "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], tell=len)",
+    "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], progress=len)",
     "files.require_same_settings": "require_same_settings('out', 'here', dict(p=0), dict(p=0), 'x')",
     "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
     "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",

@@ -111,12 +111,12 @@ def test_the_naive_readout_for_mixed_targets_is_the_best_one():
     """The same network by the exact solver, three features on two neurons."""
     from superposition.solvers.computation import best_readout, network_loss
     from superposition.theory.features import Features
-    from superposition.validate.experiments.papers.cistoy import _mixing
+    from superposition.validate.experiments.papers.cistoy import random_mixing
 
     ds = papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
     law = Features(3, 0.2, "symmetric")
     for k, symmetric in enumerate((False, True)):
-        M = 0.3 * _mixing(3, symmetric, np.random.default_rng([5, 3]))
+        M = 0.3 * random_mixing(3, symmetric, np.random.default_rng([5, 3]))
         model = best_readout(np.eye(3)[:2], 0.0, law, mixing=M)
         want = network_loss(model, law, mixing=M).loss / 0.2
         assert float(ds["naive"].isel(symmetric=k).item()) == pytest.approx(want, rel=1e-10)

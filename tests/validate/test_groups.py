@@ -6,7 +6,7 @@ import pytest
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.unequal import independent_copies
 from superposition.validate.experiments import papers, unequal
-from superposition.validate.experiments.papers.prieto import circular_law, constructive, show_tables
+from superposition.validate.experiments.papers.prieto import circular_law, constructive_share, show_tables
 from superposition.validate.experiments.unequal.groups import (
     compare_with_code,
     deviation_from_line,
@@ -145,7 +145,7 @@ def test_geometry_of_pairs_of_pairs():
 
 def test_independent_words_have_no_constructive_interference():
     M = np.random.default_rng(0).normal(size=(6, 6))
-    assert constructive(M, circular_law(6, strength=0.0).covariance()) == pytest.approx(0, abs=1e-14)
+    assert constructive_share(M, circular_law(6, strength=0.0).covariance()) == pytest.approx(0, abs=1e-14)
     S = circular_law(6).covariance()
-    assert constructive(S, S) > 0.5
+    assert constructive_share(S, S) > 0.5
     np.testing.assert_allclose(S, S[::-1, ::-1], atol=1e-15)

@@ -33,6 +33,7 @@ from .fans import Size, best_fan
 
 # Losses lie above a lower bound "with their error", so that has a limit of its own.
 LOSS_ERROR = Criterion("what a loss is off by, per feature over p", "<=", post_hoc(1e-5))
+HAS_LOSS = Criterion("naive loss, per feature over p", ">", rounding(1e-9))
 FLOOR = Criterion("loss of a part less its floor, with its error", ">=", rounding(-1e-12))
 # The rest was fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and
 # |x|). Shares are those of the naive loss that the best known networks save.
@@ -247,7 +248,7 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
     With a neuron for each feature the naive network may lose nothing, and they are nan.
     """
-    naive = ds["naive"].where(ds["naive"] > 1e-9)
+    naive = ds["naive"].where(HAS_LOSS.satisfied(ds["naive"]))
     return 1 - ds["best"] / naive, 1 - ds["floor"] / naive
 
 
