@@ -182,7 +182,7 @@ READS = {
     "experiments.codes.symmetry.run_stored",
     "loading.files.read_file",
     "loading.files.read_settings",
-    "experiments.rug.runs.run_reference",
+    "experiments.rug.losses.run_reference",
     "runner.sweep.store.open",
     "training.checkpoint.load",
     "runner.cache.ResultCache.__init__",

@@ -17,7 +17,7 @@ from ....theory.validation import FloatArray
 from ...reference.read import read_runs, stored_facts
 from ...training.schedule import BLOCK, STOPPING_RULE
 from ..drawing import draw_means, finish_axes, plot_function, size_axis
-from ..rug.runs import RATIOS, nearest_ratio, unbroken_lines
+from ..rug.models import RATIOS, nearest_ratio, unbroken_lines
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
