@@ -178,7 +178,7 @@ def test_imports_of_statistics_are_found(source, count):
 READS = {
     "proofs.certificates.make.check",
     "proofs.certificates.lean.lean_goal",
-    "experiments.codes.runs.run_known",
+    "experiments.codes.marks.run_known",
     "experiments.codes.symmetry.run_stored",
     "loading.files.read_file",
     "loading.files.read_settings",

@@ -12,7 +12,7 @@ from ....solvers.codes import MODELS
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.codes import CODES
-from ...runner.declarations import Figure
+from ...runner.declarations import Figure, Run
 from ..drawing import finish_axes, largest_interval, plot_function
 from .lines import known_envelope
 
@@ -20,7 +20,10 @@ from .lines import known_envelope
 KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
 KINDS |= {"identity": "kept exactly", "pair": "pairs", "skew pair": "pairs"}
 KINDS |= {"triangle": "simplices", "tetrahedron": "simplices"}
+
+
 OTHER = "graph code"
+
 
 # What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).
 WINNERS = {
@@ -47,8 +50,11 @@ WINNERS = {
     "other": "#BBBBBB",
 }
 
+
 # Behind text on the coloured plane; outlined letters would be most of the file.
 LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.0}
+
+
 LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
@@ -173,3 +179,6 @@ def envelope_figure(ds: xr.Dataset) -> Figure:
         (*(partial(plot_envelope, models=str(name)) for name in ds["models"].values), plot_bracket),
         size=(4.8, 3.6),
     )
+
+
+RUNS = {"envelope": Run(run_envelope, {"size": 64}, {"size": 64}, seconds=2)}

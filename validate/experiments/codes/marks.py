@@ -1,6 +1,7 @@
 """Trained models on the map of codes: at a dozen points, between the rug and the proved bound."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,39 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.statistics import LEVEL, student
-from ...runner.declarations import Figure
+from ....theory.annotations import as_annotated
+from ...runner.declarations import Figure, Run, Topic, TopicContent
 from ...training import models_at
 from ..drawing import finish_axes, plot_function
-from .envelope import LABEL, plot_envelope
-from .structure import SHARES
-from .symmetry import CELLS
+from .envelope import LABEL, envelope_figure, plot_envelope
+from .lines import known_envelope
+from .symmetry import CELLS, describe_ends, run_stored
 
 LEAST_SEEDS = 3
+
+
 HIGHEST = 1.25
+
+
 LOWEST = 2e-3
+
+
+@as_annotated
+def run_known(folder: str | Path = "") -> xr.Dataset:
+    """Compute the envelope of codes and the lower bound where the models in a folder stand.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (point): ``p``, ``ratio``, ``rug``, ``balanced`` and ``envelope`` (the least loss of known codes in
+        models "balanced" and "free") and ``lower_bound``.
+    """
+    trained = run_stored(folder=folder)
+    p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
+    balanced, free = (known_envelope(p, ratio, models=models) for models in ("balanced", "free"))
+    columns = {"p": p, "ratio": ratio, "rug": free.rug, "balanced": balanced.loss}
+    columns |= {"envelope": free.loss, "lower_bound": free.lower_bound}
+    return xr.Dataset({name: ("point", values) for name, values in columns.items()})
 
 
 @plot_function
@@ -128,22 +152,6 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 
 @plot_function
-def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
-    at = ds.isel(end=-1)
-    left = np.zeros(at.sizes["model"])
-    rows = np.arange(at.sizes["model"])
-    for k, name in enumerate(SHARES):
-        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
-        left += at[name].values
-    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
-    ax.set_yticks(rows, names, fontsize=7)
-    ax.invert_yaxis()
-    above = {"fontsize": 7, "ncols": 3, "loc": "lower left", "bbox_to_anchor": (0, 1)}
-    return finish_axes(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
-
-
-@plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
     """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
@@ -161,3 +169,20 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
         columns=1,
         size=(8.0, 4.2),
     )
+
+
+def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
+    marks = run_marks(trained, known)
+    half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values
+    return TopicContent(
+        f"{describe_ends(trained)}. Losses of trained models are means over {trained.attrs['samples']} fresh "
+        "samples; those of codes, of the rug and of the bound are computed.",
+        [map_figure(plane, marks), envelope_figure(plane)],
+        headline=f"Trained for {trained.attrs['steps']} steps more than the source's rule asks for, models "
+        f"with half as many neurons as features have {np.nanmin(half):.0%} to {np.nanmax(half):.0%} of the "
+        "Persian rug's loss: they keep features in pairs.",
+    )
+
+
+RUNS = {"known": Run(run_known, seconds=2)}
+TOPICS = [Topic("map", ["symmetry", "known", "envelope"], _show_map, claims=["C27"])]

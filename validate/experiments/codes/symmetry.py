@@ -1,6 +1,8 @@
-"""Stored models: the statistics of Figs. 4-7, and comparisons between sizes."""
+"""Figs. 4 to 7 of Cowsik et al. (2024): the statistics of stored models, and their change with size."""
 
 from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +12,30 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.rug import optimum
-from ....solvers.statistics import LEVEL, Estimate, from_standard_error, mean
+from ....solvers.statistics import LEVEL, Estimate, mean
 from ....theory import rug
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...reference.read import read_runs, stored_facts
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent
 from ...training.schedule import BLOCK, STOPPING_RULE
 from ..drawing import draw_means, finish_axes, plot_function, size_axis
+from ..rug.grids import SIZES
 from ..rug.models import RATIOS, nearest_ratio, unbroken_lines
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
+
+
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
+
+
 # Settings of stored runs: trained to the stopping rule and on, for one number of steps.
 TRAINED = {"schedule": "both", "steps": 8000}
 
+
 AVERAGED = 10  # blocks over which the fall of the loss is averaged
+
 
 # The statistics of Figs. 4-7: name in the dataset, label.
 STATISTICS = {
@@ -34,7 +44,9 @@ STATISTICS = {
     "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
     "lyapunov_max": "Lyapunov ratio (Fig. 7)",
 }
-SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
+
+
+DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
@@ -144,31 +156,11 @@ def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -
     return Estimate(value, low, high, level, found.runs)
 
 
-def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
-    """Return by which part the best of the largest models is above copies of the best smaller one.
-
-    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
-    a model above copies of another one is not optimal, and neither is any that is worse.
-
-    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
-    their limits together at this confidence (Bonferroni), so that the best may be picked.
-    """
-    each = 1 - (1 - level) / models.sizes["model"]
-    pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
-    losses = np.array(
-        [(one.value, one.low, one.high) for one in (from_standard_error(*pair, each) for pair in pairs)]
-    )
-    largest = models["n_features"].values == models["n_features"].values.max()
-    value, low, high = map(float, losses[largest].min(axis=0))
-    other, least, most = map(float, losses[~largest].min(axis=0))
-    return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
-
-
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
     """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
     cells = by_cell(ds)[name]
-    for k, (p, ratio) in enumerate(SHOWN):
+    for k, (p, ratio) in enumerate(DRAWN_CELLS):
         for end in ds["end"].values:
             line = cells.sel(end=end, p=p, ratio=ratio).transpose("n_features", "seed")
             last = end == ds["end"].values[-1]
@@ -181,3 +173,83 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
     size_axis(ax, sizes, yscale="log")
     return finish_axes(ax, {"fontsize": 7} if legend else None, ylabel=label)
+
+
+INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
+
+
+def describe_ends(trained: xr.Dataset) -> str:
+    """Return at which ends stored models are compared, as text."""
+    return (
+        f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
+        "a falling learning rate (`converged` in the data)"
+    )
+
+
+def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
+    cells, rows = by_cell(trained), []
+    for p, ratio in CELLS:
+        for end in cells["end"].values:
+            at = cells[[*STATISTICS]].sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
+            for small, large in pairwise(at["n_features"].values):
+                if at["lyapunov_max"].sel(n_features=[small, large]).notnull().all("n_features").sum() < 2:
+                    continue  # fewer than two seeds have both sizes
+                found = [f"{change(at[name], small, large):.2f}" for name in STATISTICS]
+                rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
+    text = (
+        f"{describe_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of "
+        "one model of two features and one neuron. Its properties are computed without training and do not "
+        "depend on n_features."
+    )
+    title = "Figs. 4-7: does symmetry emerge as models grow?"
+    caption = (
+        f"Stored models, means over seeds; {INTERVALS[0].lower()}{INTERVALS[1:]}. Open and dotted at the "
+        "stopping rule of the source, filled after the further phase."
+    )
+    panels = [
+        partial(plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
+        for name, label in STATISTICS.items()
+    ]
+    figure = Figure("symmetry", title, caption, trained, panels, size=(4.2, 3.3))
+    factors = Table(
+        "Does symmetry emerge? Factors from one size to its double",
+        ("p", "ratio ≈", "end", "n_features", *STATISTICS.values()),
+        rows,
+        f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by a factor "
+        "of 0.71.",
+    )
+    columns = {
+        "p": "{p:g}",
+        "loss / rug at ratio 1/2": "{relative_loss:.4f}",
+        "s.d. of the diagonal": "{diagonal_sd:.2g}",
+        "s.d. of the bias": "{bias_sd:.2g}",
+        "s.d. / mean of row variances": "{row_variance_spread:.4f}",
+        "gradient": "{gradient_norm:.0e}",
+    }
+    caption = "The exact loss minimised from many starts; the same for any number of such pairs."
+    optimum = Table.formatted("The optimum of two features on one neuron", pair, columns, caption)
+    return TopicContent(text, [figure], [factors, optimum])
+
+
+LARGE = {"where": {**TRAINED, "n_features": list(SIZES)}}
+
+
+LATER = {"where": {"schedule": "converged", "steps": 16_000}}
+
+
+PUBLISHED = {"where": {"experiment": "training.published"}}
+
+
+FIG3 = {"where": {"schedule": "both", "steps": 4000}}
+
+
+RUNS = {
+    "symmetry": Run(run_stored),
+    "large": Run(run_stored, LARGE, LARGE),
+    "later": Run(run_stored, LATER, LATER),
+    "published": Run(run_stored, PUBLISHED, PUBLISHED),
+    "fig3": Run(run_stored, FIG3, FIG3),
+}
+TOPICS = [
+    Topic("symmetry", ["symmetry", "pair"], _show_symmetry, claims=["C28", "C29", "C30", "C31", "C33", "C34"])
+]
