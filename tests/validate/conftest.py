@@ -36,7 +36,7 @@ def _show(room, tiny, folder):
     section = registry.load_section(room)
     assert section.name == room
     assert section.title
-    lab = cache.ResultCache(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
+    lab = cache.ResultCache(folder, overrides={f"{room}.{name}": settings for name, settings in tiny.items()})
     known = {claim.id for claim in ledger.CLAIMS}
     shown, whole = {}, []
     for topic in section.topics:

@@ -44,8 +44,8 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
     before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (there, longer))
     text = (
         f"{describe_ends(trained)}. More steps change little: for {n:g} features at p = {p:g}, "
-        f"ratio {ratio:g} the loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} after "
-        f"{longer.attrs['steps']}."
+        f"ratio {ratio:g} the loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} "
+        f"after {longer.attrs['steps']}."
     )
     table = Table(
         "What large models miss: copies of small ones",
