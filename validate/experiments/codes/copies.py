@@ -19,10 +19,13 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
     their limits together at this confidence (Bonferroni), so that the best may be picked.
     """
-    each = 1 - (1 - level) / models.sizes["model"]
+    single_level = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
     losses = np.array(
-        [(one.value, one.low, one.high) for one in (from_standard_error(*pair, each) for pair in pairs)]
+        [
+            (estimate.value, estimate.low, estimate.high)
+            for estimate in (from_standard_error(*pair, single_level) for pair in pairs)
+        ]
     )
     largest = models["n_features"].values == models["n_features"].values.max()
     value, low, high = map(float, losses[largest].min(axis=0))
@@ -36,12 +39,12 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
         near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)
         models = trained.isel(end=-1, model=near)
         models = models.isel(model=np.isfinite(models["loss"].values))
-        losses = [f"{n}: {mean(one['loss']).value:.4g}" for n, one in models.groupby("n_features")]
+        losses = [f"{n}: {mean(at_size['loss']).value:.4g}" for n, at_size in models.groupby("n_features")]
         rows.append((f"{p:g}", f"{ratio:g}", ", ".join(losses), f"{above_copies(models):+.1%}"))
     n, p, ratio = (float(longer[name][0]) for name in ("n_features", "p", "ratio"))
-    same = (trained["n_features"] == n) & (trained["p"] == p) & np.isclose(trained["ratio"], ratio)
-    there = trained.isel(model=np.flatnonzero(same))
-    before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (there, longer))
+    is_same_cell = (trained["n_features"] == n) & (trained["p"] == p) & np.isclose(trained["ratio"], ratio)
+    same_cell = trained.isel(model=np.flatnonzero(is_same_cell))
+    before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (same_cell, longer))
     text = (
         f"{describe_ends(trained)}. More steps change little: for {n:g} features at p = {p:g}, "
         f"ratio {ratio:g} the loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} "

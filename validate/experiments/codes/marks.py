@@ -77,16 +77,16 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         seeds[i, j] = models.sizes["model"]
         if seeds[i, j] < LEAST_SEEDS:
             continue
-        here = (float(models["p"][0]), float(models["ratio"][0]))
-        if here not in solved:
-            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {here} is missing.")
+        place = (float(models["p"][0]), float(models["ratio"][0]))
+        if place not in solved:
+            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {place} is missing.")
         rug = float(models["optimum"][0])
         for k, losses in enumerate(models["loss"].transpose("end", "model").values / rug):
-            there = losses[np.isfinite(losses)]
-            if there.size >= LEAST_SEEDS:
-                mean[k, i, j], half[k, i, j] = student(there)
+            finite_losses = losses[np.isfinite(losses)]
+            if finite_losses.size >= LEAST_SEEDS:
+                mean[k, i, j], half[k, i, j] = student(finite_losses)
         for name, values in least.items():
-            values[i, j] = known[name].values[solved.index(here)] / rug
+            values[i, j] = known[name].values[solved.index(place)] / rug
     axes = ("end", "point", "n_features")
     p, ratio = zip(*CELLS, strict=True)
     ds = xr.Dataset({name: (axes[1:], values) for name, values in {"seeds": seeds, **least}.items()})
@@ -101,28 +101,30 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
     for j, n in enumerate(ds["n_features"].values):
-        one, colour = ds.sel(n_features=n), f"C{j + 1}"
+        at_size, colour = ds.sel(n_features=n), f"C{j + 1}"
         x = place + (j + 0.5) * width - 0.4
-        said = None if j else "excluded by the proved bound"
-        ax.bar(x, one["lower_bound"], width, color="0.8", label=said, linewidth=0)
+        label = None if j else "excluded by the proved bound"
+        ax.bar(x, at_size["lower_bound"], width, color="0.8", label=label, linewidth=0)
         for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
             line: dict[str, Any] = {"linestyles": style, "lw": 1.2}
             line["label"] = None if j else f"best known code, {text} weights"
-            ax.hlines(one[name], x - width / 2, x + width / 2, "k", **line)
-        for end, mean, half in zip(reversed(range(ds.sizes["end"])), one["mean"], one["half"], strict=True):
-            look: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
+            ax.hlines(at_size[name], x - width / 2, x + width / 2, "k", **line)
+        for end, mean, half in zip(
+            reversed(range(ds.sizes["end"])), at_size["mean"], at_size["half"], strict=True
+        ):
+            marker_style: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
             if end == 0:  # the last one
-                look |= {"linewidth": 1, "label": f"trained, n_features = {n}"}
+                marker_style |= {"linewidth": 1, "label": f"trained, n_features = {n}"}
             else:
-                look |= {"linewidth": 0.5, "markerfacecolor": "white"}
-            ax.errorbar(x, mean, half, **look)
+                marker_style |= {"linewidth": 0.5, "markerfacecolor": "white"}
+            ax.errorbar(x, mean, half, **marker_style)
     ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
     ps = ds["p"].values
     for p in np.unique(ps):
-        mine = place[ps == p]
-        ax.text(mine.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
-        if mine[0]:
-            ax.axvline(mine[0] - 0.5, color="0.6", linewidth=0.6)
+        at_p = place[ps == p]
+        ax.text(at_p.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
+        if at_p[0]:
+            ax.axvline(at_p[0] - 0.5, color="0.6", linewidth=0.6)
     ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
     ax.grid(False, axis="x")
     above = {"ncols": 2, "loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
@@ -138,16 +140,16 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
-    for point, at in enumerate(points):
-        one = marks.isel(end=-1, point=point)
-        there = np.flatnonzero(np.isfinite(one["mean"].values))
-        if there.size == 0:
+    for point, place in enumerate(points):
+        mark = marks.isel(end=-1, point=point)
+        trained_sizes = np.flatnonzero(np.isfinite(mark["mean"].values))
+        if trained_sizes.size == 0:
             continue
-        largest = one.isel(n_features=there[-1])
+        largest = mark.isel(n_features=trained_sizes[-1])
         unit = 100.0 / float(largest["balanced"])
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
-        ax.plot(*at, "o", color="black", markersize=3.5)
-        ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
+        ax.plot(*place, "o", color="black", markersize=3.5)
+        ax.annotate(text, place, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
     return finish_axes(ax, None, title="best balanced code; trained models in % of it")
 
 

@@ -26,19 +26,19 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
     """
     rows = []
     validation.probability("p", p)
-    for one in p:
-        minimum = minimise(2, 1, one, tied=False, starts=starts, rng=seed)
+    for probability in p:
+        minimum = minimise(2, 1, probability, tied=False, starts=starts, rng=seed)
         M = minimum.W_out @ minimum.W_in
-        beside = np.array([M[0, 1], M[1, 0]]) ** 2
+        off_diagonal_squares = np.array([M[0, 1], M[1, 0]]) ** 2
         rows.append(
             {
-                "p": one,
+                "p": probability,
                 "loss": minimum.loss,
-                "relative_loss": minimum.loss / float(solvers.optimum(one, 0.5).loss),
+                "relative_loss": minimum.loss / float(solvers.optimum(probability, 0.5).loss),
                 "gradient_norm": minimum.gradient_norm,
                 "diagonal_sd": np.std(np.diagonal(M)),
                 "bias_sd": np.std(minimum.b),
-                "row_variance_spread": np.std(beside) / np.mean(beside),
+                "row_variance_spread": np.std(off_diagonal_squares) / np.mean(off_diagonal_squares),
             }
         )
     return from_rows(rows, p=-1)

@@ -57,7 +57,7 @@ def run_hessian(
         m = max(1, round(ratio * n))
         point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
         hessian = rug_hessian(point, frequencies=frequencies)
-        step, best = hessian.step_M, float(solvers.optimum(p, m / n).loss)
+        step, macroscopic = hessian.step_M, float(solvers.optimum(p, m / n).loss)
         rows.append(
             {
                 "p": p,
@@ -70,8 +70,8 @@ def run_hessian(
                 "diagonal_share": hessian.diagonal_share,
                 "bias_share": float(np.sum(hessian.step_b**2)),
                 "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
-                "relative_loss": point.loss / best,
-                "rug_loss": point.rug_loss / best,
+                "relative_loss": point.loss / macroscopic,
+                "rug_loss": point.rug_loss / macroscopic,
                 "slope": point.gradient_norm,
             }
         )
@@ -115,14 +115,14 @@ def run_departure(
         factors = basis * root, (basis * (root * np.sign(point.eigenvalues))).T
         W_out, W_in = (W + kick * rng.standard_normal(W.shape) for W in factors)
         end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
-        M, best = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
+        M, macroscopic = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
         start = point.matrix()
         rows.append(
             {
                 "p": p,
                 "ratio": m / n_features,
-                "start": point.loss / best,
-                "end": end.loss / best,
+                "start": point.loss / macroscopic,
+                "end": end.loss / macroscopic,
                 "moved": float(np.linalg.norm(M - start) / np.linalg.norm(start)),
                 "slope": end.gradient_norm * n_features / 3.0,
                 "largest": float(np.abs(M - np.diag(np.diagonal(M))).max()),
@@ -165,15 +165,15 @@ def run_polished(
     rows = []
     for k in range(trained.sizes["model"]):
         model = trained.isel(end=-1, model=k)
-        m, on = int(model["n_hidden"]), float(model["p"])
+        m, model_p = int(model["n_hidden"]), float(model["p"])
         W_out, W_in = (model[name].values.astype(float) for name in ("W_out", "W_in"))
-        end = descend(W_out[:, :m], W_in[:m], model["bias"].values.astype(float), on, steps=steps)
-        bent = curvatures(end.W_out, end.W_in, end.b, on, frequencies=1024)
+        end = descend(W_out[:, :m], W_in[:m], model["bias"].values.astype(float), model_p, steps=steps)
+        spectrum = curvatures(end.W_out, end.W_in, end.b, model_p, frequencies=1024)
         row = {name: model[name].item() for name in ("n_features", "p", "ratio", "seed", "optimum")}
         row |= {"before": float(model["loss"]), "after": end.loss}
         row["slope"] = end.gradient_norm * n / 3.0  # of the sum over features, in units of p
-        row |= {"lowest": bent.values[0] / on, "lowest_error": bent.errors[0] / on}
-        row |= {"negative": bent.negative, "rank": bent.rank}
+        row |= {"lowest": spectrum.values[0] / model_p, "lowest_error": spectrum.errors[0] / model_p}
+        row |= {"negative": spectrum.negative, "rank": spectrum.rank}
         rows.append(row | code_shares(end.W_out @ end.W_in))
     return from_rows(rows, model=-1)
 

@@ -60,20 +60,20 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     which part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
-    trained, made = unbroken_lines(trained), trained
+    trained, all_ends = unbroken_lines(trained), trained
     ratio = trained["n_hidden"].values / n
     best = optimum(p, ratio).loss
-    same = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
-    found = trained[["p", "seed", "n_hidden", "row_variance_variance", "dropped", *same]].load()
-    return found.assign(
+    statistics = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
+    columns = trained[["p", "seed", "n_hidden", "row_variance_variance", "dropped", *statistics]].load()
+    return columns.assign(
         n_features=("model", np.full(p.size, n)),
         ratio=("model", ratio),
         optimum=("model", best),
         linear_loss=("model", rug.linear_loss(p, ratio)),
         excess=trained["loss"] / best - 1.0,
         row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
-        fall=("model", _falls(made)),
-        broken=("model", (made["loss"].notnull() & trained["loss"].isnull()).any("end").values),
+        fall=("model", _falls(all_ends)),
+        broken=("model", (all_ends["loss"].notnull() & trained["loss"].isnull()).any("end").values),
     )
 
 
@@ -111,15 +111,15 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
     ValueError
         If there is no such run, or runs differ in their steps.
     """
-    parts = list(read_runs("training", folder=folder, **where).values())
-    steps = {int(part.attrs.get("steps", 0)) for part in parts}
+    datasets = list(read_runs("training", folder=folder, **where).values())
+    steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}
     if len(steps) > 1:
         raise ValueError(f"`where` must be of runs of one number of steps; got {sorted(steps)}.")
-    samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
-    said = stored_facts("training.nc", [part.attrs for part in parts])
-    trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
-    peak = max(float(part.attrs.get("peak_learning_rate", 0)) for part in parts)
-    return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **said)
+    samples = min(int(dataset.attrs["evaluation_samples"]) for dataset in datasets)
+    facts = stored_facts("training.nc", [dataset.attrs for dataset in datasets])
+    trained = xr.concat(map(symmetry, datasets), "model", combine_attrs="drop")
+    peak = max(float(dataset.attrs.get("peak_learning_rate", 0)) for dataset in datasets)
+    return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **facts)
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
@@ -128,13 +128,13 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
     Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
     near = nearest_ratio(trained["ratio"])
-    some = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
-    kept = trained.isel(model=some)
+    in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
+    models = trained.isel(model=in_cell)
     names = ("p", "ratio", "n_features", "seed")
-    arrays = [near[some] if name == "ratio" else kept[name].values for name in names]
+    arrays = [near[in_cell] if name == "ratio" else models[name].values for name in names]
     index = pd.MultiIndex.from_arrays(arrays, names=names)
-    at = xr.Coordinates.from_pandas_multiindex(index, "model")
-    return kept.drop_vars(names).assign_coords(at).unstack("model")
+    coordinates = xr.Coordinates.from_pandas_multiindex(index, "model")
+    return models.drop_vars(names).assign_coords(coordinates).unstack("model")
 
 
 def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
@@ -151,9 +151,9 @@ def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -
     '0.53 [0.41, 0.69]'
     """
     factors = (values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
-    found = mean(np.log(factors.values), level)
-    value, low, high = map(float, np.exp([found.value, found.low, found.high]))
-    return Estimate(value, low, high, level, found.runs)
+    log_change = mean(np.log(factors.values), level)
+    value, low, high = map(float, np.exp([log_change.value, log_change.low, log_change.high]))
+    return Estimate(value, low, high, level, log_change.runs)
 
 
 @plot_function
@@ -164,10 +164,10 @@ def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool 
         for end in ds["end"].values:
             line = cells.sel(end=end, p=p, ratio=ratio).transpose("n_features", "seed")
             last = end == ds["end"].values[-1]
-            look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
-            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
+            style: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
+            style |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
             text = f"p = {p:g}, ratio {ratio:g}" if last else None
-            draw_means(ax, line["n_features"], line, label=text, **look)
+            draw_means(ax, line["n_features"], line, label=text, **style)
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
@@ -190,12 +190,12 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
         for end in cells["end"].values:
-            at = cells[[*STATISTICS]].sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
-            for small, large in pairwise(at["n_features"].values):
-                if at["lyapunov_max"].sel(n_features=[small, large]).notnull().all("n_features").sum() < 2:
+            sizes = cells[[*STATISTICS]].sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
+            for small, large in pairwise(sizes["n_features"].values):
+                if sizes["lyapunov_max"].sel(n_features=[small, large]).notnull().all("n_features").sum() < 2:
                     continue  # fewer than two seeds have both sizes
-                found = [f"{change(at[name], small, large):.2f}" for name in STATISTICS]
-                rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *found))
+                factor_texts = [f"{change(sizes[name], small, large):.2f}" for name in STATISTICS]
+                rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *factor_texts))
     text = (
         f"{describe_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of "
         "one model of two features and one neuron. Its properties are computed without training and do not "

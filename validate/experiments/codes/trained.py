@@ -46,25 +46,25 @@ def run_structure(
     weights = trained[["W_out", "W_in", "bias"]].astype(float)
     rows = []
     for end, model in np.ndindex(trained.sizes["end"], ps.size):
-        one, on = weights.isel(end=end, model=model), float(ps[model])
-        M = one["W_out"].values @ one["W_in"].values
-        exact = solvers.exact_loss(M, one["bias"].values, on, tol=1e-6)
+        model_weights, model_p = weights.isel(end=end, model=model), float(ps[model])
+        M = model_weights["W_out"].values @ model_weights["W_in"].values
+        exact = solvers.exact_loss(M, model_weights["bias"].values, model_p, tol=1e-6)
         losses = {"loss": exact.loss, "loss_se": exact.error_estimate}
-        rows.append({**code_shares(M), "kurtosis": np.median(interference_kurtosis(M, on)), **losses})
-    found = from_rows(rows, end=trained.sizes["end"], model=-1)
-    return xr.merge([symmetry(trained.assign(found)), trained[list(weights)]]).assign(found)
+        rows.append({**code_shares(M), "kurtosis": np.median(interference_kurtosis(M, model_p)), **losses})
+    columns = from_rows(rows, end=trained.sizes["end"], model=-1)
+    return xr.merge([symmetry(trained.assign(columns)), trained[list(weights)]]).assign(columns)
 
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
-    at = ds.isel(end=-1)
-    left = np.zeros(at.sizes["model"])
-    rows = np.arange(at.sizes["model"])
+    last_end = ds.isel(end=-1)
+    left = np.zeros(last_end.sizes["model"])
+    rows = np.arange(last_end.sizes["model"])
     for k, name in enumerate(SHARES):
-        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
-        left += at[name].values
-    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
+        ax.barh(rows, last_end[name], left=left, color=f"C{k}", label=name)
+        left += last_end[name].values
+    names = [f"{p:g}, {r:g}" for p, r in zip(last_end["p"].values, last_end["ratio"].values, strict=True)]
     ax.set_yticks(rows, names, fontsize=7)
     ax.invert_yaxis()
     above = {"fontsize": 7, "ncols": 3, "loc": "lower left", "bbox_to_anchor": (0, 1)}
@@ -77,8 +77,8 @@ def _show_structure(ds: xr.Dataset) -> TopicContent:
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "
         "remainder as in the rug."
     )
-    shown = ds.drop_vars(("W_out", "W_in", "bias"))
-    figure = Figure("shares", "What codes trained models use", caption, shown, plot_shares, size=(5.2, 3.8))
+    shares = ds.drop_vars(("W_out", "W_in", "bias"))
+    figure = Figure("shares", "What codes trained models use", caption, shares, plot_shares, size=(5.2, 3.8))
     table = Table.formatted(
         "The codes of trained models",
         ds[[*SHARES, "p", "ratio", "seed", "excess", "skew", "kurtosis"]],

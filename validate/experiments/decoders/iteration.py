@@ -76,8 +76,8 @@ def run_passing(
         for seed in seeds:
             rng = np.random.default_rng([seed, i, n])
             (x,), A = Features(n, p).sample(1, rng), _projections(n, m, projection, rng)
-            found = [decoders.message_passing(A, A @ x, p, steps=k, tol=0.0).x for k in steps]
-            errors.append([np.mean((one - x) ** 2) for one in found])
+            estimates = [decoders.message_passing(A, A @ x, p, steps=k, tol=0.0).x for k in steps]
+            errors.append([np.mean((estimate - x) ** 2) for estimate in estimates])
         rows.append({"error": (("step", "seed"), np.transpose(errors)), "law": ("step", law)})
     ds = from_rows(rows, case=len(cases)).assign_coords({**coordinates(cases, seeds), "step": steps})
     return ds.assign_attrs(n_features=n, projection=projection)
@@ -156,8 +156,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     )
-    seen = deviation.where(RECOVERY_INCOMPLETE.satisfied(passing["law"]))
-    inside = int(NEAR_STATE_EVOLUTION.satisfied(abs(seen)).sum())
+    visible_deviation = deviation.where(RECOVERY_INCOMPLETE.satisfied(passing["law"]))
+    near_count = int(NEAR_STATE_EVOLUTION.satisfied(abs(visible_deviation)).sum())
     cross = []
     for n in recovery["n_features"].values:
         shares = recovery["recovered"].sel(n_features=n).transpose("around", "run").values
@@ -165,15 +165,18 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
         cross.append(f"{place.value:.3f} ({place.low:.3f} to {place.high:.3f}, n = {n})")
     text = (
         f"Message passing on random rugs of {passing.attrs['n_features']} features follows its state "
-        f"evolution: {inside} of {int(seen.notnull().sum())} mean errors are within two standard errors of "
-        f"it, {passing.sizes['seed']} runs each. At p = {recovery.attrs['p']:g} it recovers all features in "
+        f"evolution: {near_count} of {int(visible_deviation.notnull().sum())} mean errors are within two "
+        f"standard errors of it, "
+        f"{passing.sizes['seed']} runs each. At p = {recovery.attrs['p']:g} it recovers all features in "
         f"half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, times {', '.join(cross)}."
     )
-    followed = f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."
-    counted = f"{recovery.sizes['run']} rugs at each point, p = {recovery.attrs['p']:g}."
+    passing_caption = (
+        f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."
+    )
+    recovery_caption = f"{recovery.sizes['run']} rugs at each point, p = {recovery.attrs['p']:g}."
     figures = [
-        Figure("passing", "Message passing and its state evolution", followed, passing, plot_passing),
-        Figure("recovery", "Exact recovery sets in at the line", counted, recovery, plot_success),
+        Figure("passing", "Message passing and its state evolution", passing_caption, passing, plot_passing),
+        Figure("recovery", "Exact recovery sets in at the line", recovery_caption, recovery, plot_success),
     ]
     return TopicContent(text, figures)
 

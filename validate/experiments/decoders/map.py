@@ -89,14 +89,15 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))
-    same = EQUAL.satisfied(gain - 1).values
+    is_equal = EQUAL.satisfied(gain - 1).values
     to_bayes = loss.sel(decoder="jumprelu") / loss.sel(decoder="bayes")
     recovered = (ds["iterated"] == 0).values
     text = (
         "ReLU is itself the best JumpReLU where features are not rare: a jump lowers the loss only below a "
-        f"certain p, where the threshold moves abruptly. On this grid the two are the same at {same.sum()} "
-        f"of {same.size} places, and ReLU loses {float(most):.2f} times as much at p = {float(most['p']):g}, "
-        f"ratio {float(most['ratio']):g}. What JumpReLU loses to the posterior mean is a factor of "
+        f"certain p, where the threshold moves abruptly. On this grid the two are the same at "
+        f"{is_equal.sum()} of {is_equal.size} places, and ReLU loses {float(most):.2f} times as much at "
+        f"p = {float(most['p']):g}, ratio {float(most['ratio']):g}. "
+        "What JumpReLU loses to the posterior mean is a factor of "
         f"{span(to_bayes)}. As p falls at a fixed ratio JumpReLU and Bayes both tend to p sigma², ReLU to (1 "
         "+ t²/4) times that, t² = 2 log(1/p): no constant bounds what a better decoder gains. Iteration "
         f"recovers all features at {recovered.sum()} of {recovered.size} places, where the loss of every "

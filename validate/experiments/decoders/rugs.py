@@ -23,9 +23,9 @@ from .labels import DECODER_LABELS, Case, coordinates
 
 def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
     """Say which outputs are among the k largest of a sample (column): k of them, whatever is equal."""
-    kept = np.zeros(y.shape, np.bool_)
-    np.put_along_axis(kept, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
-    return kept
+    mask = np.zeros(y.shape, np.bool_)
+    np.put_along_axis(mask, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
+    return mask
 
 
 def losses_on_rug(
@@ -36,9 +36,10 @@ def losses_on_rug(
     R = rug.rug_matrix(n, m, rng)
     x = Features(n, p).sample(max(1, samples // n), rng).T
     y = R @ x - 0.5 * p * (R.row(0).sum() - 1.0)
-    kept = [is_among_largest(y, D.k) if isinstance(D, decoders.TopK) else y > D.theta for D in best]
+    masks = [is_among_largest(y, D.k) if isinstance(D, decoders.TopK) else y > D.theta for D in best]
     return [
-        float(np.mean((x - np.where(on, D.a * y + D.b, 0.0)) ** 2)) for D, on in zip(best, kept, strict=True)
+        float(np.mean((x - np.where(mask, D.a * y + D.b, 0.0)) ** 2))
+        for D, mask in zip(best, masks, strict=True)
     ]
 
 

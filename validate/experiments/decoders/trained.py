@@ -72,10 +72,10 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
     return [parameter.detach() for parameter in parameters], output
 
 
-def _samples(found: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
+def _samples(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them."""
     torch = load_torch()
-    (encoder, decoder, bias, theta), output = found
+    (encoder, decoder, bias, theta), output = stack
     generator, batch = torch.Generator().manual_seed(seed), 2048
     with torch.no_grad():
         for _ in range(samples // batch):
@@ -93,17 +93,17 @@ def refit_decoder(x: FloatArray, y: FloatArray) -> FloatArray:
     the samples that have the feature on. Features x and pre-activations y are (samples, n_features).
     """
     order = np.argsort(-y, axis=0)
-    x, y = (np.take_along_axis(one, order, axis=0) for one in (x, y))
+    x, y = (np.take_along_axis(values, order, axis=0) for values in (x, y))
     # sums over the samples above each threshold
     count = np.arange(1.0, len(x))[:, None]
-    s_y, s_yy, s_x, s_xy = (np.cumsum(one, axis=0)[:-1] for one in (y, y * y, x, x * y))
+    s_y, s_yy, s_x, s_xy = (np.cumsum(values, axis=0)[:-1] for values in (y, y * y, x, x * y))
     t = y[1:]
     up, down = s_xy - t * s_x, s_yy - 2 * t * s_y + count * t * t
     relu = np.where((up > 0) & (down > 0), up**2 / np.where(down > 0, down, 1.0), 0.0)
     spread, slope = s_yy - s_y**2 / count, s_xy - s_x * s_y / count
     jump = s_x**2 / count + np.where(spread > 1e-9 * s_yy, slope**2 / np.where(spread > 0, spread, 1.0), 0.0)
     rest = np.sum(x * x, axis=0)
-    return np.array([np.mean(rest - np.max(one, axis=0)) / len(x) for one in (relu, jump)])
+    return np.array([np.mean(rest - np.max(gain, axis=0)) / len(x) for gain in (relu, jump)])
 
 
 @as_annotated
@@ -155,13 +155,13 @@ def run_trained(
     lengths = [validation.integer("steps", step, 1) for step in steps]
     batch, samples = validation.integer("batch", batch, 1), validation.integer("samples", samples, 2048)
     seeds = list(seeds)
-    rows, number = [], []
+    rows, best_k = [], []
     for i, (p, ratio) in enumerate(cases):
         p = validation.number("cases", p, 0, 1, brackets="(]")
         m = max(1, round(validation.number("cases", ratio, 0, 1) * n))
         noise = float(sigma(p, m / n))
         topk = topk_optimum(n, p, noise)
-        number.append(topk.k)
+        best_k.append(topk.k)
         best: list[Any] = [topk if kind == "topk" else optimum(p, noise, kind) for kind in KINDS]
         on_rug = [losses_on_rug(best, n, m, p, [seed, i, n], n * (samples // len(seeds))) for seed in seeds]
         W = np.stack([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
@@ -170,21 +170,24 @@ def run_trained(
         for kind, D, losses in zip(KINDS, best, np.transpose(on_rug), strict=True):
             trained = []
             for length in lengths:
-                found = _train(kind, W, (p, noise, topk.k), length, batch, first)
-                fresh = _samples(found, p, samples, first + 500)
+                stack = _train(kind, W, (p, noise, topk.k), length, batch, first)
+                fresh = _samples(stack, p, samples, first + 500)
                 means = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
                 trained.append(np.mean(means, axis=0))
-            drawn = zip(*_samples(found, p, samples, first + 600), strict=True)
-            x, y, _ = (np.concatenate(one, axis=1).astype(float) for one in drawn)
+            drawn = zip(*_samples(stack, p, samples, first + 600), strict=True)
+            x, y, _ = (np.concatenate(batches, axis=1).astype(float) for batches in drawn)
             rows.append(
                 {
                     "trained": (("steps", "seed"), trained),
-                    "refitted": (("output", "seed"), np.transpose([refit_decoder(x[0], one) for one in y])),
+                    "refitted": (
+                        ("output", "seed"),
+                        np.transpose([refit_decoder(x[0], model_y) for model_y in y]),
+                    ),
                     "on_rug": ("seed", losses),
                     "predicted": D.loss,
                 }
             )
-    ds = from_rows(rows, case=len(cases), decoder=len(KINDS)).assign(k=("case", number))
+    ds = from_rows(rows, case=len(cases), decoder=len(KINDS)).assign(k=("case", best_k))
     places = {"decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])}
     ds = ds.assign_coords({**coordinates(cases, seeds), **places})
     return ds.assign_attrs(n_features=n, batch=batch, samples=samples)

@@ -47,10 +47,10 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss over the shift b/(a sigma), the scale optimal: one minimum, which moves through 0."""
     for k, ratio in enumerate(ds["ratio"].values):
-        some = ds.isel(ratio=k)
+        at_ratio = ds.isel(ratio=k)
         colour = COLOURS[k % len(COLOURS)]
-        ax.plot(ds["shift"], some["profile"], color=colour, label=f"ratio = {ratio:g}")
-        ax.plot(some["best_shift"], some["best"], "o", color=colour, markersize=4)
+        ax.plot(ds["shift"], at_ratio["profile"], color=colour, label=f"ratio = {ratio:g}")
+        ax.plot(at_ratio["best_shift"], at_ratio["best"], "o", color=colour, markersize=4)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xlim=(-5, 6), title=f"p = {ds.attrs['p']:g}")
     return finish_axes(ax, xlabel="shift b / (a σ)", ylabel="loss / loss at ratio 0")

@@ -37,11 +37,13 @@ def beside_samples(trained: xr.Dataset) -> xr.Dataset:
     """Return exact losses beside those on samples, of `run_trained` with its weights."""
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
-    found = [solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)]
-    exact = np.array([one.loss for one in found])
+    exact_losses = [
+        solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)
+    ]
+    exact = np.array([exact_loss.loss for exact_loss in exact_losses])
     columns = {name: end[name] for name in ("n_features", "n_hidden", "p")}
     columns |= {"sampled": end["loss"], "sampled_se": end["loss_se"]}
-    errors = [one.error_estimate for one in found]
+    errors = [exact_loss.error_estimate for exact_loss in exact_losses]
     ds = xr.Dataset(columns).assign(exact=("model", exact), error_estimate=("model", errors))
     ds["z"] = (ds["sampled"] - ds["exact"]) / ds["sampled_se"]
     return ds.drop_vars("end")

@@ -34,7 +34,7 @@ def run_finite_size(
         its finite-size correction, all (n_features, draw).
     """
 
-    def one(n: int, draw: int) -> dict[str, float]:
+    def losses_of_draw(n: int, draw: int) -> dict[str, float]:
         rng = np.random.default_rng([seed, n, draw])
         best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), rng)
         # All rows are permutations of each other, so that one output has the loss of all.
@@ -56,7 +56,7 @@ def run_finite_size(
             "predicted": float(best.loss + correction),
         }
 
-    rows = [one(n, draw) for n in n_features for draw in range(draws)]
+    rows = [losses_of_draw(n, draw) for n in n_features for draw in range(draws)]
     ds = from_rows(rows, n_features=n_features, draw=draws)
     return ds.assign_attrs(p=p, ratio=ratio, samples=samples, seed=seed)
 
@@ -66,21 +66,21 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
     """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error."""
     ds = ds.isel(case=case)
     for draw in range(ds.sizes["draw"]):
-        some = ds.isel(draw=draw)
+        rugs = ds.isel(draw=draw)
         # Side by side, so that bars do not overlap.
         x = ds["n_features"].values * (1 + 0.05 * (draw - (ds.sizes["draw"] - 1) / 2))
         names = ("simulated", "simulated_half", "exact")
-        simulated, half, exact = (some[name] / some["macroscopic"] for name in names)
-        said = ("simulated", "exact, each draw") if draw == 0 else (None, None)
-        ax.errorbar(x, simulated, half, fmt="o", color="C1", markersize=3, elinewidth=0.8, label=said[0])
-        ax.plot(x, exact, "_", color="C2", markersize=9, label=said[1])
+        simulated, half, exact = (rugs[name] / rugs["macroscopic"] for name in names)
+        labels = ("simulated", "exact, each draw") if draw == 0 else (None, None)
+        ax.errorbar(x, simulated, half, fmt="o", color="C1", markersize=3, elinewidth=0.8, label=labels[0])
+        ax.plot(x, exact, "_", color="C2", markersize=9, label=labels[1])
     ax.axhline(1, color="C0", label="macroscopic (n → ∞)")
     ax.set(xscale="log", xlabel="n_features", ylabel="rug's loss / macroscopic loss")
     return finish_axes(ax, title=f"p = {float(ds['p']):g}, ratio = {float(ds['ratio']):g}")
 
 
 def _show_finite(*finite: xr.Dataset) -> TopicContent:
-    cases = [one.assign(p=one.attrs["p"], ratio=one.attrs["ratio"]) for one in finite]
+    cases = [case_ds.assign(p=case_ds.attrs["p"], ratio=case_ds.attrs["ratio"]) for case_ds in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
     draws = finite[0].sizes["draw"]
     title = "The rug at finite size tends to the macroscopic loss"
@@ -103,10 +103,10 @@ def _show_finite(*finite: xr.Dataset) -> TopicContent:
     table = Table.of(title, means.assign(macroscopic=cells["macroscopic"].first()).reset_index(), caption)
     largest = frame[frame["n_features"] == frame["n_features"].max()].groupby(["p", "ratio"])["exact, excess"]
     means = largest.agg(partial(format_mean, digits="+.2%"))
-    said = [f"{mean} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in means.items()]
+    excess_texts = [f"{mean} (p = {p:g}, ratio {ratio:g})" for (p, ratio), mean in means.items()]
     headline = (
         f"At n_features = {frame['n_features'].max()} the rug's exact loss differs from the macroscopic "
-        f"formula by {' and '.join(said)}."
+        f"formula by {' and '.join(excess_texts)}."
     )
     return TopicContent("", [figure], [table], headline)
 

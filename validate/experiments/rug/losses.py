@@ -68,10 +68,10 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     """
     p, ratio = validation.numbers_or_repeat("p", p), validation.numbers_or_repeat("ratio", ratio)
     best = solvers.optimum(p[:, None], ratio)
-    both = {name: getattr(best, name) for name in ("loss", "a", "b", "sigma")}
-    both["linear_loss"] = theory.linear_loss(p[:, None], ratio)
-    both["asymptotic_loss"] = theory.asymptotic_loss(p[:, None], ratio)
-    ds = xr.Dataset({name: (("p", "ratio"), values) for name, values in both.items()})
+    columns = {name: getattr(best, name) for name in ("loss", "a", "b", "sigma")}
+    columns["linear_loss"] = theory.linear_loss(p[:, None], ratio)
+    columns["asymptotic_loss"] = theory.asymptotic_loss(p[:, None], ratio)
+    ds = xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()})
     return ds.assign(
         zero_ratio_loss=("p", theory.zero_ratio_loss(p)), crossover_ratio=("p", solvers.crossover_ratio(p))
     ).assign_coords(p=p, ratio=ratio)
@@ -89,18 +89,18 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
         In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each run its name, sizes,
         device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
     """
-    read = read_runs("training", folder=folder, **REFERENCE_FILTER)
+    datasets = read_runs("training", folder=folder, **REFERENCE_FILTER)
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
     provenance = [
         {"run": name, "n_features": int(ds["n_features"]), "models": ds.sizes["model"]}
         | {fact: ds.attrs[fact] for fact in facts}
-        for name, ds in read.items()
+        for name, ds in datasets.items()
     ]
-    each = [with_theory(ds, "reference") for ds in read.values()]
-    ends = list(dict.fromkeys(end for ds in each for end in ds["end"].values))
-    trained = xr.concat(each, "model", join="outer", combine_attrs="drop").sel(end=ends).drop_encoding()
-    plain = json.dumps(provenance, default=lambda number: number.item())
-    return trained.assign_attrs(provenance=plain, **stored_facts("training.nc", provenance))
+    runs = [with_theory(ds, "reference") for ds in datasets.values()]
+    ends = list(dict.fromkeys(end for ds in runs for end in ds["end"].values))
+    trained = xr.concat(runs, "model", join="outer", combine_attrs="drop").sel(end=ends).drop_encoding()
+    provenance_json = json.dumps(provenance, default=lambda number: number.item())
+    return trained.assign_attrs(provenance=provenance_json, **stored_facts("training.nc", provenance))
 
 
 @plot_function
@@ -142,12 +142,12 @@ def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
-        mine = ds.isel(model=ds["n_features"].values == n)
-        for end in range(mine.sizes["end"]):
-            face = colour if end == mine.sizes["end"] - 1 else "none"
-            look: dict[str, Any] = {"color": colour, "markerfacecolor": face, "alpha": 0.85}
-            look |= {"markersize": 3.6, "markeredgewidth": 0.8}
-            ax.plot(mine[x], mine["trained"].isel(end=end), marker, **look)
+        models = ds.isel(model=ds["n_features"].values == n)
+        for end in range(models.sizes["end"]):
+            face = colour if end == models.sizes["end"] - 1 else "none"
+            style: dict[str, Any] = {"color": colour, "markerfacecolor": face, "alpha": 0.85}
+            style |= {"markersize": 3.6, "markeredgewidth": 0.8}
+            ax.plot(models[x], models["trained"].isel(end=end), marker, **style)
     for n in () if sizes is None else np.unique(sizes):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
         ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
@@ -167,10 +167,10 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
     line = ds.sel(p=p)
     _lines(ax, line, "ratio")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)
-    some = ds.isel(model=np.isclose(ds["model_p"], p))
-    _markers(ax, some, "model_ratio", ds["n_features"].values if legend else None)
+    models = ds.isel(model=np.isclose(ds["model_p"], p))
+    _markers(ax, models, "model_ratio", ds["n_features"].values if legend else None)
     rug = float((line["loss"] / line["zero_ratio_loss"]).sel(ratio=0.9, method="nearest"))
-    low = np.fmin.reduce([rug, 0.3, *some["trained"].values.ravel()])
+    low = np.fmin.reduce([rug, 0.3, *models["trained"].values.ravel()])
     ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features")
     return finish_axes(ax, "lower left" if legend else None, title=f"p = {p:g}")
 
@@ -182,8 +182,8 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
     _lines(ax, line, "p")
     small = (line["asymptotic_loss"] / line["zero_ratio_loss"]).where(ds["p"] < 0.03)
     ax.plot(ds["p"], small, color="C6", linestyle=":", linewidth=2, label="small-p law")
-    some = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
-    _markers(ax, some, "model_p", ds["n_features"].values if legend else None)
+    models = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
+    _markers(ax, models, "model_p", ds["n_features"].values if legend else None)
     place, title = "lower right" if legend else None, f"ratio ≈ {ratio:g}"
     return finish_axes(ax, place, xscale="log", xlabel="feature probability p", title=title)
 
@@ -198,10 +198,10 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
         cross = float(line["crossover_ratio"])
         height = np.interp(cross, ds["ratio"], line["loss"] / zero)
         ax.plot(cross / p, height, "|", color=colour, markersize=12)
-        mine = np.isclose(ds["model_p"], p)
-        if mine.any():
-            some = ds.isel(model=mine, end=-1)
-            ax.plot(some["model_ratio"] / p, some["trained"], "o", color=colour, markersize=3, alpha=0.8)
+        has_p = np.isclose(ds["model_p"], p)
+        if has_p.any():
+            models = ds.isel(model=has_p, end=-1)
+            ax.plot(models["model_ratio"] / p, models["trained"], "o", color=colour, markersize=3, alpha=0.8)
     ax.axvline(1, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xscale="log", xlim=(0.1, 10), ylim=(0, 1.05))
     return finish_axes(ax, xlabel="ratio / p", ylabel="loss / loss at ratio 0")
@@ -218,28 +218,28 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     for p, colour in zip(np.unique(ds["model_p"]), COLOURS, strict=False):
         for end in range(ds.sizes["end"]):
             filled = end == ds.sizes["end"] - 1
-            mine = near & (ds["model_p"].values == p)
+            has_p = near & (ds["model_p"].values == p)
             over = 1 + ds["excess"].values[end]
-            rows = [np.where(mine & (ds["n_features"].values == n), over, np.nan) for n in sizes]
+            rows = [np.where(has_p & (ds["n_features"].values == n), over, np.nan) for n in sizes]
             if np.isfinite(rows).sum(axis=1).max() < 2:
                 continue
-            look: dict[str, Any] = {"color": colour, "markerfacecolor": colour if filled else "white"}
-            look |= {"fmt": "o-" if filled else "o:", "markersize": 4, "linewidth": 1, "capsize": 0}
-            draw_means(ax, sizes, rows, label=f"p = {p:g}" if filled else None, **look)
+            style: dict[str, Any] = {"color": colour, "markerfacecolor": colour if filled else "white"}
+            style |= {"fmt": "o-" if filled else "o:", "markersize": 4, "linewidth": 1, "capsize": 0}
+            draw_means(ax, sizes, rows, label=f"p = {p:g}" if filled else None, **style)
     ax.axhline(1, color="C0")
     size_axis(ax, sizes, yscale="log")
     return finish_axes(ax, ylabel="trained loss / rug's optimum", title=f"ratio ≈ {ratio:g}")
 
 
-def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) -> TopicContent:
-    here = here.reindex(end=reference["end"])  # a short run has one end only
-    trained = xr.concat([reference, here], "model", combine_attrs="drop")
+def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -> TopicContent:
+    fresh = fresh.reindex(end=reference["end"])  # a short run has one end only
+    trained = xr.concat([reference, fresh], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)
     wide: dict[str, Any] = {"columns": 3, "size": (3.6, 3.1)}
     by_ratio = [partial(plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS]
     by_p = [partial(plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS]
     by_size = [partial(plot_excess, ratio=ratio) for ratio in RATIOS]
-    of_ratio = f"{MARKERS}n = {int(here['n_features'][0])} is of this run, other sizes are of reference "
+    of_ratio = f"{MARKERS}n = {int(fresh['n_features'][0])} is of this run, other sizes are of reference "
     of_p = f"{MARKERS}The dotted line is the closed small-p law, which has no free constant."
     of_onset = (
         "Lines: macroscopic optimum; bars: where its bias changes sign; dots: models after further steps, "
@@ -264,23 +264,23 @@ def _show_losses(reference: xr.Dataset, here: xr.Dataset, curves: xr.Dataset) ->
     )
     excess = means_table(title, frame, {"excess": "+.1%"}, ["p", "ratio ≈", "n_features"], caption)
     caption = "Trained beforehand with `superposition run`; validate/reference/README.md gives the commands."
-    made = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
-    tables = [excess, _weights_table(frame), made]
+    provenance = Table.of("Reference runs", pd.DataFrame(json.loads(reference.attrs["provenance"])), caption)
+    tables = [excess, _weights_table(frame), provenance]
     return TopicContent("", figures, tables, _headline(frame, curves))
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
     """Say what the largest models do in the middle of the plane."""
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
-    off = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
-    models = last[off == off.min()]
+    distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
+    models = last[distance == distance.min()]
     models = models[models["n_features"] == models["n_features"].max()]
-    one = models.iloc[0]
+    first = models.iloc[0]
     relative = format_mean(models["loss"] / models["optimum"], ".3f")
-    affine = float(curves["linear_loss"].sel(p=one["p"]).interp(ratio=one["ratio"]))
+    affine = float(curves["linear_loss"].sel(p=first["p"]).interp(ratio=first["ratio"]))
     return (
-        f"Trained autoencoders of {one['n_features']} features (p = {one['p']:g}, ratio {one['ratio']:g}) "
-        f"have {relative} times the loss of the Persian rug and "
+        f"Trained autoencoders of {first['n_features']} features (p = {first['p']:g}, "
+        f"ratio {first['ratio']:g}) have {relative} times the loss of the Persian rug and "
         f"{models['loss'].mean() / affine:.2f} times that of the best affine model."
     )
 

@@ -48,9 +48,11 @@ def unbroken_lines(trained: xr.Dataset) -> xr.Dataset:
     >>> unbroken_lines(ds)["loss"].values.tolist()
     [[0.2, 0.2], [0.1, nan]]
     """
-    kept = ~(trained["loss"] > BROKEN * trained["loss"].shift(end=1))
-    floats = [name for name, one in trained.items() if "end" in one.dims and one.dtype.kind == "f"]
-    return trained.assign({name: trained[name].where(kept) for name in floats})
+    is_unbroken = ~(trained["loss"] > BROKEN * trained["loss"].shift(end=1))
+    floats = [
+        name for name, variable in trained.items() if "end" in variable.dims and variable.dtype.kind == "f"
+    ]
+    return trained.assign({name: trained[name].where(is_unbroken) for name in floats})
 
 
 def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
@@ -91,8 +93,8 @@ def run_trained(
     """
     settings: dict[str, Any] = {"init": init, "steps": steps, "evaluation_samples": evaluation_samples}
     settings |= {"schedule": schedule, "device": device, "keep_weights": keep_weights}
-    found = train(n_features, *grid(n_features, p, ratio, seeds), **settings)
-    return with_theory(found, "this run")
+    trained = train(n_features, *grid(n_features, p, ratio, seeds), **settings)
+    return with_theory(trained, "this run")
 
 
 @plot_function

@@ -47,8 +47,8 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
 def stack_results(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
     """Return the numbers of runs, stacked."""
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
-    found = {name: np.array([getattr(result, name) for result in results]) for name in names}
-    return {**found, "nonzeros": found["nonzeros"].astype(np.int32)}
+    columns = {name: np.array([getattr(result, name) for result in results]) for name in names}
+    return {**columns, "nonzeros": columns["nonzeros"].astype(np.int32)}
 
 
 SYMBOLS = {"nonzeros": "m'", "l1_norm": "|W|_1"}

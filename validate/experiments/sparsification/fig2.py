@@ -72,12 +72,12 @@ def run_fig2(
     t = flow_times(times, m, lam)
     law = limit_law(t, lam, m, scale)
     # What the source's figure draws: App. B's solution with a relative variance of 1 at all times.
-    drawn = 1 / (1 / m**0.5 + lam * t)
-    found = stack_results(*(solve(initial_weights(m, scale, seed, run), lam, t) for run in range(runs)))
+    source_l1 = 1 / (1 / m**0.5 + lam * t)
+    exact = stack_results(*(solve(initial_weights(m, scale, seed, run), lam, t) for run in range(runs)))
     names = ("nonzeros", "l1_norm", "relative_variance", "nonzeros_std", "l1_norm_std")
     curves = {f"law_{name}": getattr(law, name) for name in names}
-    curves |= {"source_nonzeros": drawn**2, "source_l1_norm": drawn}
-    data: dict[str, Any] = {name: (("run", "time"), values) for name, values in found.items()}
+    curves |= {"source_nonzeros": source_l1**2, "source_l1_norm": source_l1}
+    data: dict[str, Any] = {name: (("run", "time"), values) for name, values in exact.items()}
     data |= {name: ("time", values) for name, values in curves.items()}
     coords = {"time": t, "run": np.arange(runs, dtype=np.int32)}
     return xr.Dataset(data, coords, {"m": m, "lam": lam, "scale": scale, "seed": seed})
@@ -113,7 +113,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
 
     Of `run_fig2`.
     """
-    t, law, some = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
+    t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
     band = "one run: ± 1 s.d. (law)"
     ax.fill_between(t, 1 - spread, 1 + spread, color="C0", alpha=0.15, linewidth=0, label=band)
@@ -121,7 +121,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     style = {"color": "C1", "markersize": 3, "elinewidth": 0.8, "capsize": 0}
     label = f"mean of {ds.sizes['run']} exact runs, {LEVEL:.0%} interval"
     ratios = ds[name].transpose("time", "run").values / law[:, None]
-    draw_means(ax, t[some], ratios[some], label=label, **style)
+    draw_means(ax, t[every_fourth], ratios[every_fourth], label=label, **style)
     ax.plot(t, source, color="0.5", linestyle="--", label="source, constants 1")
     ax.set(
         xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{AXIS_LABELS[name]} / limit law"
@@ -143,17 +143,18 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
             f"between {float(law.min()):.3f} and {float(law.max()):.3f} times."
         )
     band = "The band is the predicted standard deviation of a single run."
-    both = (plot_nonzeros, plot_l1_norm)
+    panels = (plot_nonzeros, plot_l1_norm)
     ratios = [partial(plot_deviation, name=k) for k in SYMBOLS]
     figures = [
-        Figure("fig2", "Fig. 2: sparsification", f"{describe_settings(ds)}.", ds, both),
+        Figure("fig2", "Fig. 2: sparsification", f"{describe_settings(ds)}.", ds, panels),
         Figure("fig2-ratio", "Fig. 2 beside the limit law", f"{describe_settings(ds)}. {band}", ds, ratios),
     ]
     ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
-    off = float(abs(ratio - 1).where(MANY.satisfied(ds["law_nonzeros"])).max())
+    deviation = float(abs(ratio - 1).where(MANY.satisfied(ds["law_nonzeros"])).max())
     headline = (
         "Sparsification under l1 has a limit law without a fitted constant: it is within "
-        f"{off:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more are left."
+        f"{deviation:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more "
+        "are left."
     )
     return TopicContent(" ".join(sentences), figures, [_law_table(ds)], headline)
 
@@ -161,13 +162,13 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
 def _law_table(ds: xr.Dataset) -> Table:
     rows = []
     for u in TABLE_TIMES:
-        at = ds.sel(time=u / ds.attrs["lam"], method="nearest")
-        row = [f"{float(at['time']) * ds.attrs['lam']:.3g}"]
+        at_time = ds.sel(time=u / ds.attrs["lam"], method="nearest")
+        row = [f"{float(at_time['time']) * ds.attrs['lam']:.3g}"]
         for name in SYMBOLS:
-            values = at[name].values.astype(float)
+            values = at_time[name].values.astype(float)
             mean, spread = values.mean(), values.std(ddof=1)
             law, law_std, source = (
-                float(at[key]) for key in (f"law_{name}", f"law_{name}_std", f"source_{name}")
+                float(at_time[key]) for key in (f"law_{name}", f"law_{name}_std", f"source_{name}")
             )
             row += [f"{mean:.4g} ± {spread / values.size**0.5:.2g}", f"{law:.4g}"]
             row += [f"{spread:.2g} / {law_std:.2g}", f"{source / mean:.2f}"]

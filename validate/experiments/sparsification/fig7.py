@@ -67,12 +67,12 @@ def run_fig7(
     if left[-1] == 0:
         raise ValueError(f"`lam` must leave a weight to the end of `times`; got {lam}.")
     solved = stack_results(result)
-    found = {name: solved[name][0] for name in ("nonzeros", "relative_variance")}
-    found["lower"], found["upper"] = sparsification.relative_variance_bounds(w0, left)
+    columns = {name: solved[name][0] for name in ("nonzeros", "relative_variance")}
+    columns["lower"], columns["upper"] = sparsification.relative_variance_bounds(w0, left)
     ideal = ideal_weights(m, scale)
-    found["ideal_lower"], found["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)
-    found["limit"] = sparsification.limiting_relative_variance(left / m)
-    data = {name: ("time", values) for name, values in found.items()}
+    columns["ideal_lower"], columns["ideal_upper"] = sparsification.relative_variance_bounds(ideal, left)
+    columns["limit"] = sparsification.limiting_relative_variance(left / m)
+    data = {name: ("time", values) for name, values in columns.items()}
     return xr.Dataset(data, {"time": t}, {"m": m, "lam": lam, "scale": scale, "seed": seed})
 
 
@@ -80,17 +80,31 @@ def run_fig7(
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the relative variance of the survivors between its bounds (Fig. 7); of `run_fig7`."""
     t = ds["time"].values
-    some = ds["nonzeros"].values > 1  # a weight alone has no variance
+    has_several = ds["nonzeros"].values > 1  # a weight alone has no variance
     for name, colour, style, label in (
         ("lower", "C2", "-", "bounds, these weights"),
         ("upper", "C2", "-", None),
         ("ideal_lower", "C4", "--", "bounds, ideal weights"),
         ("ideal_upper", "C4", "--", None),
     ):
-        ax.plot(t[some], ds[name].values[some], color=colour, linestyle=style, linewidth=1, label=label)
+        ax.plot(
+            t[has_several],
+            ds[name].values[has_several],
+            color=colour,
+            linestyle=style,
+            linewidth=1,
+            label=label,
+        )
     ax.plot(t, ds["limit"].values, color="C0", label="limit of many weights")
-    ax.plot(t[some], ds["relative_variance"].values[some], "o", color="C1", markersize=2.5, label="exact run")
-    high = np.nanmax(ds["upper"].values[some]) if some.any() else 1.0
+    ax.plot(
+        t[has_several],
+        ds["relative_variance"].values[has_several],
+        "o",
+        color="C1",
+        markersize=2.5,
+        label="exact run",
+    )
+    high = np.nanmax(ds["upper"].values[has_several]) if has_several.any() else 1.0
     ax.set(xscale="log", ylim=(0, 1.05 * high))
     return finish_axes(ax, xlabel="time t", ylabel="relative variance of survivors")
 

@@ -61,8 +61,8 @@ def run_agreement(
     nonzeros, l1_norm = _train(first, lam, t, rate, optimizer)
     counts = {"flow_nonzeros": flow.nonzeros[..., 0], "trained_nonzeros": nonzeros}
     norms = {"flow_l1_norm": flow.l1_norm[..., 0], "trained_l1_norm": l1_norm}
-    found = {name: values.astype(np.int32) for name, values in counts.items()} | norms
-    ds = ds.assign({name: (("run", "time"), values) for name, values in found.items()})
+    columns = {name: values.astype(np.int32) for name, values in counts.items()} | norms
+    ds = ds.assign({name: (("run", "time"), values) for name, values in columns.items()})
     return ds.assign_attrs(learning_rate=rate, optimizer=optimizer)
 
 
@@ -96,7 +96,7 @@ def _show_routes(ds: xr.Dataset) -> TopicContent:
             mean, half = student(exact)
             row += [f"{mean:.4g} ± {half:.2g}", f"{float(at[f'law_{name}']):.4g}"]
             routes = [at[f"{route}_{name}"].values for route in ("flow", "trained")]
-            row += [f"{np.max(np.abs(found / exact - 1)):.1e}" for found in routes]
+            row += [f"{np.max(np.abs(values / exact - 1)):.1e}" for values in routes]
         rows.append(row)
     caption = (
         f"m = {ds.attrs['m']}, lam = {ds.attrs['lam']:g}, {ds.sizes['run']} runs. For the full flow "
