@@ -5,8 +5,8 @@ from . import bias, check, finite_size, first_weights, losses, picture
 from .bias import plot_bias_map, plot_profile, run_bias
 from .check import run_checked
 from .finite_size import plot_finite_size, run_finite_size
+from .grids import PANELS
 from .losses import (
-    PANELS,
     loss_curves,
     plot_excess,
     plot_loss_against_p,

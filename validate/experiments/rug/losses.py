@@ -239,7 +239,9 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
     by_ratio = [partial(plot_loss_against_ratio, p=p, legend=p == PANELS[-1]) for p in PANELS]
     by_p = [partial(plot_loss_against_p, ratio=r, legend=r == RATIOS[0]) for r in RATIOS]
     by_size = [partial(plot_excess, ratio=ratio) for ratio in RATIOS]
-    of_ratio = f"{MARKERS}n = {int(fresh['n_features'][0])} is of this run, other sizes are of reference "
+    of_ratio = (
+        f"{MARKERS}n = {int(fresh['n_features'][0])} is of this run, other sizes are of reference runs."
+    )
     of_p = f"{MARKERS}The dotted line is the closed small-p law, which has no free constant."
     of_onset = (
         "Lines: macroscopic optimum; bars: where its bias changes sign; dots: models after further steps, "
