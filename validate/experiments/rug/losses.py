@@ -262,7 +262,7 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
     title = "Relative excess of trained models over the rug"
     caption = (
         "loss / rug's macroscopic optimum at the true ratio, less 1. Sizes may differ in budget, see the "
-        "table of reference "
+        "table of reference runs."
     )
     excess = means_table(title, frame, {"excess": "+.1%"}, ["p", "ratio ≈", "n_features"], caption)
     caption = "Trained beforehand with `superposition run`; validate/reference/README.md gives the commands."
