@@ -11,13 +11,15 @@ from matplotlib.axes import Axes
 from ....solvers.statistics import LEVEL, student
 from ....theory.annotations import as_annotated
 from ...runner.declarations import Figure, Run, Topic, TopicContent
+from ...runner.findings import Criterion, post_hoc
 from ...training import models_at
 from ..drawing import finish_axes, plot_function
 from .envelope import LABEL, envelope_figure, plot_envelope
 from .lines import known_envelope
 from .symmetry import CELLS, describe_ends, run_stored
 
-LEAST_SEEDS = 3
+# Of fewer seeds no interval is drawn.
+ENOUGH_SEEDS = Criterion("seeds of an interval", ">=", post_hoc(3))
 
 
 HIGHEST = 1.25
@@ -75,7 +77,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     for i, j in np.ndindex(shape[1:]):
         models = trained.isel(model=models_at(trained, *CELLS[i], int(sizes[j])))
         seeds[i, j] = models.sizes["model"]
-        if seeds[i, j] < LEAST_SEEDS:
+        if not ENOUGH_SEEDS.satisfied(seeds[i, j]):
             continue
         place = (float(models["p"][0]), float(models["ratio"][0]))
         if place not in solved:
@@ -83,7 +85,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         rug = float(models["optimum"][0])
         for k, losses in enumerate(models["loss"].transpose("end", "model").values / rug):
             finite_losses = losses[np.isfinite(losses)]
-            if finite_losses.size >= LEAST_SEEDS:
+            if ENOUGH_SEEDS.satisfied(finite_losses.size):
                 mean[k, i, j], half[k, i, j] = student(finite_losses)
         for name, values in least.items():
             values[i, j] = known[name].values[solved.index(place)] / rug
