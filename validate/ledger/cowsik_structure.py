@@ -20,7 +20,8 @@ from ...solvers.rug import optimum
 from ...solvers.statistics import Estimate, Family, mean
 from ...theory import rug
 from ...theory.derivation import sp
-from ..experiments.codes.symmetry import above_copies, by_cell, change
+from ..experiments.codes.copies import above_copies
+from ..experiments.codes.symmetry import by_cell, change
 from . import claim as ledger
 from .claim import (
     ROUGHLY,
