@@ -44,7 +44,7 @@ from superposition.theory.lazy import public_modules
 from superposition.validate import ledger
 from superposition.validate.experiments import atlas
 from superposition.validate.experiments.codes.structure import code_structure
-from superposition.validate.reference import read, rows
+from superposition.validate.reference import read, run_datasets
 from superposition.validate.reference.read import REFERENCE
 from superposition.validate.runner import cache, declarations
 
@@ -88,7 +88,7 @@ _FIGURE = "Figure('a', 'b', 'c', xr.Dataset(), lambda ds, ax: ax)"
 # Keys leave out "validate." and the packages of `_CONTAINERS`.
 SHORT = {
     "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
-    "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], tell=len)",
+    "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], progress=len)",
     "files.require_same_settings": "require_same_settings('out', 'here', dict(p=0), dict(p=0), 'x')",
     "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
     "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",
@@ -156,14 +156,11 @@ SHORT = {
     "gallery.write_gallery": "write_gallery('gallery', ['rug'])",
     "provenance.add_run": "add_run(path=BRACKET)",
     "provenance.full_settings": "full_settings(shipped_runs()['codes.lines'], {})",
-    "commands.make": "make([], out='runs')",
+    "commands.make_runs": "make_runs([], out='runs')",
     "ledger.stored_verdicts.store": "store([], ['C1'], path=HERE / 'claims.json')",
     "cache.ResultCache": "ResultCache(HERE)",
     "cache.ResultCache.load_pieces": "('rug.curves')",
-    "cache.ResultCache.settings": "('rug.curves')",
-    "cache.ResultCache.is_changed": "('rug.curves')",
     "cache.ResultCache.is_available": "('rug.curves')",
-    "cache.ResultCache.paths": "('rug.curves')",
     "cache.ResultCache.piece_settings": "('rug.curves')",
     "cache.ResultCache.missing_pieces": "('rug.curves')",
     "cache.ResultCache.run_piece": "('rug.curves', 0)",
@@ -173,6 +170,8 @@ SHORT = {
     "declarations.Run.shipped": "('a', 'b', len)",
     "declarations.Run.settings": "('quick', 0)",
     "declarations.Run.piece_settings": "('quick', 0)",
+    "declarations.Run.pieces": "({})",
+    "declarations.Topic.run_names": "('rug')",
     "declarations.Topic.content": "(xr.Dataset({'loss': ('p', [0.25])}))",
     "findings.Criterion.finding": "([0.1])",
     "findings.Criterion.satisfied": "([0.1])",
@@ -190,8 +189,8 @@ SHORT = {
     "page.ledger": f"ledger([{_ONE_CLAIM}])",
     "page.page": "page('a', 'b', [('c', 'd')], script=False)",
     "page.paragraphs": "paragraphs('a')",
-    "build.provenance": "provenance('quick', 0, 1.0, 1)",
-    "build.render": "render([], [], [('a', 'b')])",
+    "build.run_facts": "run_facts('quick', 0, 1.0, 1)",
+    "build.render_page": "render_page([], [], [('a', 'b')])",
     "build.write_report": "write_report('report', only='rug.theory')",
     "build.write_topic": "write_topic(HERE, 'rug', 'theory', TopicContent('a'))",
     "rug.run_bias": "run_bias(0.1, [0.25], [0.0])",
@@ -204,15 +203,15 @@ SHORT = {
     "read.load": "load('codes_lines')",
     "read.read": "read('codes_lines')",
     "read.read_runs": "read_runs('codes_lines')",
-    "rows.combine_runs": "combine_runs(dict(a=RUN), ['x'])",
-    "rows.extract_run": "extract_run(RUN, '')",
-    "rows.read_facts": "read_facts(RUN)",
+    "run_datasets.combine_runs": "combine_runs(dict(a=RUN), ['x'])",
+    "run_datasets.extract_run": "extract_run(RUN, '')",
+    "run_datasets.read_facts": "read_facts(RUN)",
     "sweep.open": "open('no.zarr')",
     "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
-    "tasks.cluster": "cluster('127.0.0.1:1')",
-    "tasks.perform": "perform([], 1, len)",
-    "tasks.processes": "processes(1)",
-    "tasks.spread": "spread(lambda k: None, len, processes(1))",
+    "tasks.dask_pool": "dask_pool('127.0.0.1:1')",
+    "tasks.run_tasks": "run_tasks([], 1, len)",
+    "tasks.process_pool": "process_pool(1)",
+    "tasks.dispatch": "dispatch(lambda k: None, len, process_pool(1))",
     "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
     "rug.with_theory": "with_theory(TRAINED, 'trained')",
     "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
@@ -291,7 +290,7 @@ def _around(module: Any) -> dict[str, Any]:
         scope |= {"A": AXES, "ResultCache": cache.ResultCache, "HERE": Path.cwd(), "xr": xr}
         scope |= {"TRAINED": xr.Dataset()}
         scope |= {"Estimate": statistics.Estimate}
-        facts = dict.fromkeys(rows.FACTS, "")
+        facts = dict.fromkeys(run_datasets.FACTS, "")
         scope |= {
             "RUN": xr.Dataset({"loss": ("x", [0.1])}, attrs=facts),
             "BRACKET": read.REFERENCE / "unequal_bracket.nc",

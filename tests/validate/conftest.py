@@ -11,7 +11,6 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.validate import ledger
 from superposition.validate.experiments import drawing
-from superposition.validate.report.build import full_names
 from superposition.validate.runner import cache, declarations, registry
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
@@ -36,12 +35,12 @@ def _show(room, tiny, folder):
     section = registry.load_section(room)
     assert section.name == room
     assert section.title
-    lab = cache.ResultCache(folder, changed={f"{room}.{name}": settings for name, settings in tiny.items()})
+    lab = cache.ResultCache(folder, overrides={f"{room}.{name}": settings for name, settings in tiny.items()})
     known = {claim.id for claim in ledger.CLAIMS}
     shown, whole = {}, []
     for topic in section.topics:
         assert set(topic.claims) <= known
-        made = shown[topic.name] = topic.content(*(lab[name] for name in full_names(room, topic)))
+        made = shown[topic.name] = topic.content(*(lab[name] for name in topic.run_names(room)))
         assert isinstance(made, declarations.TopicContent)
         assert made.text or made.figures or made.tables
         for table in made.tables:

@@ -26,9 +26,9 @@ def module(monkeypatch):
 
 def test_the_template_runs_and_shows_what_it_found(module):
     (topic,), run = module.TOPICS, module.RUNS["example"]
-    (settings,) = run.settings("quick", 0)
+    (settings,) = run.piece_settings("quick", 0)
     ds = run.function(**settings)
-    content = topic.of(ds)
+    content = topic.content(ds)
     assert "times the macroscopic optimum" in content.text
     assert content.tables[0].rows[0][-1] == "holds"
     (figure,) = content.figures

@@ -137,7 +137,7 @@ def test_searches_from_fresh_starts_find_nothing_better(count):
 
 def made(folder, **settings):
     path = atlas.make(
-        folder=folder, **{"starts": 8, "problems": SMALL, "tell": lambda line: None, **settings}
+        folder=folder, **{"starts": 8, "problems": SMALL, "progress": lambda line: None, **settings}
     )
     return path.read_bytes(), (folder / "atlas.safetensors").read_bytes()
 
@@ -178,7 +178,7 @@ def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
         "import sys; from superposition.validate.experiments.atlas import grid, make\n"
         "if __name__ == '__main__':\n"
         "    some = [one for one in grid.GRID if one.name[:14] in ('n2-m1-p0.1-equ', 'n3-m1-p0.1-equ')]\n"
-        "    make(folder=sys.argv[1], starts=1, jobs=2, problems=some)\n"
+        "    make(folder=sys.argv[1], starts=8, jobs=2, problems=some)\n"
     )
     file, folder = tmp_path / "run.py", tmp_path / "made"
     file.write_text(program, encoding="utf-8")

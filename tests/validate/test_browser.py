@@ -140,10 +140,10 @@ def folder(tmp_path_factory):
     shown = TopicContent("Text.", [figure], [wide], "A straight line was found, and this sentence is of use.")
     part = build.write_topic(folder, "toy", "line", shown)
     rows = ledger.run(["C8", "C9", "C18", "L3", "L32"])
-    facts = build.provenance("quick", 0, 1.0, 1)
+    facts = build.run_facts("quick", 0, 1.0, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "load_section", lambda name: Section(name, "A toy", "Text.", {}, []))
-        page = build.render([part], rows, facts)
+        page = build.render_page([part], rows, facts)
     (folder / "report.html").write_text(page, encoding="utf-8")
     return folder
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from superposition.validate.reference import files, read
 from superposition.validate.runner import cache, registry
-from superposition.validate.runner.cache import ResultCache, plan_tasks
+from superposition.validate.runner.cache import DataTask, ResultCache, plan_tasks
 from superposition.validate.runner.declarations import Run, Section
 from superposition.validate.runner.tasks import run_tasks
 
@@ -62,7 +62,7 @@ def test_an_experiment_is_run_once(results, folder):
     assert first.attrs == {"size": 4}
 
 
-def test_seeds_are_counted_from_that_of_the_lab(folder):
+def test_seeds_are_counted_from_that_of_the_cache(folder):
     folder.mkdir()
     assert ResultCache(folder, seed=5)["toy.plain"]["seed"].values.tolist() == [5, 6]
     assert ran == [(4, (5, 6), 5)]
@@ -72,11 +72,11 @@ def test_another_seed_profile_setting_or_code_is_another_run(results, folder, mo
     results["toy.plain"]
     ResultCache(folder, seed=1)["toy.plain"]
     ResultCache(folder, "full")["toy.plain"]
-    changed = {"toy.plain": {"size": 9}}
-    assert ResultCache(folder, changed=changed)["toy.plain"].attrs["size"] == 9
-    ResultCache(folder, changed=changed)["toy.plain"]
+    overrides = {"toy.plain": {"size": 9}}
+    assert ResultCache(folder, overrides=overrides)["toy.plain"].attrs["size"] == 9
+    ResultCache(folder, overrides=overrides)["toy.plain"]
     monkeypatch.setattr(cache, "code_digest", lambda: "another text")
-    ResultCache(folder, changed=changed)["toy.plain"]
+    ResultCache(folder, overrides=overrides)["toy.plain"]
     assert [size for size, _, _ in ran] == [4, 4, 40, 9, 9]
 
 
@@ -92,8 +92,8 @@ def test_pieces_are_joined_and_only_those_that_are_missing_are_run(results, fold
 
 
 def works(*needs):
-    """Return work on the data of some experiments, as `schedule` takes it."""
-    return [("work", min, needs, ("x",))]
+    """Return work on the data of some experiments, as `plan_tasks` takes it."""
+    return [DataTask("work", min, needs, ("x",))]
 
 
 def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(results, folder):
@@ -156,7 +156,7 @@ def test_damaged_files_are_told_of(results, folder, count):
             path.unlink()
         else:
             path.write_bytes(content)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             again = ResultCache(folder)
             xr.testing.assert_identical(again["toy.plain"], results["toy.plain"])
@@ -165,7 +165,7 @@ def test_damaged_files_are_told_of(results, folder, count):
             else:
                 assert kept == {"number": 0.5}
         gone = how == "delete" and path.parent.name == "parts"  # as if it had never been there
-        assert gone or "was damaged, or is missing; made anew" in str(told[0].message), (path, how)
+        assert gone or "was damaged, or is missing; made anew" in str(caught[0].message), (path, how)
         assert {one: one.read_bytes() for one in whole} == whole
 
 
@@ -251,7 +251,7 @@ def test_bad_arguments(folder, call, message):
         call(folder)
 
 
-def test_the_experiments_of_the_house_have_settings_that_they_take(monkeypatch):
+def test_declared_runs_have_settings_that_they_take(monkeypatch):
     monkeypatch.undo()
     made = registry.find_run("sparsification.fig2")
     (settings,) = made.piece_settings("quick", 3)

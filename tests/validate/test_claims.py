@@ -385,7 +385,7 @@ def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_
     row = next(one for one in select_claims() if one.needs)
     (stored,) = ledger.recall([row.id])
     assert judge(row, results) == stored
-    assert stored.judged
+    assert stored.checked_on
     monkeypatch.setattr(catalogue, "recall", lambda ids: ())
     how = "pip install -e '.[torch]' in the checkout"
     found = judge(row, results)
@@ -411,7 +411,11 @@ def test_stored_rows_come_back_as_they_were_judged(tmp_path):
     kept = judged.recall(path=tmp_path / "kept.json")
     assert list(kept) == ["C8", "C9"]
     back = ledger.from_record(rows[0].claim, kept["C8"])
-    assert (back.judged, back.verdict, back.correction) == ("2026-01-02", rows[0].verdict, rows[0].correction)
+    assert (back.checked_on, back.verdict, back.correction) == (
+        "2026-01-02",
+        rows[0].verdict,
+        rows[0].correction,
+    )
     assert set(back.evidence.findings) == set(rows[0].evidence.findings)
     with pytest.raises(ValueError, match=r"`rows` must be judged; got C8: it broke"):
         ledger.store([replace(rows[0], trouble="it broke")], "2026-01-02", path=tmp_path / "kept.json")
@@ -464,7 +468,7 @@ def test_rows_without_findings_are_open_and_counted(results, monkeypatch, capsys
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    text = build.render([], rows, [])
+    text = build.render_page([], rows, [])
     assert "<p>2 claims of the sources; " in text
     assert "1 open</a></li>" in text
     assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text

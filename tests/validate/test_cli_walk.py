@@ -20,8 +20,8 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import atlas
 from superposition.validate.ledger import catalogue
 from superposition.validate.proofs import certificates
-from superposition.validate.report import gallery
-from superposition.validate.runner import registry, sweep, tasks
+from superposition.validate.report import build, gallery
+from superposition.validate.runner import registry, sweep
 from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
@@ -145,7 +145,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
     monkeypatch.setattr(page, "render", lambda found, name: "")
-    monkeypatch.setattr(tasks, "run_tasks", reach)  # of the report
+    monkeypatch.setattr(build, "run_tasks", reach)
     monkeypatch.setattr(atlas.search, "run_tasks", reach)
     monkeypatch.setattr(catalogue, "run_tasks", reach)  # of the claims
     for module in (catalogue, ledger):

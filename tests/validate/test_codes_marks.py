@@ -14,9 +14,9 @@ from superposition.validate.experiments.codes import (
     run_known,
     run_marks,
 )
+from superposition.validate.experiments.codes.copies import above_copies
 from superposition.validate.experiments.codes.symmetry import (
     CELLS,
-    above_copies,
     by_cell,
     change,
     run_stored,

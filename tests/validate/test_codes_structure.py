@@ -5,8 +5,9 @@ import pytest
 
 from superposition.solvers.rug import rug_matrix
 from superposition.theory import codes as theory
-from superposition.validate.experiments.codes import code_structure, interference_kurtosis
-from superposition.validate.experiments.codes.runs import (
+from superposition.validate.experiments.codes import (
+    code_structure,
+    interference_kurtosis,
     run_departure,
     run_hessian,
     run_pair,

@@ -178,11 +178,11 @@ def test_imports_of_statistics_are_found(source, count):
 READS = {
     "proofs.certificates.make.check",
     "proofs.certificates.lean.lean_goal",
-    "experiments.codes.runs.run_known",
+    "experiments.codes.marks.run_known",
     "experiments.codes.symmetry.run_stored",
     "loading.files.read_file",
     "loading.files.read_settings",
-    "experiments.rug.runs.run_reference",
+    "experiments.rug.losses.run_reference",
     "runner.sweep.store.open",
     "training.checkpoint.load",
     "runner.cache.ResultCache.__init__",

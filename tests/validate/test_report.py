@@ -79,7 +79,7 @@ def text(shown, rows, tmp_path_factory):
     part = report.write_topic(tmp_path_factory.mktemp("out"), "toy", "losses", shown)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "load_section", toy)
-        return report.render([part], rows, report.provenance("quick", 3, 12.0, 2))
+        return report.render_page([part], rows, report.run_facts("quick", 3, 12.0, 2))
 
 
 class Reader(HTMLParser):
@@ -127,12 +127,12 @@ def test_the_page_is_well_formed_and_loads_nothing(text):
     assert len(images) == 1
     data = [link for link in reader.links if re.fullmatch(r"toy/[\w-]+\.(nc|csv|svg)", link)]
     assert len(inside) + len(images) + len(data) == len(reader.links)
-    assert "import" not in text
+    assert "@import" not in text
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
 
 
 def test_the_page_fits_phones_dark_screens_and_paper(text):
-    for needed in ("width=device-width", "prefers-color-scheme: dark", "media print", "max-width: 44rem"):
+    for needed in ("width=device-width", "prefers-color-scheme: dark", "@media print", "max-width: 44rem"):
         assert needed in text
 
 
@@ -263,7 +263,7 @@ def below(folder):
 
 def write(folder, **settings):
     made = report.write_report(folder, **{"jobs": 1, **settings})
-    assert made.failed == ()
+    assert made.failures == ()
     return made.page
 
 

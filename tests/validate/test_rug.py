@@ -10,7 +10,8 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
 from superposition.validate.experiments import rug
-from superposition.validate.experiments.rug import runs, section
+from superposition.validate.experiments.rug.check import beside_samples
+from superposition.validate.experiments.rug.models import format_mean
 from superposition.validate.reference import files
 from superposition.validate.training import train
 
@@ -73,10 +74,10 @@ def test_trained_models_are_set_beside_the_theory(trained):
 
 def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     """Four models at two ends; at 4.5 standard errors a false alarm has chance 6e-5."""
-    ds = runs.beside_samples(trained)
+    ds = beside_samples(trained)
     assert float(np.abs(ds["z"]).max()) < 4.5
     # Canary: with the features' probability a fifth larger the theory must be rejected.
-    wrong = runs.beside_samples(trained.assign(p=trained["p"] * 1.2))
+    wrong = beside_samples(trained.assign(p=trained["p"] * 1.2))
     assert float(np.abs(wrong["z"]).max()) > 4.5
 
 
@@ -112,7 +113,7 @@ def test_figures_draw_what_the_datasets_hold(trained, ax):
     other = trained.assign(seed=trained["seed"] + 1, loss=1.01 * trained["loss"])
     several = xr.concat([trained, other], "model", data_vars="minimal", coords="minimal", compat="equals")
     several["origin"][:] = "reference"
-    losses = section.loss_curves(several)
+    losses = rug.loss_curves(several)
     assert rug.plot_loss_against_ratio(losses, ax, p=0.4, legend=True) is ax
     line = losses["loss"].sel(p=0.4) / losses["zero_ratio_loss"].sel(p=0.4)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), line)
@@ -152,8 +153,8 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 
 
 def test_means_have_students_intervals():
-    assert section._mean([0.01, 0.02, 0.03]) == "+2.0% ± 2.5%"
-    assert section._mean([0.02]) == "+2.0%"
+    assert format_mean([0.01, 0.02, 0.03]) == "+2.0% ± 2.5%"
+    assert format_mean([0.02]) == "+2.0%"
 
 
 def test_a_seed_trains_the_same_models_in_whatever_company(trained):

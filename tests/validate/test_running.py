@@ -15,7 +15,6 @@ from superposition.validate import cli, ledger
 from superposition.validate.experiments.collisions import run_fig3
 from superposition.validate.reference.files import read_dataset
 from superposition.validate.reference.read import REFERENCE
-from superposition.validate.report.build import full_names
 from superposition.validate.runner import commands, execute, registry
 from superposition.validate.runner.declarations import PROFILES, Run
 from superposition.validate.runner.provenance import shipped_runs
@@ -53,7 +52,7 @@ def shown_names():
     found = {}
     for room in registry.PHENOMENA:
         for topic in registry.load_section(room).topics:
-            found |= dict.fromkeys(full_names(room, topic), f"report, {room}")
+            found |= dict.fromkeys(topic.run_names(room), f"report, {room}")
     for claim in ledger.CLAIMS:
         found |= dict.fromkeys(claim.needs, claim.id)
     root = Path(__file__).parents[2]
@@ -98,7 +97,7 @@ def test_a_job_is_made_once(tmp_path):
     pytest.importorskip("torch")
     chosen, lines = ["rug_n8192_p0.05_r0.25"], []
     (job,) = commands.select_runs(chosen)
-    (path,) = commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu", precision="bf16")
+    (path,) = commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu", precision="bf16")
     ds = read_dataset(path)
     settings = json.loads(ds.attrs["settings"])
     assert settings == job.full | SMALL | {"precision": "bf16", "most_steps": None}, "with defaults"
@@ -108,14 +107,14 @@ def test_a_job_is_made_once(tmp_path):
     assert list(tmp_path.glob("*.nc")) == [path]
     assert list(tmp_path.rglob("*checkpoint*")) == []
     before = path.stat().st_mtime_ns
-    same = {"device": "cpu", "precision": "bf16", "tell": lines.append}
-    assert commands.make_runs(chosen, out=tmp_path, changed=SMALL, **same) == [path]
+    same = {"device": "cpu", "precision": "bf16", "progress": lines.append}
+    assert commands.make_runs(chosen, out=tmp_path, overrides=SMALL, **same) == [path]
     assert lines == [f"{job.name}: there already"]
     with pytest.raises(ValueError, match=rf"`out` must be .*{job.file}.nc.* the same settings; got "):
-        commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu")
+        commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu")
     assert path.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
-        commands.make_runs(chosen, out=tmp_path, changed={"colour": 1})
+        commands.make_runs(chosen, out=tmp_path, overrides={"colour": 1})
 
 
 def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
@@ -127,12 +126,12 @@ def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(engine, "evaluate", stopped)
     with pytest.raises(KeyboardInterrupt):
-        commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu")
+        commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu")
     left = [one.name for one in tmp_path.rglob("[!.]*") if one.is_file()]
     assert left == ["training-rug_n128-0.checkpoint.npz"]
     monkeypatch.undo()
     monkeypatch.setattr(engine, "run_block", stopped)  # all steps are done
-    (path,) = commands.make_runs(chosen, out=tmp_path, changed=SMALL, device="cpu")
+    (path,) = commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu")
     assert list(tmp_path.glob("*.nc")) == [path]
     assert list(tmp_path.rglob("*checkpoint*")) == []
 

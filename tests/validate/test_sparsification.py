@@ -8,7 +8,7 @@ from scipy import stats
 from superposition.solvers.sparsification import limit_law
 from superposition.theory.sparsification import truncated_moments
 from superposition.validate.experiments import sparsification
-from superposition.validate.experiments.sparsification.runs import ideal_weights
+from superposition.validate.experiments.sparsification.fig7 import ideal_weights
 from superposition.validate.reference import files
 
 M, LAM, SCALE = 10_000, 1e-4, 0.9

@@ -12,8 +12,8 @@ import xarray as xr
 
 from superposition.validate import cli, ledger
 from superposition.validate.reference import read
-from superposition.validate.reference import rows as tidy
 from superposition.validate.reference.read import REFERENCE
+from superposition.validate.reference.run_datasets import FACTS, combine_runs, extract_run
 from superposition.validate.runner import commands, provenance, registry
 from superposition.validate.runner.cache import ResultCache
 
@@ -45,7 +45,7 @@ def test_every_dataset_says_how_its_runs_were_made():
     for name, facts in found.items():
         assert facts["settings"] == provenance.full_settings(RUNS[name], RUNS[name].full), name
         assert facts["experiment"] == RUNS[name].experiment
-        known = set(tidy.FACTS) - {"libraries"}  # which the oldest runs did not note
+        known = set(FACTS) - {"libraries"}  # which the oldest runs did not note
         assert all(facts[key] for key in known), name
     for dataset in DATASETS:
         assert read.load(dataset).attrs["title"]
@@ -133,11 +133,11 @@ def test_runs_are_found_by_their_settings():
     with pytest.raises(ValueError, match=r"`where` must fit one run of .*; got unequal\.blocks, "):
         read.read("unequal_blocks")
     with pytest.raises(ValueError, match=r"`name` must be one of codes\.lines; got 'codes\.known'"):
-        tidy.extract_run(read.load("codes_lines"), "codes.known")
+        extract_run(read.load("codes_lines"), "codes.known")
 
 
 def made(**data):
-    facts = dict.fromkeys(tidy.FACTS, "") | {"settings": json.dumps({"size": len(data)}), "wall_seconds": 1.0}
+    facts = dict.fromkeys(FACTS, "") | {"settings": json.dumps({"size": len(data)}), "wall_seconds": 1.0}
     coords = {"p": [0.1, 0.2], "seed": [4, 7], "end": ["first", "last"]}
     used = {dim for values in data.values() if isinstance(values, tuple) for dim in values[0]}
     coords = {dim: labels for dim, labels in coords.items() if dim in used}
@@ -153,25 +153,25 @@ def test_runs_come_back_as_they_were():
     two = made(loss=loss, history=(("seed", "block"), rng.random((2, 5)))).isel(end=[1], p=[1], seed=[0])
     three = made(history=(("seed", "block"), rng.random((2, 3))), count=7).isel(seed=[1])
     runs = {"one": one, "two": two, "three": three}
-    ds = tidy.combine_runs(runs, ["p", "seed"])
+    ds = combine_runs(runs, ["p", "seed"])
     assert ds.sizes["model"] == 4 + 1 + 1
     assert ds["measurement"].values.tolist() == list(runs)
     assert ds["size"].dims == ("model",)
-    again = tidy.combine_runs({name: tidy.extract_run(ds, name) for name in runs}, ["p", "seed"])
+    again = combine_runs({name: extract_run(ds, name) for name in runs}, ["p", "seed"])
     xr.testing.assert_identical(ds, again)
     for name, run in runs.items():
-        xr.testing.assert_identical(tidy.extract_run(ds, name), run.assign_attrs(run=name))
+        xr.testing.assert_identical(extract_run(ds, name), run.assign_attrs(run=name))
 
 
 def test_runs_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="`runs` must say how each was made; got a without experiment, "):
-        tidy.combine_runs({"a": xr.Dataset({"x": 1.0})}, ["p"])
+        combine_runs({"a": xr.Dataset({"x": 1.0})}, ["p"])
     one, two = made(x=(("p", "block"), np.ones((2, 3)))), made(x=(("p", "step"), np.ones((2, 3))))
     with pytest.raises(ValueError, match="`runs` must have the same dimensions of 'x' beside those of rows"):
-        tidy.combine_runs({"a": one, "b": two}, ["p"])
+        combine_runs({"a": one, "b": two}, ["p"])
     ends, middle = (made(loss=("step", [0.0] * len(at))).assign_coords(step=at) for at in ([1, 3], [2]))
     with pytest.raises(ValueError, match=r"`runs` must have labels of 'step' that follow one another"):
-        tidy.combine_runs({"a": ends, "b": middle}, ["p"])
+        combine_runs({"a": ends, "b": middle}, ["p"])
 
 
 SMALL = {"n_features": 4, "n_hidden": [4], "runs": 2}

@@ -178,7 +178,7 @@ def test_what_others_keep_in_a_store_is_neither_read_nor_changed(whole, tmp_path
 
 def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):
     """Every write in turn is the first that fails; as after a kill, what follows it is missing."""
-    few = {"grid": {"x": [0.5], "k": [1, 2]}, "keep": ["product"], "batch": 1, "tell": lambda line: None}
+    few = {"grid": {"x": [0.5], "k": [1, 2]}, "keep": ["product"], "batch": 1, "progress": lambda line: None}
     write, left = LocalStore.set, math.inf
 
     async def limited(self, key, value, *given):
@@ -277,7 +277,7 @@ def test_points_of_a_chunk_together(tmp_path):
 
 def test_each_chunk_is_told(tmp_path):
     lines = []
-    swept(tmp_path, tell=lines.append)
+    swept(tmp_path, progress=lines.append)
     assert (len(calls), len(lines)) == (10, 4)
     assert "4 of 4] chunk 3: 2 points" in lines[-1]
 

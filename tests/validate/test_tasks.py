@@ -126,7 +126,7 @@ def test_what_a_killed_process_was_doing_is_begun_again(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("work", [sleep_at_exit, square], ids=["in tasks", "before tasks"])
 def test_an_interrupt_does_not_wait_for_processes(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks_module, "_LEAVE", 50.0)
+    monkeypatch.setattr(tasks_module, "_SECONDS_TO_END", 50.0)
 
     def interrupt():
         while len(found := list(tmp_path.iterdir())) < 2:

@@ -15,7 +15,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ..audit.models import best_known
 from ..experiments.codes import known_envelope
-from ..experiments.rug.runs import unbroken_lines
+from ..experiments.rug.models import unbroken_lines
 from ..reference import read
 from .answer import Answer, count_noun
 from .entry import entry

@@ -70,7 +70,7 @@ def sweep(
     if store is not None or isinstance(function, str):
         if store is None:
             raise ValueError("`store` must be given where `function` is a name; got None.")
-        data = run(function, grid, store=store, settings=settings, jobs=jobs, tell=tell)
+        data = run(function, grid, store=store, settings=settings, jobs=jobs, progress=tell)
     else:
         data = _here(function, grid, dict(settings or {}), tell)
     from .plot import draw_sweep

@@ -54,7 +54,7 @@ def _atlas(options: argparse.Namespace) -> None:
 
     if options.make is not None:
         given = {name: getattr(options, name) for name in ("jobs", "starts", "seed", "again", "scheduler")}
-        made = str(atlas.make(folder=options.make, tell=tell, **given))
+        made = str(atlas.make(folder=options.make, progress=tell, **given))
         if options.json:
             print_json({"written": made})
         else:

@@ -54,12 +54,12 @@ def _report(options: argparse.Namespace) -> bool:
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
     made = write_report(*given, tell)
     if options.json:
-        print_json({"page": str(made.page), "failed": [" ".join(one.split()) for one in made.failed]})
+        print_json({"page": str(made.page), "failed": [" ".join(one.split()) for one in made.failures]})
     else:
         say(made.page)
-    for one in made.failed:
+    for one in made.failures:
         tell(f"failed: {' '.join(one.split())}")
-    return bool(made.failed)
+    return bool(made.failures)
 
 
 def _gallery(options: argparse.Namespace) -> None:

@@ -38,14 +38,14 @@ def add(add_command: Add) -> None:
 def _run(options: argparse.Namespace) -> bool:
     from ..runner import commands, execute
 
-    changed = execute.parse_settings(format_pairs("set", options.set))
+    overrides = execute.parse_settings(format_pairs("set", options.set))
     chosen = commands.select_runs(options.names)
     if options.list or not options.names:
         _list(chosen, options)
         return False
     names = ("out", "profile", "seed", "jobs", "device", "precision", "captured")
     given: dict[str, Any] = {name: getattr(options, name) for name in names}
-    made = commands.make_runs([run.name for run in chosen], changed=changed, tell=tell, **given)
+    made = commands.make_runs([run.name for run in chosen], overrides=overrides, progress=tell, **given)
     if options.json:
         print_json([str(path) for path in made])
     else:

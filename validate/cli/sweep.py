@@ -68,7 +68,7 @@ def _sweep(options: argparse.Namespace) -> bool:
         files.refuse_same_file(out, settings)
     names = ("store", "keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
     given = {name: getattr(options, name) for name in names}
-    ds = sweep.run(options.name, grid, settings=settings, tell=tell, **given)
+    ds = sweep.run(options.name, grid, settings=settings, progress=tell, **given)
     if options.json:
         print_json(columns(ds))
     else:

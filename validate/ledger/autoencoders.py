@@ -102,9 +102,9 @@ def s3(quick: bool) -> Evidence:
     whole, beyond = theory.absorption_bracket("uniform")
     graded, threshold, part = Features(2, 0.5, groups=[parent_child(0, [1], 0.3, 1 / 3)]), whole**0.5, 0.01
     costs = [
-        found.mse + whole * float(found.l0.sum())
+        measured.mse + whole * float(measured.l0.sum())
         for t in (0.0, part)
-        for found in [measure(_leaning_pair(t, threshold), graded)]
+        for measured in [measure(_leaning_pair(t, threshold), graded)]
     ]
     slope = -0.1 * whole * (1 - whole) / 2
     return evidence(

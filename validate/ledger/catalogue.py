@@ -10,25 +10,32 @@ from typing import Any
 
 from ...theory.annotations import as_annotated
 from ...theory.validation import choice, short_repr
-from ..runner.cache import ResultCache, cache_folder, plan_tasks
+from ..runner.cache import DataTask, ResultCache, cache_folder, plan_tasks
 from ..runner.tasks import Task, run_tasks
 from . import stored_verdicts
 from .claim import WRONG, CheckedClaim, Claim, Evidence, Verdict, as_record, from_record
 
-# All modules of this room hold rows, each in a name of its own or some in `ROWS`. The sources that the
-# project began with come first, others by their letter.
-_BEGAN = "LCB"
-_HELD = [
-    vars(importlib.import_module(f"{__package__}.{module.name}"))
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-    if module.name != Path(__file__).stem
-]
-_ROWS = {
-    row.id: row for held in _HELD for row in (*held.values(), *held.get("ROWS", ())) if isinstance(row, Claim)
-}
-CLAIMS: tuple[Claim, ...] = tuple(
-    sorted(_ROWS.values(), key=lambda claim: (_BEGAN.find(claim.id[0]) % 26, claim.id[0], int(claim.id[1:])))
-)
+# Letters of the ids that come first; others are in the order of the alphabet.
+_FIRST_LETTERS = "LCB"
+
+
+def _load_claims() -> tuple[Claim, ...]:
+    """Return the claims of all modules of the ledger, each a name of its module or an entry of its `ROWS`."""
+    claims: dict[str, Claim] = {}
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if module.name != Path(__file__).stem:
+            names = vars(importlib.import_module(f"{__package__}.{module.name}"))
+            values = (*names.values(), *names.get("ROWS", ()))
+            claims |= {value.id: value for value in values if isinstance(value, Claim)}
+
+    def order(claim: Claim) -> tuple[int, str, int]:
+        letter, number = claim.id[0], int(claim.id[1:])
+        return _FIRST_LETTERS.find(letter) % 26, letter, number
+
+    return tuple(sorted(claims.values(), key=order))
+
+
+CLAIMS: tuple[Claim, ...] = _load_claims()
 
 
 @as_annotated
@@ -47,17 +54,16 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
     >>> [claim.id for claim in select_claims(["C6", "C1"])]
     ['C1', 'C6']
     """
-    known = {claim.id: claim for claim in CLAIMS}
+    known = [claim.id for claim in CLAIMS]
     wanted = set(known) if ids is None else set(ids)
-    for name in wanted - set(known):
+    for name in wanted.difference(known):
         close = [id for id in known if id.lower() == str(name).strip().lower()]
         meant = f" (did you mean {close[0]}?)" if close else ""
-        raise ValueError(
-            f"`id` must be one of {stored_verdicts.ranges(known)}; got {short_repr(name)}{meant}."
-        )
+        rule = f"one of {stored_verdicts.ranges(known)}"
+        raise ValueError(f"`id` must be {rule}; got {short_repr(name)}{meant}.")
     if source is not None:
         choice("source", source, sorted({claim.source for claim in CLAIMS}))
-    return tuple(c for c in CLAIMS if c.id in wanted and source in (None, c.source))
+    return tuple(claim for claim in CLAIMS if claim.id in wanted and source in (None, claim.source))
 
 
 @as_annotated
@@ -65,12 +71,8 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
     """Run the check of one claim, with the datasets that it needs.
 
     A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
-    PyTorch and there is none, the evidence is that which is stored; without any the row is not judged.
-
-    Raises
-    ------
-    OSError, MemoryError
-        If a disk or memory is full.
+    PyTorch and there is none, the evidence is that which is stored; without any the row is not judged. If a
+    disk or memory is full, the error is raised.
     """
     start = time.perf_counter()
     missing = [name for name in claim.needs if not results.is_available(name)]
@@ -81,10 +83,10 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
         how = "pip install -e '.[torch]' in the checkout"
         return _not_judged(claim, f"{', '.join(missing)} needs PyTorch ({how})", start)
     try:
-        found = claim.check(results.profile == "quick", *(results[name] for name in claim.needs))
-        checked = CheckedClaim(claim, found, time.perf_counter() - start)
-        needs_sentence = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
-        if checked.verdict in needs_sentence and not found.corrections:
+        evidence = claim.check(results.profile == "quick", *(results[name] for name in claim.needs))
+        checked = CheckedClaim(claim, evidence, time.perf_counter() - start)
+        needs_correction = {*WRONG, Verdict.UP_TO_CONSTANTS} - {Verdict.WRONG}
+        if checked.verdict in needs_correction and not evidence.corrections:
             raise ValueError(
                 f"`corrections` of {claim.id} must say what is true instead, as its evidence gives the "
                 f"verdict {str(checked.verdict)!r}; got none."
@@ -118,39 +120,32 @@ def recall(
     >>> [row.claim.id for row in recall(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
-    _known_verdict(verdict)
-    chosen = {claim.id: claim for claim in select_claims(ids, source)}
-    kept = stored_verdicts.recall(chosen)
-    rows = (from_record(claim, kept[id]) for id, claim in chosen.items() if id in kept)
+    _check_verdict(verdict)
+    selected = {claim.id: claim for claim in select_claims(ids, source)}
+    records = stored_verdicts.recall(selected)
+    rows = (from_record(claim, records[id]) for id, claim in selected.items() if id in records)
     return tuple(row for row in rows if verdict in (None, row.verdict))
 
 
 @as_annotated
 def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.STORED) -> None:
-    """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored.
-
-    Raises
-    ------
-    ValueError
-        If a row was not judged.
-    """
+    """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored."""
     records = []
     for row in rows:
         if row.trouble:
             raise ValueError(f"`rows` must be judged; got {row.claim.id}: {row.trouble}.")
-        records.append(as_record(replace(row, judged=day)))
+        records.append(as_record(replace(row, checked_on=day)))
     stored_verdicts.store(records, [claim.id for claim in CLAIMS], path=path)
 
 
-def _known_verdict(verdict: str | None) -> None:
-    """Refuse what is no verdict."""
+def _check_verdict(verdict: str | None) -> None:
     if verdict is not None:
         choice("verdict", verdict, [str(v) for v in Verdict])
 
 
 @as_annotated
 def judge_or_recall(results: ResultCache, id: str) -> dict[str, Any]:
-    """Return a row as `as_record` makes it, from an earlier run if it is kept."""
+    """Return a row as a record, that of an earlier run if there is one."""
     (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = results.read_note(name, claim.needs)
     if record is None:
@@ -195,33 +190,35 @@ def run(
 
     Returns
     -------
-    tuple of Checked
+    tuple of CheckedClaim
 
     Examples
     --------
     >>> [row.claim.id for row in run(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
-    _known_verdict(verdict)
-    chosen = {f"claim {claim.id}": claim for claim in select_claims(ids, source)}
+    _check_verdict(verdict)
+    selected = {f"claim {claim.id}": claim for claim in select_claims(ids, source)}
     if verdict is not None:
-        kept = stored_verdicts.recall(claim.id for claim in chosen.values())
-        others = {id for id, record in kept.items() if record["verdict"] != verdict}
-        chosen = {name: claim for name, claim in chosen.items() if claim.id not in others}
+        stored = stored_verdicts.recall(claim.id for claim in selected.values())
+        others = {id for id, record in stored.items() if record["verdict"] != verdict}
+        selected = {name: claim for name, claim in selected.items() if claim.id not in others}
     rows: dict[str, CheckedClaim] = {}
 
-    def reached(task: Task, found: dict[str, Any] | None, seconds: float) -> None:
-        if found is not None:
-            rows[task.name] = from_record(chosen[task.name], found)
+    def on_done(task: Task, record: dict[str, Any] | None, seconds: float) -> None:
+        if record is not None:  # else it is a piece of a run
+            rows[task.name] = from_record(selected[task.name], record)
             if progress is not None:
                 try:
                     progress(rows[task.name])
                 except Exception as error:
-                    error.add_note(f"Raised by `progress` at the row {chosen[task.name].id}.")
+                    error.add_note(f"Raised by `progress` at the row {selected[task.name].id}.")
                     raise
 
     with cache_folder(data=data) as folder:
         results = ResultCache(folder, "quick" if quick else "full")
-        works = [(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in chosen.items()]
-        run_tasks(plan_tasks(results, works), jobs, reached)
-    return tuple(rows[name] for name in chosen if verdict in (None, rows[name].verdict))
+        works = [
+            DataTask(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in selected.items()
+        ]
+        run_tasks(plan_tasks(results, works), jobs, on_done)
+    return tuple(rows[name] for name in selected if verdict in (None, rows[name].verdict))

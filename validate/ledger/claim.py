@@ -1,13 +1,10 @@
-"""What a claim, its evidence and its verdict are. The verdict follows from the evidence alone.
+"""Claims, their evidence and their verdicts, which follow from the evidence alone.
 
-A check never says "true": it hands in findings, each of which is a computed number beside the limit that it
-must keep, with its origin and how the limit was set. Where chance has a part, it also has the confidence of
-the number and the false-alarm rate of the family of tests that it belongs to. A finding is about the
-statement as printed, about the corrected statement, about the order of magnitude where the print leaves a
-constant open, the answer to a question, or how many runs there are of those that a verdict needs. What is
-true instead is said in sentences, each of which names the findings that it rests on. `verdict` reads all
-findings, and one that fails always shows. That a statement does not hold is computed; of which kind its fault
-is (`judged.MEANINGS`), no number tells, and the check declares it.
+A check returns findings: computed numbers with the limits that they must keep. A finding is about the
+statement as printed, the corrected statement, the order of magnitude where the print leaves a constant open,
+the answer to a question, or the number of runs that a verdict needs. Corrections are sentences, each with the
+findings that it rests on. Findings decide whether a statement holds; the kind of its fault (`MEANINGS`) is
+declared by the check, as no number decides it.
 """
 
 import inspect
@@ -75,16 +72,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-# Words that leave a tolerance open mean the same in all rows; the words are the authors', so doubt counts for
-# them. Both were fixed when most of the values were known: limits made of them say "after" unless the data
-# that decide came later.
+# The meaning, in all rows, of the authors' words that leave a tolerance open; doubt counts for the authors.
+# Both were chosen when most values were known: limits by them are `post_hoc` unless the data came later.
 ROUGHLY = 2.0  # factor, either way: "roughly", "around", "fairly accurate", "not far from"
 SAME = 0.1  # relative difference: "essentially the same", "almost identical", "identical" if trained
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence of what is true instead, with the findings that it rests on (one or more)."""
+    """A sentence of a correction, with the findings that it rests on (one or more)."""
 
     text: str
     findings: Sequence[Finding]
@@ -96,24 +92,24 @@ class Statement:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a check found out: findings that decide, and a text and numbers that explain.
+    """The result of a check: findings that decide, and a text and numbers that explain.
 
     Parameters
     ----------
     text : str
         The argument in words, with the computed numbers that matter.
     printed : sequence of Finding
-        Findings that belong to no sentence of a correction.
+        Findings that support no sentence of a correction.
     numbers : mapping from str to float, optional
         Further computed numbers.
     corrections : sequence of Statement, optional
-        What is true instead, or the constants that the print leaves open, sentence by sentence; the numbers
-        in them are formatted from what was computed. Shown only where the verdict asks for it.
+        What is true instead, or the constants that the print leaves open, sentence by sentence; numbers in
+        them are formatted from computed values. Shown only if the verdict is not that the print holds.
     about : str, optional
-        What findings are about that do not say it; if not given, those of sentences are about the corrected
-        statement, and others about the print.
+        What findings without an `about` of their own are about; by default those of sentences are about the
+        corrected statement, and others about the print.
     fault : Verdict, optional
-        Of which kind the fault is if a finding about the print fails: one of `WRONG`.
+        Kind of the fault if a finding about the print fails: one of `WRONG`.
     """
 
     text: str
@@ -125,27 +121,28 @@ class Evidence:
 
     def __post_init__(self) -> None:
         choice("fault", self.fault, WRONG)
-        said = [
-            replace(one, findings=_about(one.findings, self.about or "corrected")) for one in self.corrections
+        corrections = [
+            replace(statement, findings=_with_about(statement.findings, self.about or "corrected"))
+            for statement in self.corrections
         ]
-        object.__setattr__(self, "corrections", said)
-        object.__setattr__(self, "printed", _about(self.printed, self.about or "printed"))
+        object.__setattr__(self, "corrections", corrections)
+        object.__setattr__(self, "printed", _with_about(self.printed, self.about or "printed"))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, each once, those of the corrections included."""
-        others = [finding for statement in self.corrections for finding in statement.findings]
-        return tuple(dict.fromkeys([*self.printed, *others]))
+        supporting = [finding for statement in self.corrections for finding in statement.findings]
+        return tuple(dict.fromkeys([*self.printed, *supporting]))
 
 
-def _about(findings: Sequence[Finding], about: str) -> list[Finding]:
-    """Return findings, those that do not say what they are about with this."""
-    return [one if one.about else replace(one, about=about) for one in findings]
+def _with_about(findings: Sequence[Finding], about: str) -> list[Finding]:
+    """Return findings; an empty `about` of theirs is replaced."""
+    return [finding if finding.about else replace(finding, about=about) for finding in findings]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a source and the check that judges it.
+    """A statement of a source, and its check.
 
     Parameters
     ----------
@@ -156,10 +153,10 @@ class Claim:
     statement : str
         The statement as printed, in formulas or in our own words.
     check : callable
-        ``check(quick, *datasets)`` computes the evidence, the same on every call. `quick` asks for small
+        ``check(quick, *datasets)`` returns the evidence, the same on every call. `quick` asks for small
         sizes; the datasets are those of `needs`.
     needs : tuple of str, optional
-        Experiments whose results the check reads, such as ``"noise.mechanism"``: those that the report shows.
+        Runs whose datasets the check gets, such as ``"noise.mechanism"``.
     """
 
     id: str
@@ -174,24 +171,24 @@ class Claim:
 class CheckedClaim:
     """A claim with its evidence and the seconds that the check took.
 
-    `trouble` says why there is no evidence, if the check could not be run or raised an error. `judged` is the
-    day on which the check was run, if its evidence is stored.
+    `trouble` is the reason if the check could not be run or raised an error. `checked_on` is the day on which
+    the check was run, if its evidence is stored.
     """
 
     claim: Claim
     evidence: Evidence
     seconds: float
     trouble: str = ""
-    judged: str = ""
+    checked_on: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """What the evidence says."""
+        """The verdict that follows from the evidence."""
         return Verdict.NOT_JUDGED if self.trouble else verdict(self.evidence)
 
     @property
     def correction(self) -> str | None:
-        """What is true instead, where the print does not hold by itself and the evidence decides."""
+        """What is true instead, if the evidence decides that the print does not hold as it stands."""
         if self.verdict in (Verdict.HOLDS, Verdict.TOO_FEW, Verdict.OPEN, Verdict.NOT_JUDGED):
             return None
         return "; ".join(statement.text for statement in self.evidence.corrections) or None
@@ -200,7 +197,7 @@ class CheckedClaim:
 def claim(
     id: str, source: str, where: str, *, needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Evidence]], Claim]:
-    """Turn a check into the claim that it judges (a decorator); its docstring is the statement.
+    """Return a decorator that makes a claim of a check, whose docstring is the statement.
 
     Examples
     --------
@@ -223,14 +220,13 @@ def claim(
 
 @as_annotated
 def verdict(evidence: Evidence) -> Verdict:
-    """Return what the evidence says; no other thing than its findings is looked at.
+    """Return the verdict that follows from the findings of the evidence.
 
-    Findings about the print decide first. If all keep their limits, the statement holds. If one does not, the
-    verdict is the fault that the evidence declares, or "wrong" where no findings support a corrected
-    statement. Without findings about the print (it leaves a constant open) those about the order decide
-    between "holds, up to constants" and "wrong"; those that answer a question come last. Without any finding
-    the claim is open. Whatever the print, a finding about a correction or an answer that does not keep its
-    limit leaves the claim unsettled, and so do fewer runs than the check asks for.
+    A claim is unsettled if a finding about a correction, an answer or the number of runs fails. Otherwise, if
+    there are findings about the print, the statement holds if all keep their limits; if not, the verdict is
+    the declared fault, or "wrong" if no finding supports a correction. Without findings about the print (it
+    leaves a constant open) those about the order decide between "holds, up to constants" and "wrong"; those
+    that answer a question come last. Without any finding the claim is open.
 
     Examples
     --------
@@ -243,8 +239,7 @@ def verdict(evidence: Evidence) -> Verdict:
     >>> print(verdict(Evidence("", [wrong, other])), "/", verdict(Evidence("", [right, other])))
     unsettled: a finding fails / unsettled: a finding fails
     """
-    found = evidence.findings
-    passed = {about: [f.passed for f in found if f.about == about] for about in ABOUT}
+    passed = {about: [f.passed for f in evidence.findings if f.about == about] for about in ABOUT}
     if not all(passed["corrected"]) or not all(passed["answer"]):
         return Verdict.UNSETTLED
     if not all(passed["runs"]):
@@ -265,42 +260,42 @@ def evidence(
     about: str = "",
     fault: Verdict = Verdict.WRONG,
 ) -> Evidence:
-    """Return what a check found out, from findings and sentences of a correction in any order.
+    """Return evidence of findings and sentences of a correction, in any order.
 
-    `about` is "order" where the print leaves a constant open, and "answer" where it asks. `fault` is of which
-    kind the fault is, should a finding about the print fail.
+    `about` is "order" if the print leaves a constant open, and "answer" if it asks. `fault` is the kind of
+    the fault, should a finding about the print fail.
 
     Examples
     --------
     >>> right = numeric("gap", 1e-16, "<=", rounding(1e-9))
     >>> wrong = numeric("gap", 0.1, "<=", rounding(1e-9))
-    >>> found = evidence("added", wrong, corrected_statement("it is 2", right))
-    >>> str(verdict(found)), [one.text for one in found.corrections]
+    >>> added = evidence("added", wrong, corrected_statement("it is 2", right))
+    >>> str(verdict(added)), [statement.text for statement in added.corrections]
     ('wrong', ['it is 2'])
     """
     printed = [part for part in parts if isinstance(part, Finding)]
-    said = [part for part in parts if isinstance(part, Statement)]
-    return Evidence(text, printed, numbers or {}, said, about, fault)
+    corrections = [part for part in parts if isinstance(part, Statement)]
+    return Evidence(text, printed, numbers or {}, corrections, about, fault)
 
 
 def corrected_statement(text: str, *findings: Finding) -> Statement:
-    """Return a sentence of a correction and what it rests on; numbers in it are formatted from values."""
+    """Return a sentence of a correction with the findings that it rests on."""
     return Statement(text, findings)
 
 
 @as_annotated
 def as_record(checked: CheckedClaim) -> dict[str, Any]:
-    """Return a row of the ledger as plain data that JSON can hold (a number that is not finite as text)."""
+    """Return a row of the ledger as data for JSON, in which numbers that are not finite are text."""
 
-    def plain(value: Any) -> Any:
+    def finite_or_text(value: Any) -> Any:
         return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
     def finding(f: Finding) -> dict[str, Any]:
-        told = {"about": f.about, "kind": f.kind, "text": f.text, "value": float(f.value)}
-        told |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
-        told |= {"limit_set": f.basis, "limit_in_words": f.limit_set}
-        told |= {"alarm_rate": f.alarm, "resolution": f.resolution}
-        return {name: plain(value) for name, value in told.items()}
+        record = {"about": f.about, "kind": f.kind, "text": f.text, "value": float(f.value)}
+        record |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
+        record |= {"limit_set": f.basis, "limit_in_words": f.limit_set}
+        record |= {"alarm_rate": f.alarm, "resolution": f.resolution}
+        return {name: finite_or_text(value) for name, value in record.items()}
 
     claim, evidence = checked.claim, checked.evidence
     return {
@@ -308,14 +303,15 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
         "verdict": str(checked.verdict),
         "correction": checked.correction,
         "trouble": checked.trouble or None,
-        "judged": checked.judged or None,
+        "judged": checked.checked_on or None,
         "evidence": {
             "text": evidence.text,
             "findings": [finding(f) for f in evidence.findings],
-            "numbers": {name: plain(float(value)) for name, value in evidence.numbers.items()},
+            "numbers": {name: finite_or_text(float(value)) for name, value in evidence.numbers.items()},
             "fault": str(evidence.fault),
             "corrections": [
-                {"text": one.text, "findings": [f.text for f in one.findings]} for one in evidence.corrections
+                {"text": statement.text, "findings": [f.text for f in statement.findings]}
+                for statement in evidence.corrections
             ],
         },
         "seconds": round(checked.seconds, 3),
@@ -324,12 +320,7 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
 
 @as_annotated
 def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
-    """Return the row that `as_record` made plain.
-
-    Raises
-    ------
-    ValueError
-        If a part of it is missing or of another kind.
+    """Return the row of a record of `as_record`.
 
     Examples
     --------
@@ -339,26 +330,26 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
     True
     """
 
-    def finding(told: Mapping[str, Any]) -> Finding:
-        same: dict[str, Any] = {name: told[name] for name in ("about", "kind", "text", "relation", "origin")}
-        same |= {"alarm": told["alarm_rate"], "resolution": told["resolution"], "basis": told["limit_set"]}
-        return Finding(**same, value=float(told["value"]), limit=float(told["limit"]))
+    def finding(f: Mapping[str, Any]) -> Finding:
+        fields: dict[str, Any] = {name: f[name] for name in ("about", "kind", "text", "relation", "origin")}
+        fields |= {"alarm": f["alarm_rate"], "resolution": f["resolution"], "basis": f["limit_set"]}
+        return Finding(**fields, value=float(f["value"]), limit=float(f["limit"]))
 
     try:
-        kept = record["evidence"]
-        found = [finding(one) for one in kept["findings"]]
-        by_text = {one.text: one for one in reversed(found)}
-        said = [
-            corrected_statement(one["text"], *(by_text[text] for text in one["findings"]))
-            for one in kept["corrections"]
+        stored = record["evidence"]
+        findings = [finding(f) for f in stored["findings"]]
+        by_text = {f.text: f for f in reversed(findings)}
+        corrections = [
+            corrected_statement(statement["text"], *(by_text[text] for text in statement["findings"]))
+            for statement in stored["corrections"]
         ]
-        numbers = {name: float(value) for name, value in kept["numbers"].items()}
-        about = {"trouble": record["trouble"] or "", "judged": record["judged"] or ""}
-        whole = Evidence(kept["text"], found, numbers, said, fault=Verdict(kept["fault"]))
-        return CheckedClaim(claim, whole, record["seconds"], **about)
+        numbers = {name: float(value) for name, value in stored["numbers"].items()}
+        evidence = Evidence(stored["text"], findings, numbers, corrections, fault=Verdict(stored["fault"]))
+        trouble, day = (record[name] or "" for name in ("trouble", "judged"))
+        return CheckedClaim(claim, evidence, record["seconds"], trouble, day)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ValueError(f"`record` must be what `as_record` makes ({why}).") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"`record` must be what `as_record` makes ({reason}).") from error
 
 
 @as_annotated
@@ -389,16 +380,16 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     """
     width = integer("width", width, 20)
 
-    def filled(words: str, indent: str) -> str:
-        # A formula's minus is no hyphen.
+    def fill(words: str, indent: str) -> str:
+        # Not at hyphens: they are minus signs in formulas.
         return textwrap.fill(
             words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         )
 
     def paragraph(row: CheckedClaim) -> str:
-        more = row.correction or row.trouble
-        found = f"{row.verdict}: {more}" if more else str(row.verdict)
-        said = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"
-        return filled(said, "") + "\n" + filled(found, "    ")
+        detail = row.correction or row.trouble
+        verdict = f"{row.verdict}: {detail}" if detail else str(row.verdict)
+        statement = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"
+        return fill(statement, "") + "\n" + fill(verdict, "    ")
 
     return "\n\n".join(map(paragraph, rows))

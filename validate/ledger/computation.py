@@ -37,7 +37,7 @@ def k1(quick: bool) -> Evidence:
     p = derive_moments("relu").symbols[0]
     square = derive_moments("relu").expression[1]
     alone = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
-    found = network_loss(alone, Features(2, 0.3, "symmetric"))
+    measured = network_loss(alone, Features(2, 0.3, "symmetric"))
     return evidence(
         "So it is for networks without biases, which theirs are. With an output bias a dropped target costs "
         "p/6 - p^2/16, and no network with a linear readout, with or without bias, is below (n - d)/n "
@@ -45,7 +45,7 @@ def k1(quick: bool) -> Evidence:
         symbolic("mean square of ReLU(x), less p/6", square - p / 6),
         numeric(
             "loss of one neuron for two features at p = 0.3, less p/12",
-            abs(found.loss - 0.3 / 12),
+            abs(measured.loss - 0.3 / 12),
             "<=",
             rounding(1e-14),
         ),
@@ -173,14 +173,14 @@ def k6(quick: bool) -> Evidence:
         mean, square = p / 4, p / 6
         return mean**2 / (square - mean**2 + n * mean**2)
 
-    said = ", ".join(f"{best(p):.4f} at p = {p:g}" for p in (0.1, 1.0))
+    losses = ", ".join(f"{best(p):.4f} at p = {p:g}" for p in (0.1, 1.0))
     law = Features(3, 0.3, "symmetric")
     own = best_readout(np.eye(3)[:2], 0.0, law, bias=False).W_out[2, 0]
     closed = 0.075**2 / (0.05 - 0.075**2 + 2 * 0.075**2)
     return evidence(
         "The printed numbers are the least of a hundred sampled losses, on a grid of steps of 3.3 %: one "
         "step and half of the last printed digit are allowed. An earlier form of this row allowed the half "
-        f"digit alone, and called 0.014 not reproduced. In closed form: {said}; the minimum is flat at p = "
+        f"digit alone, and called 0.014 not reproduced. In closed form: {losses}; the minimum is flat at p = "
         "0.1.",
         numeric(
             "offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", post_hoc(digit + STEP * best(1.0))
@@ -189,7 +189,7 @@ def k6(quick: bool) -> Evidence:
             "offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", post_hoc(digit + STEP * best(0.1))
         ),
         corrected_statement(
-            f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {said}",
+            f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {losses}",
             numeric(
                 "of the exact best readout, three features on two", abs(own - closed), "<=", rounding(1e-12)
             ),

@@ -151,16 +151,16 @@ def c39(quick: bool) -> Evidence:
     on = p * rug.on_loss(best.a, best.b, best.sigma) / best.loss
     # What is left to an elementwise decoder that is told which features are on.
     share = p * best.sigma**2 * posterior_loss(best.sigma) / best.loss
-    told = ", ".join(f"{one:.0%} at p = {q:g}" for one, q in zip(share, p, strict=True))
+    shares_at_p = ", ".join(f"{one:.0%} at p = {q:g}" for one, q in zip(share, p, strict=True))
     most = share[:5]
     gain = best.loss / best_decoder(p, best.sigma).loss
     return evidence(
         f"Most of the rug's loss is made where features are on: {', '.join(f'{one:.0%}' for one in on)} at "
         f"p = {', '.join(f'{q:g}' for q in p)}, ratio 1/4. But it is made there because the bias has to "
         "screen those that are off: an elementwise decoder that is told which features are on is left "
-        f"with {told}. Gates and top k decide what is on, and are bounded by it. TRec is a threshold, a "
-        f"JumpReLU: it lowers the loss by the factors {', '.join(f'{one:.3g}' for one in gain)}, and so does "
-        "not help where features are not rare, as printed (C25).",
+        f"with {shares_at_p}. Gates and top k decide what is on, and are bounded by it. TRec is a threshold, "
+        f"a JumpReLU: it lowers the loss by the factors {', '.join(f'{one:.3g}' for one in gain)}, and so "
+        "does not help where features are not rare, as printed (C25).",
         bound("least share of the loss where features are on", float(on.min()), ">=", derived(0.5)),
         bound("least share left if it is known which are on", float(share.min()), ">=", derived(0.5)),
         corrected_statement(
@@ -259,14 +259,14 @@ def c42(quick: bool, ds: xr.Dataset) -> Evidence:
         p: float(small["lyapunov_max"].sel(end=STOP).values[small["p"].values == p].max()) for p in ENDS_OF_P
     }
     lowest = float((means.sel(ratio=0.12) - means.sel(ratio=[0.25, 0.5]).min("ratio")).max())
-    told = "; ".join(
+    ratios_at_p = "; ".join(
         f"{', '.join(f'{float(v):.2f}' for v in means.sel(ratio=r).values)} at ratio {r:g}" for r in ratios
     )
     return evidence(
         f"The Lyapunov ratio of models of {SMALLEST} features at the source's stopping rule, where small "
-        f"is uniform, is for p = {', '.join(f'{p:g}' for p in at['p'].values)}: {told}. It does not fall "
-        "with p up to 0.1. The figure's places are not printed; these are nine, and an earlier form of this "
-        "row knew no others. At eight ratios from 0.03 to 0.75, three models each, it is "
+        f"is uniform, is for p = {', '.join(f'{p:g}' for p in at['p'].values)}: {ratios_at_p}. It does not "
+        "fall with p up to 0.1. The figure's places are not printed; these are nine, and an earlier form of "
+        "this row knew no others. At eight ratios from 0.03 to 0.75, three models each, it is "
         f"{' and '.join(f'{v:.2f} at most at p = {p:g}' for p, v in largest.items())}; a Gaussian row of "
         f"this size has {np.sqrt(8 / np.pi / SMALLEST):.2f}.",
         enough_runs("models at each place", least, origin=ds),

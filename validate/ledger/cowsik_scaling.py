@@ -103,10 +103,10 @@ def c18(quick: bool) -> Evidence:
     remainder = shift**2 + 6 * np.log(shift) - 2 * np.log(4 / np.sqrt(2 * np.pi)) - 2 * digits * TEN
     left = np.abs(remainder * shift**2).max()
     p = np.array([1e-4, 1e-6, 1e-8, 1e-12, 1e-20])
-    found = optimum(p, 0.3)
-    measured = -found.b / (found.a * found.sigma)
+    best = optimum(p, 0.3)
+    measured = -best.b / (best.a * best.sigma)
     roots = np.array([best_shift(-np.log(v)) for v in p])
-    gap = np.abs(measured / roots - 1) / (roots * found.sigma)
+    gap = np.abs(measured / roots - 1) / (roots * best.sigma)
     closed = float(np.abs(rug.asymptotic_shift(p) / roots - 1).max())
     return evidence(
         f"Without clipping the on-loss at the best scale is sigma^2 ({leading}) for small sigma, the "
@@ -261,8 +261,8 @@ def _density(x: npt.ArrayLike) -> FloatArray:
 
 def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
     """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
-    found: FloatArray = decoders.bayes_loss(1.0, sigma) / np.square(sigma)
-    return found
+    ratio: FloatArray = decoders.bayes_loss(1.0, sigma) / np.square(sigma)
+    return ratio
 
 
 @claim("C22", SOURCE, "App. D")

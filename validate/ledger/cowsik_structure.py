@@ -20,7 +20,8 @@ from ...solvers.rug import optimum
 from ...solvers.statistics import Estimate, Family, mean
 from ...theory import rug
 from ...theory.derivation import sp
-from ..experiments.codes.symmetry import above_copies, by_cell, change
+from ..experiments.codes.copies import above_copies
+from ..experiments.codes.symmetry import by_cell, change
 from . import claim as ledger
 from .claim import (
     ROUGHLY,
@@ -106,12 +107,13 @@ class _Models:
 
     def tally(self, statistic: str) -> str:
         """Say of how many doublings it is shown that a statistic falls, and of how many that it does not."""
-        said = []
+        phrases = []
         for end, name in self.names.items():
-            found = self.change(statistic, end)
-            falls, stays = sum(one.high <= FALLS for one in found), sum(one.low > FALLS for one in found)
-            said.append(f"{falls} of {len(found)} ({name}; {stays} do not)")
-        return " and ".join(said)
+            changes = self.change(statistic, end)
+            falls = sum(change.high <= FALLS for change in changes)
+            stays = sum(change.low > FALLS for change in changes)
+            phrases.append(f"{falls} of {len(changes)} ({name}; {stays} do not)")
+        return " and ".join(phrases)
 
     def least(self, statistic: str, text: str, limit: float) -> Finding:
         """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
@@ -145,8 +147,8 @@ class _Models:
         return _list(self.change(statistic, STOP, GROWN), ".2g")
 
 
-def _span(found: Sequence[Estimate]) -> str:
-    values = [one.value for one in found]
+def _span(estimates: Sequence[Estimate]) -> str:
+    values = [estimate.value for estimate in estimates]
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
@@ -250,9 +252,9 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         "worded after that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
         f"{mean(fresh[0]):.4g} for {SMALLEST} features, {mean(fresh[1]):.4g} for {LARGEST}.",
         *(
-            models.keeps(f"{name}, {end}", found, relation, limit)
+            models.keeps(f"{name}, {end}", estimates, relation, limit)
             for relation, limit in (("<=", SAME), (">=", -SAME))
-            for end, found in ((STOP, early), (steps, late))
+            for end, estimates in ((STOP, early), (steps, late))
         ),
         experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
         corrected_statement(
@@ -294,12 +296,12 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C28", SOURCE, "Fig. 3", needs=["codes.fig3"])
-def c28(quick: bool, found: xr.Dataset) -> Evidence:
+def c28(quick: bool, ds: xr.Dataset) -> Evidence:
     """p = 4.5 %, n_s = 512: diagonal 1.29 +- .01, bias -.18 +- .01 (no ratio is named)"""
-    steps, ratios = f"{found.attrs['steps']} steps", found["ratio"].values
+    steps, ratios = f"{ds.attrs['steps']} steps", ds["ratio"].values
     scale, bias, error = 1.29, -0.18, 0.01
-    a, last = (found[name].sel(end=CONVERGED).values for name in ("diagonal_mean", "bias_mean"))
-    first = found["bias_mean"].sel(end=STOP).values
+    a, last = (ds[name].sel(end=CONVERGED).values for name in ("diagonal_mean", "bias_mean"))
+    first = ds["bias_mean"].sel(end=STOP).values
     best = optimum(0.045, np.linspace(0.05, 0.95, 181))
     highest = float(best.b[np.abs(best.a - scale) <= error].max())
     gap = np.abs(a - scale).max()
@@ -310,11 +312,11 @@ def c28(quick: bool, found: xr.Dataset) -> Evidence:
         f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
         f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number "
         "of steps, and there is one model of each: whether some training gives both numbers is not settled.",
-        enough_runs("trained models at each ratio", 1, origin=found),
-        experiment(f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=found),
+        enough_runs("trained models at each ratio", 1, origin=ds),
+        experiment(f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=ds),
         # The printed bias with its error is [-0.19, -0.17].
-        experiment("stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=found),
-        experiment(f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=found),
+        experiment("stopping rule: lowest bias", first.min(), ">", derived(bias + error), origin=ds),
+        experiment(f"{steps}: highest bias", last.max(), "<", derived(bias - error), origin=ds),
         corrected_statement(
             "the rug's optimum has not both of these numbers at any ratio",
             numeric("rug's highest bias at that diagonal", highest, "<", derived(bias - error)),
@@ -330,10 +332,10 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
     models = _Models(ds, changes=2)
     diagonal, bias = models.change("diagonal_sd", STOP), models.change("bias_sd", STOP)
     fewer = [
-        sum(one.low > FALLS for one in found) - sum(one.high <= FALLS for one in found)
-        for found in (diagonal, bias)
+        sum(change.low > FALLS for change in changes) - sum(change.high <= FALLS for change in changes)
+        for changes in (diagonal, bias)
     ]
-    told = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
+    label = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
     return evidence(
         f"The diagonal's spread is {models.grown('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
         "times. "
@@ -344,7 +346,7 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
         "that are dropped keep those of the diagonal large (C44).",
         *models.falls("diagonal", "diagonal_sd", all_shown=False),
         *models.falls("bias", "bias_sd"),
-        experiment(told, max(fewer), "<", derived(0), origin=ds),
+        experiment(label, max(fewer), "<", derived(0), origin=ds),
     )
 
 

@@ -76,19 +76,19 @@ def _descended(n: int, d: int, rng: np.random.Generator) -> float:
 
     A = rng.standard_normal((n, d))
     start = np.concatenate([A.ravel(), (A + 0.1 * rng.standard_normal((n, d))).T.ravel()])
-    found = optimize.minimize(energy, start, method="L-BFGS-B")
-    return float(found.fun / (n * n / d) - 1.0)
+    minimum = optimize.minimize(energy, start, method="L-BFGS-B")
+    return float(minimum.fun / (n * n / d) - 1.0)
 
 
 def _optimal_matrices() -> list[tuple[FloatArray, int]]:
     """Return matrices (n/d) P with unit diagonal, from Hadamard and from Fourier rows, and their ranks."""
     subsets = (S for d in (1, 2, 3, 5) for S in itertools.combinations(range(8), d))
-    found = [(RugMatrix(8, S).todense(), len(S)) for S in subsets]
+    matrices = [(RugMatrix(8, S).todense(), len(S)) for S in subsets]
     for n, d in ((5, 2), (7, 4), (12, 6)):
         angle = 2 * np.pi * np.outer(np.arange(n), np.arange(1, d // 2 + 1)) / n
         F = np.sqrt(2 / d) * np.hstack([np.cos(angle), np.sin(angle)])
-        found.append((F @ F.T, d))
-    return found
+        matrices.append((F @ F.T, d))
+    return matrices
 
 
 def _identity(W: Any, P: Any, d: int) -> Any:
@@ -250,14 +250,14 @@ def c10(quick: bool) -> Evidence:
 @claim("C11", SOURCE, "4.2.2")
 def c11(quick: bool) -> Evidence:
     """Hadamard matrix: H_ij = parity(bin(i) XOR bin(j))"""
-    sizes, found = [2**k for k in range(1, 8)], []
+    sizes, rows = [2**k for k in range(1, 8)], []
     for n in sizes:
         i = np.arange(n)
         tables = i[:, None] ^ i, i[:, None] & i
         xor, both = (1 - 2 * (np.bitwise_count(table).astype(np.int64) % 2) for table in tables)
         gaps = *(H @ H.T - n * np.eye(n, dtype=np.int64) for H in (xor, both)), both - linalg.hadamard(n)
-        found.append([*(np.abs(gap).max() for gap in gaps), *map(np.linalg.matrix_rank, (xor, both))])
-    by_xor, by_and, library, rank, full = np.max(found, axis=0)
+        rows.append([*(np.abs(gap).max() for gap in gaps), *map(np.linalg.matrix_rank, (xor, both))])
+    by_xor, by_and, library, rank, full = np.max(rows, axis=0)
     return evidence(
         f"For n = {sizes[0]} to {sizes[-1]}: with XOR H H^T - n I has entries of size up to {by_xor}; with "
         f"AND H H^T = n I exactly, and the largest rank is {full}.",
@@ -281,15 +281,15 @@ def c12(quick: bool) -> Evidence:
     and is a projector
     """
     rng = np.random.default_rng(12)
-    found = []
+    rows = []
     sizes = [(n, d) for n in (4, 16, 64) for d in sorted({1, n // 4, n // 2, n - 1})]
     for n, d in sizes:
         H = linalg.hadamard(n)[:, rng.choice(n, d, replace=False)]
         T = H @ H.T  # n_d R, in integers
         gaps = T @ T / d**2 - T / d, np.diag(T) - d, T @ T - n * T
-        found.append([np.abs(gap).max() for gap in gaps])
-    projector, diagonal, corrected = np.max(found, axis=0)
-    n, d = sizes[np.argmax(found, axis=0)[0]]
+        rows.append([np.abs(gap).max() for gap in gaps])
+    projector, diagonal, corrected = np.max(rows, axis=0)
+    n, d = sizes[np.argmax(rows, axis=0)[0]]
     unit = numeric("n_d |R_ii - 1| in integers", diagonal, "==", derived(0))
     return evidence(
         f"The diagonal is 1 exactly. R^2 - R has entries up to {projector:.4g} (at n_s/n_d = {n / d:g}), "
@@ -386,8 +386,8 @@ def c32(quick: bool) -> Evidence:
     rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
     R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
     edges = np.triu(rng.random((n, n)) < 2 / n, 1)
-    found = float(np.trace(R @ (v * np.eye(n) + c * (edges + edges.T)) @ R.T)) / n
-    variance = abs(found - n / d * (v + 2 * c * float(R[edges].sum()) / n))
+    output_variance = float(np.trace(R @ (v * np.eye(n) + c * (edges + edges.T)) @ R.T)) / n
+    variance = abs(output_variance - n / d * (v + 2 * c * float(R[edges].sum()) / n))
     # Codes that treat the edges of a perfect matching in their own way, over the rug.
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, four = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])

@@ -191,9 +191,9 @@ def e5(quick: bool) -> Evidence:
     for W, b, importance in random_models(10 if quick else 60, 5):
         exact = relu.class_loss(W, b, 1, importance)
         gap = max(gap, abs(exact - printed_first_class(W, b, importance)) / (1 + exact))
-    found = relu.derive_class_loss(1)
-    off, own = found.expression
-    closed = float(own.subs(dict(zip(found.symbols, (-0.25, 0.75), strict=True))))
+    derivation = relu.derive_class_loss(1)
+    off, own = derivation.expression
+    closed = float(own.subs(dict(zip(derivation.symbols, (-0.25, 0.75), strict=True))))
     off_kernel = abs(1 / 3 - closed - float(relu.feature_benefit(0.75, -0.25)))
     return evidence(
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
@@ -271,8 +271,8 @@ def e8(quick: bool) -> Evidence:
         W[kept:] = 0
         energy = thomson_energy(W[:kept])
         gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
-    found = relu.derive_sphere_losses()
-    (own, dropped, overlap, _), (_, c) = found.expression, found.symbols
+    derivation = relu.derive_sphere_losses()
+    (own, dropped, overlap, _), (_, c) = derivation.expression, derivation.symbols
     energy = thomson_energy(PENTAGON)
     lengths = float(relu.common_norm_loss(5, energy))
     silent = float(relu.code_loss(5, np.cos(2 * np.pi / 5)))
@@ -292,8 +292,8 @@ def e8(quick: bool) -> Evidence:
 @claim("E9", SOURCE, OUTPUT)
 def e9(quick: bool) -> Evidence:
     """a negative bias turns small positive interference into free interference"""
-    found = relu.derive_bias_trade_off()
-    (own, left, own_slope, left_slope, _), (t, c, m) = found.expression, found.symbols
+    derivation = relu.derive_bias_trade_off()
+    (own, left, own_slope, left_slope, _), (t, c, m) = derivation.expression, derivation.symbols
     own_cost = sp.expand(own.subs(m, 1))
     overlaps = np.linspace(0.01, 0.3, 30)
     free = float(np.max(relu.interference(overlaps, -overlaps)))

@@ -40,9 +40,9 @@ def start(seed: int, n: int, m: int, scale: float = 0.9) -> FloatArray:
     return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=(n, m))
 
 
-def value(found: npt.ArrayLike) -> float:
+def value(number: npt.ArrayLike) -> float:
     """Return what a function of theory gives for numbers, as a float."""
-    return float(np.asarray(found))
+    return float(np.asarray(number))
 
 
 @claim("L1", SOURCE, "1.1")
@@ -234,9 +234,9 @@ def l16(quick: bool) -> Evidence:
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
     nothing = numeric("what opposite signs change", benign, "==", derived(0))
 
-    def keeps(text: str, found: int, expected: int) -> Finding:
+    def keeps(text: str, owner: int, expected: int) -> Finding:
         return numeric(
-            f"{text}: who keeps the neuron (0 is the larger there)", found, "==", derived(expected)
+            f"{text}: who keeps the neuron (0 is the larger there)", owner, "==", derived(expected)
         )
 
     won, less = _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak)

@@ -137,15 +137,15 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     These are section 2.4's pieces (m', |W|_1) and App. B's curve (|W|_1) at lambda sqrt(m) = 1e-3, from after
     the transient of the length to where one weight is left; shape (4, sizes, times).
     """
-    sizes, found = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
+    sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:
         lam = 1e-3 / m**0.5
         t = np.geomspace(20, 20 / lam, 200)
         law = limit_law(t, lam, int(m), 0.9)
         nonzeros, l1_norm = theory.scaling_law(t, lam, int(m))
         drawn = law.l1_norm * (1 / m**0.5 + lam * t)
-        found.append((lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm, drawn))
-    return sizes, np.swapaxes(found, 0, 1)
+        rows.append((lam * t, law.nonzeros / nonzeros, law.l1_norm / l1_norm, drawn))
+    return sizes, np.swapaxes(rows, 0, 1)
 
 
 @claim("L7", SOURCE, "2.4")
@@ -247,7 +247,7 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
     constants 1
     """
     family = Family(ALARM, 4 * ds.sizes["time"])  # two-sided, at all times of two curves
-    law_off, source_off, said = [], [], []
+    law_off, source_off, phrases = [], [], []
     early = ds["time"].values <= 1 / ds.attrs["lam"]  # later the printed curve goes on to fall below 1
     for name in ("nonzeros", "l1_norm"):
         values = ds[name].values.astype(float)
@@ -260,13 +260,13 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
         factor = float(max(ratio.max(), 1 / ratio.min()))
         # An order is within a decade: set when the factors, 3.1 and 1.5, were known.
         source_off.append(numeric(f"{name}: source off by at most a factor", factor, "<=", post_hoc(10.0)))
-        said.append(
+        phrases.append(
             f"{name}: source / exact up to t = 1/lambda from {ratio.min():.2f} to {ratio.max():.2f}, mean "
             f"over limit law from {over_law.mean(axis=0).min():.3f} to {over_law.mean(axis=0).max():.3f}"
         )
     nonzeros, norm = (finding.value for finding in source_off)
     return evidence(
-        f"Means of {ds.sizes['run']} exact runs at {ds.sizes['time']} times. {'; '.join(said)}.",
+        f"Means of {ds.sizes['run']} exact runs at {ds.sizes['time']} times. {'; '.join(phrases)}.",
         corrected_statement(
             "up to t = 1/lambda the scaling is right, but the curves drawn are off by factors up to "
             f"{nonzeros:.2g} (m') and {norm:.2g} (|W_i|_1)",
@@ -396,9 +396,9 @@ def l13(quick: bool) -> Evidence:
             some = value[result.nonzeros >= 100]
             lowest, highest = min(lowest, *some, np.inf), max(highest, *some, -np.inf)
     m = 100_000  # as in the figure
-    found = solve(_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
-    survived = found.nonzeros >= 100
-    plotted = (found.nonzeros * (found.l2_norm / found.l1_norm) ** 2 - 1)[survived]
+    path = solve(_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
+    survived = path.nonzeros >= 100
+    plotted = (path.nonzeros * (path.l2_norm / path.l1_norm) ** 2 - 1)[survived]
     limit = theory.limiting_relative_variance(np.geomspace(1e-280, 1, 400))[::-1]
     fall = -np.diff(limit).min()
     return evidence(

@@ -44,8 +44,8 @@ STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 
 
 
 def _symbols() -> tuple[Any, ...]:
-    found: tuple[Any, ...] = sp.symbols("eta u R m p2 p4 mu2 mu4")
-    return found
+    symbols: tuple[Any, ...] = sp.symbols("eta u R m p2 p4 mu2 mu4")
+    return symbols
 
 
 def _unit(expression: Any) -> Any:
@@ -77,14 +77,16 @@ def _sampled(
     w = np.array([0.7, -0.5, 0.4, 0.3, 0.1])
     w /= np.linalg.norm(w)
     shape = (200_000 if quick else 5_000_000, w.size)
-    found = []
+    findings = []
     for name in ("bipolar", "laplace"):
         rng = np.random.default_rng([SEED, len(name)])
         draws = rng.choice([-1.0, 1.0], shape) if name == "bipolar" else rng.laplace(0.0, 0.5**0.5, shape)
         samples, expected = statistic(w, draws, name)
-        told = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
-        found += between(not_refuted, told, SAMPLED.of(mean, samples / expected - 1), derived(), derived())
-    return found
+        label = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
+        findings += between(
+            not_refuted, label, SAMPLED.of(mean, samples / expected - 1), derived(), derived()
+        )
+    return findings
 
 
 @claim("L21", SOURCE, "3.2, C.1")
@@ -303,10 +305,10 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
     sparsity, and this is what Figs. 4-6 show
     """
     family = Family(ALARM, limits=9)
-    found, std, rate = judge_mechanism(ds, family), ds.attrs["noise_std"], ds.attrs["source_rate"]
+    estimates, std, rate = judge_mechanism(ds, family), ds.attrs["noise_std"], ds.attrs["source_rate"]
     at_source = ds[["by_rate", "regulariser"]].sel(learning_rate=rate).mean()
     part = float(at_source["regulariser"] / at_source["by_rate"])
-    lone, predicted = found["lone"], float(ds["lone_predicted"].mean())
+    lone, predicted = estimates["lone"], float(ds["lone_predicted"].mean())
     sides = ds["by_kurtosis"] - ds["by_normal"]
     negative, positive = (family.of(mean, sides.sel(excess_kurtosis=kurtosis)) for kurtosis in (-1.0, 3.0))
     lone_gap = family.of(mean, (ds["lone"] - ds["lone_predicted"]).values)
@@ -316,15 +318,15 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
     keeps, true = partial(not_refuted, origin=ds), partial(confirmed, origin=ds)
     return evidence(
         f"At n, m = {ds['n_features'].values[-1]}, {ds.attrs['n_hidden']}, sigma = {std:g} and a fixed "
-        f"learning_rate * steps growth of |W|_4^4 goes with the power {found['power']} of the learning "
+        f"learning_rate * steps growth of |W|_4^4 goes with the power {estimates['power']} of the learning "
         "rate (first order: 0, the regulariser: 1). Encodings that descended the printed regulariser would "
         f"have had {part:.1%} of the growth. Through the kurtosis growth changes sign at "
-        f"{found['crossing']}. Twelve runs of an earlier seed had shown the share of first order by a hair, "
-        "and became 20 after that look. In 100 runs of a second seed lone encodings drifted 0.8 times as "
-        "far as theory's drift at the start would bring them: noise turns them to where it is less, so it "
+        f"{estimates['crossing']}. Twelve runs of an earlier seed had shown the share of first order by a "
+        "hair, and became 20 after that look. In 100 runs of a second seed lone encodings drifted 0.8 times "
+        "as far as theory's drift at the start would bring them: noise turns them to where it is less, so it "
         f"is integrated along their way now. These {ds.sizes['run']} runs have a third seed; they and their "
         "limits were planned before they were made, and they decide alone.",
-        keeps("power of the learning rate", found["power"], ">=", preregistered(1.0)),
+        keeps("power of the learning rate", estimates["power"], ">=", preregistered(1.0)),
         keeps("growth of one encoding alone", lone, ">=", preregistered(0.0)),
         corrected_statement("the loss after a step has this term", symbolic("eta^2 |W|_4^4 in it", term)),
         corrected_statement(
@@ -342,8 +344,8 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         corrected_statement(
             "the growth of |W|_4^4 in Figs. 4-6 is of first order, and this term of second: extrapolated to "
-            f"learning rate 0 growth is {found['share'].value:.2f} times that at the source's rate",
-            true("share of first order", found["share"], ">=", preregistered(0.9)),
+            f"learning rate 0 growth is {estimates['share'].value:.2f} times that at the source's rate",
+            true("share of first order", estimates["share"], ">=", preregistered(0.9)),
         ),
         corrected_statement(
             "what sparsifies is the ReLU at the other outputs: noise pushes overlaps W_i.W_k further below "

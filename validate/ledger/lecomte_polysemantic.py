@@ -127,7 +127,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
 def l19(quick: bool, ds: xr.Dataset) -> Evidence:
     """the largest initial weight is the most likely winner"""
     family = Family(ALPHA, ds.sizes["n_hidden"])  # for each m all others have to be below: the worst decides
-    findings, said = [], []
+    findings, phrases = [], []
     n, lost = ds.attrs["n_features"], float(ds["dead"].mean()) / ds.attrs["n_features"]
     for m in ds["n_hidden"].values:
         won = ds["won"].sel(n_hidden=m).transpose("run", "rank").values
@@ -135,10 +135,10 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
         leads = [family.of(mean, won[:, 0] - other) for other in won[:, 1:].T]
         text = f"largest's share less those of numbers 2 to {won.shape[1]}, n = {n}, m = {m}, {len(won)} runs"
         findings.append(confirmed(text, leads, ">", derived()))
-        said.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
+        phrases.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
     return evidence(
         f"Shares of the features, n = {n}, that end on the neuron of their largest first weight; "
-        f"{'; '.join(said)}. Features on no neuron, {lost:.2%} of all, have no winner.",
+        f"{'; '.join(phrases)}. Features on no neuron, {lost:.2%} of all, have no winner.",
         *findings,
     )
 

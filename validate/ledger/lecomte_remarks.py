@@ -38,11 +38,11 @@ def l38(quick: bool) -> Evidence:
     shares = {r: ((1 - (1 + 1 / r) * np.exp(-1 / r)), (1 - np.exp(-0.5 / r)) ** 2) for r in (1.0, 4.0, 16.0)}
     # What n features and m neurons have, over that limit.
     off = [_both_signs(n, int(r * n)) / shares[r][1] - 1 for n in (256, 4096) for r in shares]
-    told = "; ".join(f"m = {r:g} n: {two:.3g}, {both:.3g}" for r, (two, both) in shares.items())
+    shares_by_size = "; ".join(f"m = {r:g} n: {two:.3g}, {both:.3g}" for r, (two, both) in shares.items())
     return evidence(
         "By the largest of independent first weights. Shares of the neurons that two or more features want, "
-        f"and that are wanted with both signs, for many features: {told}. Malign collisions, of equal signs, "
-        "are fought out, so that the second share is what is left of them (L17, L18).",
+        f"and that are wanted with both signs, for many features: {shares_by_size}. Malign collisions, of "
+        "equal signs, are fought out, so that the second share is what is left of them (L17, L18).",
         corrected_statement(
             "with m = c n the share of neurons that two or more features want is 1 - (1 + 1/c) exp(-1/c), "
             "and that of those wanted with both signs (1 - exp(-1/(2c)))^2",

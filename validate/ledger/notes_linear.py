@@ -90,9 +90,9 @@ def b2(quick: bool) -> Evidence:
     starts, met = 40 if quick else 400, []
     for _ in range(starts):
         first = 10.0 ** rng.uniform(-1, 0.5) * rng.normal(size=12)
-        found = optimize.least_squares(_half_gradient, first, args=(sigma, hidden), **tight)
-        if np.abs(found.fun).max() <= 1e-11:
-            product = found.x[:6].reshape(3, 2) @ found.x[6:].reshape(2, 3)
+        root = optimize.least_squares(_half_gradient, first, args=(sigma, hidden), **tight)
+        if np.abs(root.fun).max() <= 1e-11:
+            product = root.x[:6].reshape(3, 2) @ root.x[6:].reshape(2, 3)
             met.append(min((float(np.abs(product - P).max()), len(kept)) for kept, P in targets.items()))
     distances, ranks = zip(*met, strict=True)
     full = [distance for distance, rank in met if rank == hidden]
@@ -236,8 +236,9 @@ def b8(quick: bool) -> Evidence:
     """
     n, hidden, p = 6, 3, 0.1
     sigma = SparseUniform(p).second_moment_matrix(n)
-    found, equal = theory.spectrum(sigma), p / 3 - p * p / 4
-    off = np.abs(found.eigenvalues - equal - np.append(n * p * p / 4, np.zeros(n - 1))).max()
+    spectrum, equal = theory.spectrum(sigma), p / 3 - p * p / 4
+    multiplicity = spectrum.multiplicities.max()
+    off = np.abs(spectrum.eigenvalues - equal - np.append(n * p * p / 4, np.zeros(n - 1))).max()
     wrong = 0
     for kept in itertools.combinations(range(n), hidden):
         point = theory.critical_hessian(sigma, kept, hidden)
@@ -264,7 +265,7 @@ def b8(quick: bool) -> Evidence:
         corrected_statement(
             "in expectation it does not: E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - "
             "p^2/4 D-1 times (p = 1-S), so critical points come in families",
-            numeric("largest multiplicity of E xx', D = 6", found.multiplicities.max(), "==", derived(n - 1)),
+            numeric("largest multiplicity of E xx', D = 6", multiplicity, "==", derived(n - 1)),
             numeric("eigenvalues less these", off, "<=", ROUNDING),
             numeric("wrong indices or nullities of the 20 critical points", wrong, "==", derived(0)),
         ),

@@ -35,12 +35,12 @@ def b7(quick: bool) -> Evidence:
         "pair_moment": (1 - S) ** 2 / 4,
         "pair_zero_probability": 1 - (1 - S) ** 2,
     }
-    found = {name: features.derive_moments(name).expression.subs(p, 1 - S) for name in printed}
+    derived_moments = {name: features.derive_moments(name).expression.subs(p, 1 - S) for name in printed}
     return evidence(
         "All four follow from the definition. E x x' is therefore no multiple of the identity at any S < 1: "
         "its entries off the diagonal are 3 (1-S)/4 of those on it.",
         *(
-            symbolic(f"{name} less the print", sp.expand(found[name] - value))
+            symbolic(f"{name} less the print", sp.expand(derived_moments[name] - value))
             for name, value in printed.items()
         ),
     )

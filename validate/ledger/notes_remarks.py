@@ -56,8 +56,8 @@ def b17(quick: bool) -> Evidence:
     top, rest = p / 3 - p**2 / 4 + D * p**2 / 4, p / 3 - p**2 / 4
     over = sp.simplify(top / rest - 1 - 3 * D * p / (4 - 3 * p))
     n, q = 6, 0.1
-    found = np.linalg.eigvalsh(SparseUniform(q).second_moment_matrix(n))
-    gap = abs(found[-1] / found[0] - 1 - 3 * n * q / (4 - 3 * q))
+    eigenvalues = np.linalg.eigvalsh(SparseUniform(q).second_moment_matrix(n))
+    gap = abs(eigenvalues[-1] / eigenvalues[0] - 1 - 3 * n * q / (4 - 3 * q))
     u = sp.Symbol("u")
     fourth = p * sp.integrate(u**4, (u, 0, 1))
     spread = sp.simplify((fourth - (p / 3) ** 2) / (p / 3) ** 2 - (9 / (5 * p) - 1))

@@ -14,8 +14,9 @@ import xarray as xr
 from ...solvers.statistics import Family, mean
 from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
-from ..experiments.papers.prieto import around, constructive
-from ..experiments.unequal.compared import AT_CODE, loss_reached, shared_gain
+from ..experiments.papers.prieto import circle_deviation, constructive_share
+from ..experiments.unequal.pairs import common_cases
+from ..experiments.unequal.small_models import AT_CODE, count_at_code
 from ..runner.declarations import span
 from ..training import DROPPED
 from .claim import (
@@ -146,7 +147,7 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     at = ds.sel(strength=1.0).isel(n_hidden=0)
     gram, trained = at["gram"].values, at.isel(decay=0)
     n, m = len(gram), int(ds["n_hidden"][0])
-    spread, rise = around(gram)
+    spread, rise = circle_deviation(gram)
     family = Family(0.01, 2)
     own, climbs = (family.of(mean, trained[f"trained_{name}"].values) for name in ("spread", "rise"))
     keeps = partial(confirmed, origin=ds)
@@ -154,8 +155,8 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
         f"{n} words, {m} neurons. With M = W W', entries M_ij of the best tied model that was found differ "
         f"by {spread:.1%} of M_ii at equal distances around the circle, and fall with the distance; of "
         f"{ds.sizes['seed']} trained ones by {own.value:.1%} on average. The other words add "
-        f"{constructive(gram, at['covariance'].values):.0%} of tr(M S). Two seeds had been seen when the "
-        "limits were chosen; the trained models that decide have other seeds.",
+        f"{constructive_share(gram, at['covariance'].values):.0%} of tr(M S). Two seeds had been seen when "
+        "the limits were chosen; the trained models that decide have other seeds.",
         enough_runs("trained models", ds.sizes["seed"], origin=ds),
         experiment("best: spread of M_ij at one distance / M_ii", spread, "<=", post_hoc(0.05), origin=ds),
         experiment("best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds),
@@ -183,8 +184,8 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in (often, dense)], "case")
     counts, ends, none, origin = [], [], [], (small, large)
     for ds in origin:
-        trained, code = shared_gain(ds, codes)
-        for i, (count, best, _) in enumerate(loss_reached(trained, code["predicted"])):
+        trained, code = common_cases(ds, codes)
+        for i, (count, best, _) in enumerate(count_at_code(trained, code["predicted"])):
             counts.append(count)
             ends.append(best)
             if not count:

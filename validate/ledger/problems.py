@@ -75,21 +75,21 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     u = sp.Matrix([sp.cos(e), -sp.sin(e)])
     A = sp.eye(2) - u * u.T
     output = -(A * sp.Matrix([-p / 2, 1 - p / 2]))[0]  # the first one, at x = (0, 1)
-    found: dict[int, list[dict[str, Any]]] = {}
+    models: dict[int, list[dict[str, Any]]] = {}
     for path in paths:
         stored = json.loads(path.read_text("ascii"))
-        said, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
-        n, m, chance = said["n_features"], said["n_hidden"], said["p"]
+        statement, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
+        n, m, chance = statement["n_features"], statement["n_hidden"], statement["p"]
         share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
-        found.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
+        models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
     def below(each: int) -> Any:
-        text = f"least loss over the conjectured least, {len(found[each])} models, {each} a neuron"
-        least = min(one["share"] for one in found[each])
+        text = f"least loss over the conjectured least, {len(models[each])} models, {each} a neuron"
+        least = min(model["share"] for model in models[each])
         return numeric(text, least, ">=", derived(1), about="printed")
 
-    third = min(found[3], key=lambda one: Fraction(one["p"]))
-    pairs = ", ".join(sorted((one["p"] for one in found[2]), key=Fraction))
+    third = min(models[3], key=lambda model: Fraction(model["p"]))
+    pairs = ", ".join(sorted((model["p"] for model in models[2]), key=Fraction))
     return [
         corrected_statement(
             "at every p and every size the least loss is less than both: two features on one neuron "
@@ -105,22 +105,24 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
         corrected_statement(f"pairs with biases are below it at p = {pairs}", below(2)),
         corrected_statement(
             f"so are models with three features on a neuron: by {1 - third['share']:.1%} at p = {third['p']}",
-            *(below(each) for each in found if each > 2),
+            *(below(each) for each in models if each > 2),
         ),
     ]
 
 
 def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     (path,) = paths
-    said = json.loads(path.read_text("ascii"))["statement"]
-    low, high = (float(Fraction(end)) for end in said["loss"])
-    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    statement = json.loads(path.read_text("ascii"))["statement"]
+    low, high = (float(Fraction(end)) for end in statement["loss"])
+    square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     # By the closed form in doubles; the certificate gives the loss to twelve digits.
-    here = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
+    polygon_loss = float(relu.class_loss(np.sqrt(square) * relu.polygon(5), bias, 1)) / 5
     return [
         corrected_statement(
             f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
-            numeric("loss of that pentagon less the certified one", abs(here - low), "<=", rounding(1e-11)),
+            numeric(
+                "loss of that pentagon less the certified one", abs(polygon_loss - low), "<=", rounding(1e-11)
+            ),
             numeric("certified upper less lower end of the least loss", high - low, "<=", rounding(1e-11)),
         ),
     ]
@@ -147,8 +149,8 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
-    said = json.loads(paths[0].read_text("ascii"))["statement"]
-    square, bias = (float(Fraction(said[name][0])) for name in ("squared_length", "bias"))
+    statement = json.loads(paths[0].read_text("ascii"))["statement"]
+    square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
 
     def slope(x: Any) -> Any:
@@ -204,8 +206,8 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
     shares = {}
     for p in (0.1, 0.5, 0.9):
         # What the simplex leaves out has mean p/2.
-        found = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
-        shares[p] = 3 * (found.loss + found.error_estimate) / (p * (4 - 3 * p) / 12)
+        result = exact_loss(np.eye(3) - 1 / 3, np.full(3, p / 2), p)
+        shares[p] = 3 * (result.loss + result.error_estimate) / (p * (4 - 3 * p) / 12)
     return [
         corrected_statement(
             "no: it is (n - m) v for c below 1/m, and less at 1/m",
@@ -218,7 +220,7 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _penalised(paths: Sequence[Path]) -> list[Statement]:
-    p, found = 1e-4, []
+    p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
     for importance, share in ((1.0, 0.5), (1.0, 0.9), (0.5, 0.5), (0.5, 0.9)):
         q = share * importance  # the penalty over v
@@ -230,7 +232,7 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
             q * (2 - q - q / importance) / (1 - q * q / importance),
         )
         at = f"antipodal model, p = {p:g}, I = {importance:g}, penalty {share:g} I v: objective over"
-        found += [
+        findings += [
             numeric(f"{at} that of dropping", value / importance, "<", derived(1)),
             numeric(f"{at} its proved lower bound", value / least, "<", post_hoc(1 + 1e-3)),
         ]
@@ -238,7 +240,7 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
         corrected_statement(
             "in the limit p -> 0 alone: it is I v, with v the loss of a dropped feature; at any other p the "
             "surface is not known here, only bounds",
-            *found,
+            *findings,
         )
     ]
 
@@ -378,9 +380,9 @@ def _judged(problem: Problem) -> Evidence:
     # About an answer, as it must keep its limit whatever becomes of the statement.
     sound = numeric(f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0))
     if rejected or len(paths) < len(problem.certificates):
-        said = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
+        text = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
         return evidence(
-            said,
+            text,
             sound,
             numeric("certificates", len(paths), "==", derived(len(problem.certificates))),
             about="answer",

@@ -1,6 +1,6 @@
-"""Rows of the ledger as they were last judged, read in a moment: neither checks nor their libraries load.
+"""Stored rows of the ledger, read without importing the checks or their libraries.
 
-That today's code still gives these verdicts is what a test shows, which judges every row and compares.
+A test checks every claim again and compares, so that these are the verdicts of today's code.
 """
 
 import hashlib
@@ -13,12 +13,11 @@ from typing import Any
 
 __all__ = ["MEANINGS", "STORED", "ranges", "recall", "store"]
 
-_HERE = Path(__file__).parents[1]
-STORED = _HERE / "reference" / "claims.json"
+STORED = Path(__file__).parents[1] / "reference" / "claims.json"
 
 
 class Verdict(StrEnum):
-    """What the evidence says about a statement; `MEANINGS` has a sentence for each."""
+    """Verdict on a statement; `MEANINGS` has a sentence for each."""
 
     HOLDS = "holds"
     UP_TO_CONSTANTS = "holds, up to constants"
@@ -34,7 +33,6 @@ class Verdict(StrEnum):
     NOT_JUDGED = "not judged"
 
 
-# What each verdict means, in one sentence.
 MEANINGS = {
     Verdict.HOLDS: "True as printed: an identity, a proof, or an experiment within its stated error.",
     Verdict.UP_TO_CONSTANTS: "Printed as an order of magnitude, and true; the ledger adds the constant.",
@@ -53,7 +51,7 @@ MEANINGS = {
     Verdict.OPEN: "Nothing is known; the row says what would decide it.",
     Verdict.NOT_JUDGED: "The check could not be run.",
 }
-# What `claims --wrong` lists, and what is not known to be right or wrong.
+# What `claims --wrong` lists.
 WRONG = (
     Verdict.MISPRINT,
     Verdict.INCOMPLETE,
@@ -61,51 +59,47 @@ WRONG = (
     Verdict.NOT_REPRODUCED,
     Verdict.WRONG,
 )
+# Neither right nor wrong, as far as is known.
 UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
 def ranges(ids: Iterable[str]) -> str:
-    """Return ids of rows in a few words.
+    """Return the ranges of ids, for messages.
 
     Examples
     --------
     >>> ranges(["C1", "C2", "C3", "S1", "S2"])
     'C1 to C3, S1 to S2'
     """
-    found: dict[str, list[int]] = {}
-    for one in _check_list("ids", ids):
-        if not one[1:].isdecimal():
-            raise ValueError(f"`ids` must be ids of rows, such as 'C8'; got {one!r:.80}.")
-        found.setdefault(one[0], []).append(int(one[1:]))
-    return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in found.items())
+    numbers: dict[str, list[int]] = {}
+    for id in _check_list("ids", ids):
+        if not id[1:].isdecimal():
+            raise ValueError(f"`ids` must be ids of rows, such as 'C8'; got {id!r:.80}.")
+        numbers.setdefault(id[0], []).append(int(id[1:]))
+    return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in numbers.items())
 
 
 def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
-    """Return stored rows by their ids, as `claims.as_record` makes them.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, or not as it was written.
+    """Return the records of stored rows by their ids, all by default.
 
     Examples
     --------
     >>> recall(["C21"])["C21"]["verdict"]
     'misprint'
     """
-    _check_arguments(path=(path, Path))
+    _check_path(path)
     wanted = None if ids is None else set(_check_list("ids", ids))
     return {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
 
 
 def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
-    """Replace stored rows that have the same ids, in a file that is made if it is not there.
+    """Put records into the file of rows, in place of those of the same ids.
 
-    `ids` are those of the ledger in its order; others are dropped.
+    `ids` are those of the ledger in its order; rows of other ids are dropped.
     """
     from ..reference.files import write_text
 
-    _check_arguments(path=(path, Path))
+    _check_path(path)
     ids = _check_list("ids", ids)
     known = _read(path) if path.exists() else {}
     for row in _check_list("rows", rows, dict):
@@ -123,36 +117,35 @@ def sources() -> tuple[str, ...]:
 
 
 def source_named(word: Any) -> Any:
-    """Return the source whose name alone begins so, else what is given, for the caller to refuse.
+    """Return the only source whose name begins with a word, or else the word, for the caller to refuse.
 
     Examples
     --------
     >>> source_named("cowsik"), source_named("c")
     ('cowsik2024', 'c')
     """
-    begun = [one for one in sources() if isinstance(word, str) and one.startswith(word)]
-    return begun[0] if len(begun) == 1 else word
+    matches = [source for source in sources() if isinstance(word, str) and source.startswith(word)]
+    return matches[0] if len(matches) == 1 else word
 
 
 def _check_list(name: str, value: Any, kind: type = str) -> list[Any]:
-    """Return what is listed, all of a kind; the checks of `theory.validation` would load NumPy."""
+    """Return a checked list; `theory.validation`, which does the same, would import NumPy."""
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):
         raise ValueError(f"`{name}` must be a list; got {value!r:.80}.")
-    found = list(value)
-    for one in found:
-        if not isinstance(one, kind):
-            raise ValueError(f"`{name}` must be a list of {kind.__name__}; got {one!r:.80}.")
-    return found
+    entries = list(value)
+    for entry in entries:
+        if not isinstance(entry, kind):
+            raise ValueError(f"`{name}` must be a list of {kind.__name__}; got {entry!r:.80}.")
+    return entries
 
 
-def _check_arguments(**given: tuple[Any, Any]) -> None:
-    for name, (value, kind) in given.items():
-        if not isinstance(value, kind):
-            raise ValueError(f"`{name}` must be {getattr(kind, '__name__', kind)}; got {value!r:.80}.")
+def _check_path(path: Any) -> None:
+    if not isinstance(path, Path):
+        raise ValueError(f"`path` must be Path; got {path!r:.80}.")
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return all rows of a file that is as it was written."""
+    """Return all rows of a file, whose checksum is verified."""
     try:
         if not os.path.isfile(path):  # a device may have no end
             raise FileNotFoundError("there is no ordinary file")
@@ -161,11 +154,10 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         if content["sha256"] != _sum(rows):
             raise ValueError("its rows are not those of its checksum")
     except (OSError, KeyError, RecursionError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"`path` must be a whole ledger; got {str(path)!r} ({said:.200}).") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"`path` must be a whole ledger; got {str(path)!r} ({reason:.200}).") from error
     return rows
 
 
 def _sum(rows: dict[str, Any]) -> str:
-    """Return a checksum of the content of rows."""
     return hashlib.sha256(json.dumps(rows, sort_keys=True, allow_nan=False).encode()).hexdigest()

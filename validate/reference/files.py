@@ -1,4 +1,4 @@
-"""Results on disk: written whole or not at all, as netCDF, CSV, JSON, NumPy arrays or text; never pickles."""
+"""Files of results, written whole or not at all: netCDF, CSV, JSON, NumPy arrays, text; never pickles."""
 
 import errno
 import hashlib
@@ -42,18 +42,16 @@ __all__ = [
     "write_text",
 ]  # fmt: skip
 
-PART = ".superposition-part"  # end of the names of files that are not whole yet
+PART = ".superposition-part"  # suffix of files that are being written
 MARKER = ".superposition"  # file in a folder that commands fill
-LOCK = ".superposition-lock"  # file that the one process that fills a folder has locked
+LOCK = ".superposition-lock"  # file that is locked by the process that fills a folder
 _PART = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}")
-_MARK = "superposition"  # what a marker begins with
+_MARK = "superposition"  # first word of a marker
 _MARK_TEXT = f"""\
 {_MARK}: commands fill this folder, one at a time. They replace files of their names, and touch no others.
 """
 
-_LONGEST = (
-    4096  # characters of a path: Linux has no file with a longer one, and to look for one takes minutes
-)
+_LONGEST = 4096  # characters of a path, the limit of Linux; to look for a longer one takes minutes
 
 
 @as_annotated
@@ -72,23 +70,14 @@ def quoted_path(path: str | os.PathLike[str]) -> str:
 @contextmanager
 @as_annotated
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`; rename it to `path` if the block ends well.
-
-    Raises
-    ------
-    ValueError
-        If `path` is no place for a file: a folder, a device, a pipe or a link, or in a folder that does not
-        exist or cannot be written.
-    OSError
-        If the disk is full.
-    """
+    """Give the path of a temporary file, which replaces `path` if the block raises no error."""
     path = output_file(path)
     part = path.parent / f".{secrets.token_hex(8)}{PART}"
     try:
         yield part
         part.replace(path)
     except OSError as error:
-        if error.errno is not None:  # such as a full disk; the name that the user gave
+        if error.errno is not None:  # such as a full disk; with the name that the user knows
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:
@@ -96,7 +85,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def error_text(error: Exception) -> str:
-    """Return what an error says, on one line, cut, without the name of the file, which the caller adds.
+    """Return the message of an error on one line, shortened, without the name of the file.
 
     Examples
     --------
@@ -114,14 +103,9 @@ def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = 
     ----------
     output : path
     inputs : mapping from str to object
-        What the caller calls each input; those that are no paths are ignored.
+        By the names of arguments; what is no path is ignored.
     name : str, optional
-        What the caller calls the output.
-
-    Raises
-    ------
-    ValueError
-        If it is one of them.
+        Name of the argument of the output.
 
     Examples
     --------
@@ -149,25 +133,20 @@ def _same(one: Path, other: Path) -> bool:
 
 @as_annotated
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
-    """Check that a file can be written at a path: there is none yet, or an ordinary one.
+    """Return a path at which a file can be written: there is none yet, or an ordinary one.
 
-    Links are not followed, so that nothing but the path itself is replaced. `name` is what the caller calls
-    it; the folder that it lies in has to be there, or is made on request.
-
-    Raises
-    ------
-    ValueError
-        If something else is there, its folder is not, or the folder cannot be written.
+    Links are not followed, so that nothing but the path itself is replaced. `name` is that of the argument.
+    The folder has to exist, unless `make_folder`.
     """
-    found, rule = Path(path), ""
+    target, rule = Path(path), ""
     try:
-        str(path).encode()  # raises at what is no text, which could not be printed either
+        str(path).encode()  # fails for what could not be printed either
         if str(path) in ("", ".", "..") or str(path).endswith(os.sep) or "\0" in str(path):
             rule = "the name of a file"
-        elif found.is_symlink() or (found.exists() and not found.is_file()):
-            what = "link" if found.is_symlink() else "folder" if found.is_dir() else "device or pipe"
-            rule = f"an ordinary file, or absent, and no {what}"
-        elif not (make_folder or found.parent.is_dir()):
+        elif target.is_symlink() or (target.exists() and not target.is_file()):
+            kind = "link" if target.is_symlink() else "folder" if target.is_dir() else "device or pipe"
+            rule = f"an ordinary file, or absent, and no {kind}"
+        elif not (make_folder or target.parent.is_dir()):
             rule = "in a folder that is there"
     except (OSError, ValueError) as error:  # too long a name, or one with a null character
         raise ValueError(
@@ -175,13 +154,13 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
         ) from error
     if rule:
         raise ValueError(f"`{name}` must be {rule}; got {quoted_path(path)}.")
-    output_folder(found.parent, name)
-    return found
+    output_folder(target.parent, name)
+    return target
 
 
 @as_annotated
 def page_file(path: str | Path) -> Path:
-    """Check that a page can be written at a path: as `output_file`, and what is there is a page."""
+    """Return a path at which a page can be written: as `output_file`, and a file that is there is a page."""
     target = output_file(path)
     if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
         raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
@@ -193,23 +172,13 @@ def page_file(path: str | Path) -> Path:
 def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
     """Give a folder that a command fills: made, marked as ours, and locked against other processes.
 
-    Nothing in it is ever removed. What a killed process has written half has a name of its own, and stays.
-
-    Parameters
-    ----------
-    path : str or Path
-    option : str, optional
-        What the caller calls the folder.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be written, is neither empty nor marked as ours, or another process fills it.
+    Nothing in it is ever removed, temporary files of killed processes included. `option` is the name of the
+    argument.
 
     Examples
     --------
-    >>> with tempfile.TemporaryDirectory() as place, exclusive_folder(place) as folder:
-    ...     sorted(one.name for one in folder.iterdir())
+    >>> with tempfile.TemporaryDirectory() as path, exclusive_folder(path) as folder:
+    ...     sorted(entry.name for entry in folder.iterdir())
     ['.superposition', '.superposition-lock']
     """
     folder = output_folder(path, option)
@@ -233,7 +202,7 @@ def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
 
 @as_annotated
 def write_marker(folder: Path) -> None:
-    """Mark a folder as one that commands fill, unless it is marked."""
+    """Write the marker of folders that commands fill, unless it is there."""
     if not _is_marked(folder):
         write_text(folder / MARKER, _MARK_TEXT)
 
@@ -248,24 +217,25 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _foreign_entries(folder: Path) -> list[str]:
-    """Return names in a folder, without those that a process leaves that was killed before it marked it."""
-    return sorted(one.name for one in folder.iterdir() if one.name != LOCK and not _PART.fullmatch(one.name))
+    """Return names in a folder, without those that a process leaves if killed before it writes the marker."""
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name for name in names if name != LOCK and not _PART.fullmatch(name))
 
 
 @as_annotated
 def require_same_settings(
-    option: str, where: str, before: Mapping[str, Any], now: Mapping[str, Any], rule: str
+    option: str, path: str, stored: Mapping[str, Any], settings: Mapping[str, Any], rule: str
 ) -> None:
-    """Refuse to go on with what was begun with other settings: a ValueError that names the first of them.
+    """Refuse to continue a run with other settings: the error names the first that differs.
 
     Parameters
     ----------
-    option, where : str
-        What the caller calls the place of what was begun, and its name.
-    before, now : mapping from str to object
-        The settings.
+    option, path : str
+        Name of the argument that says where the run is stored, and its value.
+    stored, settings : mapping from str to object
+        Settings of the run, and those that are asked for.
     rule : str
-        What the place must be.
+        What the argument must be.
 
     Examples
     --------
@@ -273,33 +243,33 @@ def require_same_settings(
     Traceback (most recent call last):
     ValueError: `out` must be a run of the same settings; got 'runs' with seed 0, not 1.
     """
-    if said := describe_difference(before, now):
-        raise ValueError(f"`{option}` must be {rule}; got {where} with {said}.")
+    if difference := describe_difference(stored, settings):
+        raise ValueError(f"`{option}` must be {rule}; got {path} with {difference}.")
 
 
 @as_annotated
-def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Say in which setting two runs differ first; nothing if they are the same.
+def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Return the first difference of two mappings of settings as text, empty if they are the same.
 
     Examples
     --------
     >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
     """
-    for name in (*now, *before):
-        one, other = before.get(name), now.get(name)
-        if one != other:
-            inner = (
-                describe_difference(one, other) if isinstance(one, dict) and isinstance(other, dict) else ""
-            )
-            return inner or f"{name} {short_repr(one)}, not {short_repr(other)}"
+    for name in (*settings, *stored):
+        old, new = stored.get(name), settings.get(name)
+        if old != new:
+            inner = ""
+            if isinstance(old, dict) and isinstance(new, dict):
+                inner = describe_difference(old, new)
+            return inner or f"{name} {short_repr(old)}, not {short_repr(new)}"
     return ""
 
 
 @as_annotated
 def digest(path: Path) -> str:
-    """Return a checksum of a file's bytes, or an empty text if the file is missing."""
-    try:  # of files alone: a device may have no end
+    """Return the SHA-256 of a file, or an empty text if it cannot be read."""
+    try:  # only of ordinary files: a device may have no end
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:
         return ""
@@ -307,7 +277,7 @@ def digest(path: Path) -> str:
 
 @as_annotated
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all; what UTF-8 lacks is escaped."""
+    """Write a text file in UTF-8, whole or not at all; surrogates are escaped."""
     with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
@@ -317,15 +287,15 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """Write a dataset as a netCDF-3 file, which SciPy reads and writes without further libraries.
 
     Complex numbers are not allowed in netCDF; attributes must be text or numbers. Integers of 2^31 and more
-    have no place in netCDF-3 and become floats.
+    do not fit into netCDF-3 and become floats.
     """
-    plain = {name: int(value) if isinstance(value, bool) else value for name, value in dataset.attrs.items()}
-    dataset = dataset.assign_attrs(plain)
+    attrs = {name: int(value) if isinstance(value, bool) else value for name, value in dataset.attrs.items()}
+    dataset = dataset.assign_attrs(attrs)
     for name, values in dataset.variables.items():
         if values.dtype.kind in "iu" and values.size and np.abs(values.values.astype(float)).max() >= 2**31:
             dataset[name] = dataset[name].astype(np.float64)
-    # In memory first: the writer of netCDF complains again, where nobody can catch it, if a disk is full.
-    # As bytes: a view that the traceback of a failed write keeps is one more complaint, in Python 3.13.
+    # In memory first: if a disk is full, the writer of netCDF raises again where nobody can catch it.
+    # As bytes: a view that is kept by the traceback of a failed write is another error in Python 3.13.
     content = bytes(dataset.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))
     with atomic_write(path) as part:
         part.write_bytes(content)
@@ -333,7 +303,7 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
 
 @as_annotated
 def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays as a NumPy archive (npz) that reads without pickles."""
+    """Write arrays as a NumPy archive (npz) without pickles."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     with atomic_write(path) as part:
@@ -342,9 +312,9 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 
 @as_annotated
 def read_arrays(path: str | Path, what: str = "a whole file written by this project") -> dict[str, Any]:
-    """Read a NumPy archive; pickles are refused, so that a file of unknown origin is safe to read.
+    """Return the arrays of a NumPy archive; pickles are refused, so that files of unknown origin are safe.
 
-    A file that is missing, truncated or no such archive is a ValueError that says `what` it must be.
+    For a file that is missing, truncated or no archive the error says `what` it must be.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -355,15 +325,10 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
 
 @as_annotated
 def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
-    """Write a dataset as tidy CSV: a row for each point, a column for each coordinate and variable.
+    """Write a dataset as CSV files in long format, with all digits, and return their paths.
 
-    Variables over the same dimensions share a table. Where there are several tables, the dimensions are
-    part of their names; `path` is the name if there is one only. Numbers are written with all their digits.
-
-    Returns
-    -------
-    list of Path
-        The files written.
+    Variables over the same dimensions share a table. If there are several tables, their dimensions are part
+    of their names; a single one has the name `path`.
     """
     path = output_file(path)
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -387,20 +352,20 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
 
 @as_annotated
 def read_dataset(path: str | Path) -> xr.Dataset:
-    """Read a dataset into memory; a file that is missing, truncated or not netCDF is a ValueError."""
+    """Return a dataset in memory; a file that is missing, truncated or not netCDF is a ValueError."""
     try:
-        if not os.path.isfile(path):  # a pipe would be waited for
+        if not os.path.isfile(path):  # reading a pipe would block
             raise FileNotFoundError(errno.ENOENT, "there is no ordinary file")
         with xr.open_dataset(path, engine="scipy", decode_times=False) as dataset:
             return dataset.load()
     except Exception as error:  # the netCDF reader raises many types on a foreign or cut file
-        said = "`path` must be a netCDF file written by this project"
-        raise ValueError(f"{said}; got {quoted_path(path)} ({error_text(error)}).") from error
+        rule = "`path` must be a netCDF file written by this project"
+        raise ValueError(f"{rule}; got {quoted_path(path)} ({error_text(error)}).") from error
 
 
 @as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Make a folder, with its parents, and check that files can be written in it: a ValueError if not."""
+    """Make a folder with its parents, check that files can be written in it, and return it."""
     folder = Path(path)
     try:
         if not str(path).encode():
@@ -409,6 +374,6 @@ def output_folder(path: str | Path, name: str = "out") -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (OSError, ValueError) as error:
-        said = f"`{name}` must be a folder that can be written, or lie in one"
-        raise ValueError(f"{said}; got {quoted_path(path)} ({error_text(error)}).") from error
+        rule = f"`{name}` must be a folder that can be written, or lie in one"
+        raise ValueError(f"{rule}; got {quoted_path(path)} ({error_text(error)}).") from error
     return folder

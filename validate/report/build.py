@@ -1,7 +1,7 @@
 """The report: every comparison of theory with experiment, and the ledger, on one self-contained page.
 
-What is run, shown and judged is declared by the sections (`registry.PHENOMENA`) and the ledger's rows. Here
-it becomes tasks: the pieces of the experiments, the topics that show them, the rows that judge them.
+The sections declare what is run and shown, and the ledger what is checked. Here it becomes tasks: the pieces
+of runs, the topics that show their data, the claims that are checked with them.
 """
 
 import html
@@ -21,24 +21,18 @@ from ...theory.validation import choice, integer
 from .. import ledger as claims
 from ..experiments.drawing import svg
 from ..reference import files
-from ..runner import registry, tasks
-from ..runner.cache import NOTES_FOLDER, ResultCache, plan_tasks
-from ..runner.declarations import Figure, Topic, TopicContent
+from ..runner import registry
+from ..runner.cache import NOTES_FOLDER, PIECES_FOLDER, DataTask, ResultCache, plan_tasks
+from ..runner.declarations import Figure, TopicContent
 from ..runner.provenance import PACKAGES, package_version
+from ..runner.tasks import Task, available_cores, run_tasks
 from . import page
 
-__all__ = ["PAGE", "RenderedTopic", "Report", "provenance", "render", "write_report", "write_topic"]
+__all__ = ["PAGE", "RenderedTopic", "Report", "render_page", "run_facts", "write_report", "write_topic"]
 
 LEDGER = "ledger"
 PAGE = "report.html"
 NEEDS_TORCH = "This part is left out: it needs PyTorch (pip install -e '.[torch]' in the checkout)."
-
-Progress = Callable[[str], None]
-
-
-def full_names(room: str, topic: Topic) -> list[str]:
-    """Return the full names of the experiments that a topic needs."""
-    return [need if "." in need else f"{room}.{need}" for need in topic.needs]
 
 
 @dataclass(frozen=True)
@@ -55,46 +49,120 @@ class RenderedTopic:
 
 @dataclass(frozen=True)
 class Report:
-    """A page that was written, and what failed on the way."""
+    """The page of a report, and a line for each topic or claim that failed."""
 
     page: Path
-    failed: tuple[str, ...] = ()
-    """Parts and checks that raised an error, with what it says, and claims of which a finding fails."""
+    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Failed:
-    """What a task raised."""
+class _Failure:
+    """The message of an error that a task raised."""
 
-    text: str
+    message: str
 
 
 def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function returns, or what it raised: one part that fails must not take the others along.
+    """Return what a function returns, or a failure, so that the other tasks go on.
 
-    A disk or memory that is full is raised, as nothing else would be finished either.
+    If a disk or memory is full, the error is raised, as no other task could finish either.
     """
     try:
         return work(*arguments)
     except (OSError, MemoryError):
         raise
     except Exception as error:
-        return _Failed(f"{type(error).__name__}: {error}")
+        return _Failure(f"{type(error).__name__}: {error}")
 
 
-def _show(results: ResultCache, place: str, room: str, topic_name: str) -> RenderedTopic:
-    """Return a topic, that of an earlier run if it is kept and its files are as they were written."""
-    topic = next(one for one in registry.load_section(room).topics if one.name == topic_name)
-    needs = full_names(room, topic)
-    name = page.slug(f"{place} {room} {topic_name}")
-    kept = results.read_note(name, needs)
-    if kept and all(files.digest(results.folder / file) == sum for file, sum in kept["files"].items()):
-        return RenderedTopic(**{**kept, "reused": True})
-    missing = [need for need in needs if not results.is_available(need)]
-    shown = TopicContent(NEEDS_TORCH) if missing else topic.content(*(results[need] for need in needs))
-    part = write_topic(results.folder, room, topic_name, shown, place)
-    results.store_note(name, needs, asdict(part))
-    return part
+def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
+    """Return a topic; that of an earlier run if its note and files are unchanged."""
+    topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
+    needs = topic.run_names(section)
+    name = page.slug(f"{subfolder} {section} {topic_name}")
+    note = results.read_note(name, needs)
+    if note and all(files.digest(results.folder / file) == sum for file, sum in note["files"].items()):
+        return RenderedTopic(**{**note, "reused": True})
+    is_complete = all(map(results.is_available, needs))
+    content = topic.content(*(results[need] for need in needs)) if is_complete else TopicContent(NEEDS_TORCH)
+    rendered = write_topic(results.folder, section, topic_name, content, subfolder)
+    results.store_note(name, needs, asdict(rendered))
+    return rendered
+
+
+class _ReportRun:
+    """What a report asks for, and what has been finished of it.
+
+    Parameters
+    ----------
+    results : ResultCache
+    only : str or None
+        As in `write_report`.
+    jobs : int
+    """
+
+    def __init__(self, results: ResultCache, only: str | None, jobs: int) -> None:
+        self.results, self.jobs = results, jobs
+        self.subfolder = "" if only is None else f"report-{only}"
+        self.sections = [name for name in registry.PHENOMENA if only in (None, name)]
+        topics = [(name, topic) for name in self.sections for topic in registry.load_section(name).topics]
+        ids = {id for _, topic in topics for id in topic.claims}
+        self.claims = {
+            f"claim {claim.id}": claim for claim in claims.CLAIMS if only in (None, LEDGER) or claim.id in ids
+        }
+        self.topic_tasks = [
+            DataTask(f"{name}: {topic.name}", _render_topic, topic.run_names(name), arguments)
+            for name, topic in topics
+            for arguments in [(self.subfolder, name, topic.name)]
+        ]
+        self.topics: dict[str, RenderedTopic] = {}
+        self.rows: dict[str, claims.CheckedClaim] = {}
+        self.seconds: dict[str, float] = {}
+        self.failures: list[str] = []
+        self._start = time.perf_counter()
+
+    def tasks(self) -> list[Task]:
+        """Return all tasks, none of which stops the others by an error of its own."""
+        claim_tasks = [
+            DataTask(name, claims.judge_or_recall, claim.needs, (claim.id,))
+            for name, claim in self.claims.items()
+        ]
+        return [
+            replace(task, work=_result_or_failure, arguments=(task.work, *task.arguments))
+            for task in plan_tasks(self.results, [*self.topic_tasks, *claim_tasks])
+        ]
+
+    def add(self, task: Task, result: Any, seconds: float) -> str:
+        """Note the result of a task, and return a line about it."""
+        self.seconds[task.name], outcome = seconds, f"{seconds:.1f} s"
+        if isinstance(result, _Failure):
+            outcome = f"failed: {' '.join(result.message.split())}"
+            self.failures.append(f"{task.name}: {result.message}")
+        elif isinstance(result, RenderedTopic):
+            self.topics[task.name] = result
+            outcome = "kept from an earlier run" if result.reused else outcome
+        elif task.name in self.claims:
+            row = self.rows[task.name] = claims.from_record(self.claims[task.name], result)
+            outcome = f"{row.verdict} ({outcome})"
+            lacks_torch = not all(map(self.results.is_available, row.claim.needs))
+            if row.verdict is claims.Verdict.UNSETTLED or (row.trouble and not lacks_torch):
+                self.failures.append(f"{task.name}: {row.trouble or row.verdict}")
+        return f"{task.name}: {outcome}"
+
+    def page(self) -> str:
+        """Return the page with what is finished, in the order of sections and claims."""
+        names = [task.name for task in self.topic_tasks]
+        missing = [name for name in names if name not in self.seconds]
+        unchecked = sum(name not in self.seconds for name in self.claims)
+        missing += [f"{unchecked} claims"] if unchecked else []
+        topics = [self.topics[name] for name in names if name in self.topics]
+        rows = [self.rows[name] for name in self.claims if name in self.rows]
+        wall = time.perf_counter() - self._start
+        work = sum(self.seconds.values())
+        share = work / max(self.jobs * wall, 1e-9)
+        usage = f"{work:.0f} s in {len(self.seconds)} tasks: {share:.0%} of all processes"
+        facts = [*run_facts(self.results.profile, self.results.seed, wall, self.jobs), ("work", usage)]
+        return render_page(topics, rows, facts, missing, self.failures)
 
 
 @as_annotated
@@ -104,18 +172,19 @@ def write_report(
     only: str | None = None,
     seed: int = 0,
     jobs: int | None = None,
-    progress: Progress = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Run the comparisons and the ledger, and write the page with its data.
+
+    Every file is written whole or not at all, the page last. A run that is stopped writes the page with what
+    is finished; the next run with the same settings, code and libraries continues there, and its results are
+    those of a run that was never stopped.
 
     Parameters
     ----------
     out : str or Path
         Folder; made if it does not exist, and else empty or one that this program fills. Files of other names
-        in it stay as they are. Every file is written whole or not at all, the page last. A run that is
-        stopped writes the page with what is finished; the next run with the same settings, code and libraries
-        continues there, and its results are those of a run that was never stopped. To begin anew is to name
-        another folder.
+        in it stay as they are.
     profile : {"quick", "full"}, optional
         Sizes for minutes on two cores, or for hours.
     only : str, optional
@@ -123,7 +192,7 @@ def write_report(
     seed : int, optional
         Seed of everything random, from 0 to 2^30.
     jobs : int, optional
-        Number of processes; as many as there are cores if not given. The results do not depend on it.
+        Number of processes, by default that of cores. The results do not depend on it.
     progress : callable, optional
         Called with a line of text from time to time.
 
@@ -131,107 +200,63 @@ def write_report(
     -------
     Report
         The page, ``report.html``, or ``report-….html`` with `only`; and what failed, which the page names.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the folder cannot be written, is neither empty nor marked as ours,
-        or another process writes to it.
     """
     if only is not None:
         choice("only", only, (*registry.PHENOMENA, LEDGER))
-    jobs = tasks.available_cores() if jobs is None else integer("jobs", jobs, 1)
-    place = "" if only is None else f"report-{only}"
-    results = ResultCache(Path(out), profile, seed)
-    rooms = [name for name in registry.PHENOMENA if only in (None, name)]
-    topics = [(room, topic) for room in rooms for topic in registry.load_section(room).topics]
-    named = {id for _, topic in topics for id in topic.claims}
-    ledger = [one for one in claims.CLAIMS if only in (None, LEDGER) or one.id in named]
+    jobs = available_cores() if jobs is None else integer("jobs", jobs, 1)
+    run = _ReportRun(ResultCache(Path(out), profile, seed), only, jobs)
     with files.exclusive_folder(out) as folder:
-        target = files.output_file(folder / (f"{place}.html" if place else PAGE), "out")
-        for below in (Path("data"), Path(NOTES_FOLDER), *(Path(place, room) for room in rooms)):
-            files.output_folder(folder / below)
-        works: list[Any] = [
-            (f"{room}: {topic.name}", _show, full_names(room, topic), (place, room, topic.name))
-            for room, topic in topics
-        ]
-        works += [(f"claim {one.id}", claims.judge_or_recall, one.needs, (one.id,)) for one in ledger]
-        todo = [
-            replace(task, work=_result_or_failure, arguments=(task.work, *task.arguments))
-            for task in plan_tasks(results, works)
-        ]
-        began = time.perf_counter()
-        done: dict[str, RenderedTopic] = {}
-        rows: dict[str, claims.CheckedClaim] = {}
-        spent: dict[str, float] = {}
-        failed: list[str] = []
-
-        def reached(task: tasks.Task, found: Any, seconds: float) -> str:
-            spent[task.name], said = seconds, f"{seconds:.1f} s"
-            if isinstance(found, _Failed):
-                said = f"failed: {' '.join(found.text.split())}"
-                failed.append(f"{task.name}: {found.text}")
-            elif isinstance(found, RenderedTopic):
-                done[task.name] = found
-                said = "kept from an earlier run" if found.reused else said
-            elif found is not None:
-                row = claims.from_record(claims.select_claims([found["id"]])[0], found)
-                rows[row.claim.id] = row
-                said = f"{row.verdict} ({said})"
-                missing_torch = not all(map(results.is_available, row.claim.needs))
-                if row.verdict is claims.Verdict.UNSETTLED or (row.trouble and not missing_torch):
-                    failed.append(f"{task.name}: {row.trouble or row.verdict}")
-            return f"{task.name}: {said}"
-
+        target = files.output_file(folder / (f"{run.subfolder}.html" if only else PAGE), "out")
+        subfolders = [Path(run.subfolder, section) for section in run.sections]
+        for path in (Path(PIECES_FOLDER), Path(NOTES_FOLDER), *subfolders):
+            files.output_folder(folder / path)
         try:
-            tasks.run_tasks(todo, jobs, reached, tell=progress)
+            run_tasks(run.tasks(), jobs, run.add, progress=progress)
         finally:
             # Also after Ctrl-C or an error: what is finished can be read.
-            if done or rows or failed:
-                shown = [name for name, work, *_ in works if work is _show]
-                missing = [name for name in shown if name not in spent]
-                left = sum(f"claim {one.id}" not in spent for one in ledger)
-                missing += [f"{left} claims"] if left else []
-                finished = [done[name] for name in shown if name in done]
-                judged = [rows[one.id] for one in ledger if one.id in rows]
-                wall = time.perf_counter() - began
-                facts = [*provenance(profile, seed, wall, jobs), _work_done(spent, wall, jobs)]
-                files.write_text(target, render(finished, judged, facts, missing, failed))
-    return Report(target, tuple(failed))
+            if run.topics or run.rows or run.failures:
+                files.write_text(target, run.page())
+    return Report(target, tuple(run.failures))
 
 
 @as_annotated
-def write_topic(folder: Path, room: str, topic: str, shown: TopicContent, place: str = "") -> RenderedTopic:
-    """Write the data and drawings of a topic's figures; return it as a part of the page.
+def write_topic(
+    folder: Path, section: str, topic: str, content: TopicContent, subfolder: str = ""
+) -> RenderedTopic:
+    """Write the data and drawings of a topic's figures, and return it as a part of the page in `folder`.
 
-    The page will be in `folder`, and the files in a folder named for the `room` under `place` in it.
+    The files are in a folder named for the `section`, in the `subfolder`.
     """
-    for name, value in {"room": room, "place": place}.items():
-        if not re.fullmatch(r"[\w-]{1,200}", value) and (name, value) != ("place", ""):
+    for name, value in {"section": section, "subfolder": subfolder}.items():
+        if not re.fullmatch(r"[\w-]{1,200}", value) and (name, value) != ("subfolder", ""):
             rule = "at most 200 letters, digits, underscores and hyphens"
             raise ValueError(f"`{name}` must be {rule}; got {files.quoted_path(value)}.")
-    files.output_folder(files.output_folder(folder, "folder") / place / room, "room")
-    figures = [_figure(folder, Path(place) / room, figure) for figure in shown.figures]
-    written = {link: files.digest(folder / link) for _, links, _ in figures for link in links}
-    tables = [page.table(t.title, t.columns, t.rows, t.caption) for t in shown.tables]
-    body = [page.paragraphs(shown.text), *(text for text, _, _ in figures), *tables]
-    card = page.card(shown.headline, *(figures[0][2] if figures else ())) if shown.headline else ""
-    return RenderedTopic(room, topic, "\n".join(body), written, card)
+    files.output_folder(files.output_folder(folder, "folder") / subfolder / section, "section")
+    blocks, card = [page.paragraphs(content.text)], ""
+    digests: dict[str, str] = {}
+    for figure in content.figures:
+        name = page.slug(figure.name)
+        anchor, picture = f"{section}-{name}", svg(figure)
+        paths = _write_figure(folder / subfolder / section / name, figure, picture)
+        links = [path.relative_to(folder).as_posix() for path in paths]
+        digests |= {link: files.digest(folder / link) for link in links}
+        anchors = ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
+        blocks.append(page.render_figure(figure, anchor, picture, f"<br>Data and drawing: {anchors}"))
+        if content.headline and not card:
+            card = page.card(content.headline, anchor, picture)
+    if content.headline and not card:
+        card = page.card(content.headline)
+    blocks += [page.table(table.title, table.columns, table.rows, table.caption) for table in content.tables]
+    return RenderedTopic(section, topic, "\n".join(blocks), digests, card)
 
 
-def _figure(folder: Path, place: Path, figure: Figure) -> tuple[str, list[str], tuple[str, str]]:
-    """Write a figure's data, tables and drawing; return HTML, names of the files, anchor and drawing."""
-    name = page.slug(figure.name)
-    anchor = f"{place.name}-{name}"
-    data = folder / place / f"{name}.nc"
+def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
+    """Write tables, data and drawing of a figure under names that begin with `path`; return their paths."""
+    data, drawing = path.with_name(f"{path.name}.nc"), path.with_name(f"{path.name}.svg")
     files.write_dataset(data, figure.dataset)
     tables = files.write_tables(data.with_suffix(".csv"), figure.dataset)
-    drawing, picture = data.with_suffix(".svg"), svg(figure)
     files.write_text(drawing, picture)
-    links = [path.relative_to(folder).as_posix() for path in (*tables, data, drawing)]
-    named = ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
-    text = page.render_figure(figure, anchor, picture, f"<br>Data and drawing: {named}")
-    return text, links, (anchor, picture)
+    return [*tables, data, drawing]
 
 
 def _processor() -> str:
@@ -245,8 +270,8 @@ def _processor() -> str:
 
 
 @as_annotated
-def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple[str, str]]:
-    """Return what a reader needs to repeat the run: machine, versions, seed, profile, wall time."""
+def run_facts(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple[str, str]]:
+    """Return machine, versions, seed, profile and wall time of a run, by name."""
     return [
         ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("profile", profile),
@@ -259,73 +284,68 @@ def provenance(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple
     ]
 
 
-def _work_done(spent: Mapping[str, float], wall: float, jobs: int) -> tuple[str, str]:
-    """Return how well a run used its processes."""
-    work = sum(spent.values())
-    share = work / max(jobs * wall, 1e-9)
-    return "work", f"{work:.0f} s in {len(spent)} tasks: {share:.0%} of all processes"
-
-
 @as_annotated
-def render(
-    done: Collection[RenderedTopic],
+def render_page(
+    topics: Collection[RenderedTopic],
     ledger: Collection[claims.CheckedClaim],
     facts: Collection[tuple[str, str]],
     missing: Collection[str] = (),
-    failed: Collection[str] = (),
+    failures: Collection[str] = (),
 ) -> str:
-    """Return the page: what was found, a part for each section, the ledger, and how it was made.
+    """Return the page: a summary, a part for each section, the ledger, and how it was made.
 
     Parameters
     ----------
-    done : sequence of Part
+    topics : collection of RenderedTopic
         The topics that are finished.
-    ledger : sequence of Checked
-    facts : sequence of (str, str)
+    ledger : collection of CheckedClaim
+    facts : collection of (str, str)
         Name and value of what the page says about the run.
-    missing : sequence of str, optional
+    missing : collection of str, optional
         What a run that was stopped did not reach.
-    failed : sequence of str, optional
+    failures : collection of str, optional
         What failed, and how.
     """
-    body = [("What was found", _count_verdicts(done, ledger, missing, failed))]
-    judged = {row.claim.id: row for row in ledger}
-    for room in dict.fromkeys(part.section for part in done):
-        made = registry.load_section(room)
-        text = [page.paragraphs(made.text)]
-        for part in (one for one in done if one.section == room):
-            ids = next((one.claims for one in made.topics if one.name == part.topic), ())
-            text += [part.html, page.judged_on([judged[id] for id in ids if id in judged])]
-        body.append((made.title, "\n".join(text)))
-    body.append(("Ledger of claims", page.ledger(ledger)))
-    body.append(("How this page was made", page.table("This run", ["what", "value"], facts)))
+    parts = [("What was found", _summary(topics, ledger, missing, failures))]
+    rows = {row.claim.id: row for row in ledger}
+    for name in dict.fromkeys(topic.section for topic in topics):
+        section = registry.load_section(name)
+        claims_of = {topic.name: topic.claims for topic in section.topics}
+        blocks = [page.paragraphs(section.text)]
+        for topic in topics:
+            if topic.section == name:
+                ids = claims_of.get(topic.topic, ())
+                blocks += [topic.html, page.judged_on([rows[id] for id in ids if id in rows])]
+        parts.append((section.title, "\n".join(blocks)))
+    parts.append(("Ledger of claims", page.ledger(ledger)))
+    parts.append(("How this page was made", page.table("This run", ["what", "value"], facts)))
     lead = "What the theory of toy models of superposition predicts, and what experiments say."
-    return page.page("superposition: theory against experiment", lead, body)
+    return page.page("superposition: theory against experiment", lead, parts)
 
 
-def _count_verdicts(
-    done: Collection[RenderedTopic],
+def _summary(
+    topics: Collection[RenderedTopic],
     ledger: Collection[claims.CheckedClaim],
     missing: Collection[str],
-    failed: Collection[str],
+    failures: Collection[str],
 ) -> str:
-    """Return the first screen: the results that matter with small pictures, and the count of verdicts."""
-    judged = Counter(row.verdict for row in ledger)
-    counts = {verdict: judged[verdict] for verdict in claims.Verdict if judged[verdict]}
-    stopped = (
-        "<p class='warning'>This run was stopped before its end; the same command continues it. "
-        f"Missing: {html.escape(', '.join(missing))}.</p>"
-        if missing
-        else ""
-    )
-    if failed:
-        stopped += f"<p class='warning'>Failed: {html.escape('; '.join(failed))}.</p>"
-    cards = "".join(part.card for part in done)
+    """Return the first screen: warnings, headlines with small pictures, and the count of verdicts."""
+    warnings = []
+    if missing:
+        rest = html.escape(", ".join(missing))
+        warnings.append(
+            f"This run was stopped before its end; the same command continues it. Missing: {rest}."
+        )
+    if failures:
+        warnings.append(f"Failed: {html.escape('; '.join(failures))}.")
+    cards = "".join(topic.card for topic in topics)
+    numbers = Counter(row.verdict for row in ledger)
+    counts = {verdict: numbers[verdict] for verdict in claims.Verdict if numbers[verdict]}
     pairs = Counter((row.claim.source, row.verdict) for row in ledger)
     sources = dict.fromkeys(row.claim.source for row in ledger)
     by_source = [[source, *(pairs[source, verdict] for verdict in counts)] for source in sources]
     return (
-        stopped
+        "".join(f"<p class='warning'>{warning}</p>" for warning in warnings)
         + (f"<ul class='headlines'>{cards}</ul>" if cards else "")
         + f"<p>{len(ledger)} claims of the sources; each verdict follows from computed evidence.</p>"
         + page.badges(counts)

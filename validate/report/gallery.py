@@ -10,7 +10,6 @@ from ..experiments.drawing import svg
 from ..reference import files
 from ..runner import registry
 from ..runner.cache import ResultCache, cache_folder
-from .build import full_names
 
 __all__ = ["write_gallery"]
 
@@ -45,32 +44,26 @@ def write_gallery(
     -------
     list of Path
         The pictures. What needs PyTorch, where there is none, is left out.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or a folder holds files and is not marked as ours.
     """
-    rooms = [
-        choice("only", name, registry.PHENOMENA) for name in (registry.PHENOMENA if only is None else only)
-    ]
-    same = data is not None and Path(out).resolve() == Path(data).resolve()
+    names = registry.PHENOMENA if only is None else only
+    phenomena = [choice("only", name, registry.PHENOMENA) for name in names]
+    is_same = data is not None and Path(out).resolve() == Path(data).resolve()
     with (
-        cache_folder(data=data) as place,
-        nullcontext(place) if same else files.exclusive_folder(out) as folder,
+        cache_folder(data=data) as cache,
+        nullcontext(cache) if is_same else files.exclusive_folder(out) as folder,
     ):
-        results = ResultCache(place, seed=seed)
-        written: list[Path] = []
-        for room in rooms:
-            first = files.output_file(folder / f"{room}.svg", "out")
-            for topic in registry.load_section(room).topics:
-                needs = full_names(room, topic)
+        results = ResultCache(cache, seed=seed)
+        paths: list[Path] = []
+        for phenomenon in phenomena:
+            first = files.output_file(folder / f"{phenomenon}.svg", "out")
+            for topic in registry.load_section(phenomenon).topics:
+                needs = topic.run_names(phenomenon)
                 if not all(map(results.is_available, needs)):
                     continue
-                progress(f"gallery: {room}, {topic.name}")
-                shown = topic.content(*(results[need] for need in needs))
-                if shown.headline and shown.figures:
-                    path = folder / f"{room}-{topic.name}.svg" if first in written else first
-                    files.write_text(path, svg(shown.figures[0]))
-                    written.append(path)
-    return written
+                progress(f"gallery: {phenomenon}, {topic.name}")
+                content = topic.content(*(results[need] for need in needs))
+                if content.headline and content.figures:
+                    path = folder / f"{phenomenon}-{topic.name}.svg" if first in paths else first
+                    files.write_text(path, svg(content.figures[0]))
+                    paths.append(path)
+    return paths

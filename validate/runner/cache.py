@@ -149,7 +149,7 @@ class ResultCache:
 
     @as_annotated
     def read_note(self, name: str, needs: Collection[str]) -> Any:
-        """Return the content of a note; None if it is missing, damaged, or follows from other data or code."""
+        """Return the content of a note; None if it is missing, damaged, or of other data or code."""
         return _read_note(self._note_path(name), self._note_key(name, needs))
 
     def _note_path(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Runs by name: what each costs, and how it is made into a file of a folder."""
+"""Runs by name or pattern, each made into a file of a folder."""
 
 import fnmatch
 import inspect
@@ -22,7 +22,7 @@ from ..reference.files import (
 )
 from ..training.engine import PRECISIONS
 from . import execute, registry
-from .cache import ResultCache, concat_pieces, plan_tasks
+from .cache import DataTask, ResultCache, concat_pieces, plan_tasks
 from .declarations import Run
 from .provenance import full_settings, git_commit, library_versions
 from .tasks import run_tasks
@@ -32,7 +32,7 @@ __all__ = ["expected_seconds", "make_runs", "select_runs"]
 
 @as_annotated
 def select_runs(patterns: Collection[str]) -> list[Run]:
-    """Return the runs whose names, or those of their files, fit a pattern; all, if there is none.
+    """Return the runs whose names, or those of their stored files, fit a pattern; all if there is none.
 
     Each pattern has to fit one.
 
@@ -42,17 +42,20 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
     """
     known = registry.list_runs()
-    found: dict[str, Run] = {}
+    selected: dict[str, Run] = {}
     for pattern in patterns:
-        names = ((run, (name, run.file if run.stored else name)) for name, run in known.items())
-        fits = {run.name: run for run, own in names if any(fnmatch.fnmatchcase(x, pattern) for x in own)}
-        found |= fits or {pattern: registry.find_run(pattern)}  # which says what is near
-    return list((found if patterns else known).values())
+        fitting = {
+            name: run
+            for name, run in known.items()
+            if fnmatch.fnmatchcase(name, pattern) or (run.stored and fnmatch.fnmatchcase(run.file, pattern))
+        }
+        selected |= fitting or {pattern: registry.find_run(pattern)}  # its error says what is near
+    return list((selected if patterns else known).values())
 
 
 @as_annotated
 def expected_seconds(run: Run) -> float:
-    """Return the seconds to expect: what the stored run took on its machine, or those that are declared.
+    """Return the seconds that the stored run took on its machine, or those that are declared.
 
     Nan of a training run that is not stored, as its cost depends on sizes and device.
 
@@ -61,8 +64,8 @@ def expected_seconds(run: Run) -> float:
     >>> round(expected_seconds(select_runs(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
     203
     """
-    if run.stored in read.checksums() and run.name in (made := read.facts(run.stored)):
-        return float(made[run.name]["wall_seconds"])
+    if run.stored in read.checksums() and run.name in (facts := read.facts(run.stored)):
+        return float(facts[run.name]["wall_seconds"])
     declared = float("nan") if run.name.startswith("training.") else run.seconds
     return declared * (1 if run.stored else len(run.piece_settings("quick", 0)))
 
@@ -74,17 +77,17 @@ def make_runs(
     out: str | Path,
     profile: str = "quick",
     seed: int = 0,
-    changed: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     jobs: int = 1,
     device: str = "auto",
     precision: str = "float32",
     captured: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Make runs, stored ones anew, and write a file for each; existing files are kept.
+    """Make runs, stored ones too, and return the file of each; existing files are kept.
 
-    What is finished of a run is kept in the folder ``data`` of `out`: the same call goes on from there after
-    an interruption.
+    Pieces that are finished are in the folder ``data`` of `out`: after an interruption the same call goes on
+    from there. Files that are there with other settings are refused before anything is run.
 
     Parameters
     ----------
@@ -94,85 +97,81 @@ def make_runs(
         Folder, which is made.
     profile, seed
         As in `ResultCache`.
-    changed : mapping from str to object, optional
+    overrides : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
         Processes of one thread each, among which pieces are spread; with one, all is done in this process.
     device, precision, captured
         As in `training.train`, for runs that have them.
-    tell : callable, optional
+    progress : callable, optional
         Called with a line of text before each run: what it is, and how long it takes.
-
-    Returns
-    -------
-    list of Path
-        The file of each run.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or a file is there with other settings: before anything is run.
     """
-    how = {
-        "device": choice("device", device, ("auto", "cpu", "cuda")),
-        "captured": flag("captured", captured),
-    }
+    device = choice("device", device, ("auto", "cpu", "cuda"))
+    remake_with = {"device": device, "captured": flag("captured", captured)}
     choice("precision", precision, tuple(PRECISIONS))
     integer("jobs", jobs, 1)
     chosen = list({run.name: run for run in map(registry.find_run, names)}.values())
-    asked = {run.name: one for run in chosen if (one := _requested_settings(run, precision, changed or {}))}
+    changes = {run.name: _overrides_of(run, precision, overrides or {}) for run in chosen}
     folder = output_folder(out)
-    results = ResultCache(folder, profile, seed, asked, how)
-    paths = {run.name: _place(folder, run, results) for run in chosen}
+    results = ResultCache(folder, profile, seed, changes, remake_with)
+    paths: list[Path] = []
+    works: list[DataTask] = []
+    settings = {run.name: _checked_settings(run, results, changes[run.name]) for run in chosen}
+    for run in chosen:
+        paths.append(output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
+        _refuse_other_settings(paths[-1], run, settings[run.name])
+        refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
     with exclusive_folder(folder):
-        works = []
-        for run in chosen:
-            path, said = paths[run.name]
+        for run, path in zip(chosen, paths, strict=True):
             if path.exists():
-                tell(f"{run.name}: there already")
+                progress(f"{run.name}: there already")
                 continue
-            if run.name not in asked and expected_seconds(run) > 0:  # nothing is known of trials
-                tell(f"{run.name}: {expected_seconds(run) / 3600:.3g} hours to expect")
+            seconds = expected_seconds(run)
+            if not changes[run.name] and seconds > 0:  # nothing is known of runs with other settings
+                progress(f"{run.name}: {seconds / 3600:.3g} hours to expect")
             # Before the run: what is edited meanwhile is not what made the file.
-            facts = {"commit": git_commit(), "libraries": json.dumps(library_versions()), "settings": said}
-            works.append((run.name, _write, [run.name], (run.name, path, facts)))
-        todo = plan_tasks(results, works)
-        many = len(todo) > 2  # a piece and its file
-        run_tasks(todo, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if many else None, tell=tell)
-    return [path for path, _ in paths.values()]
+            facts = {"commit": git_commit(), "libraries": json.dumps(library_versions())}
+            facts["settings"] = settings[run.name]
+            works.append(DataTask(run.name, _write_run, [run.name], (run.name, path, facts)))
+        tasks = plan_tasks(results, works)
+        is_long = len(tasks) > 2  # more than a piece and its file
+        run_tasks(
+            tasks, jobs, lambda task, _, s: f"{task.name}: {s:.1f} s" if is_long else None, progress=progress
+        )
+    return paths
 
 
-def _requested_settings(run: Run, precision: str, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run that are not those which are declared."""
-    execute.check_parameters(run.function, "set", changed)
-    known = inspect.signature(run.function).parameters
-    exact = {"precision": precision} if "precision" in known and precision != "float32" else {}
-    return {**exact, **changed}
+    execute.check_parameters(run.function, "set", overrides)
+    if precision != "float32" and "precision" in inspect.signature(run.function).parameters:
+        return {"precision": precision, **overrides}
+    return dict(overrides)
 
 
-def _write(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Put the pieces of a run side by side in its file."""
-    made = results.load_pieces(name)
-    ds = concat_pieces(made, registry.find_run(name).concat_dim)
-    seconds = sum(float(one.attrs["wall_seconds"]) for one in made)
-    machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
-    ds = ds.assign_attrs(made=made[-1].attrs["made"], wall_seconds=seconds, machine=machine)
-    write_dataset(path, ds.assign_attrs(run=name, **facts))
-
-
-def _place(folder: Path, run: Run, results: ResultCache) -> tuple[Path, str]:
-    """Return the file of a run, and its settings as the file tells them, as JSON."""
-    given = results.settings(run.name)
+def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, Any]) -> str:
+    """Return all settings of a run as its file has them, as JSON."""
     for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)
-    if results.is_changed(run.name) and not isinstance(run.split_by, str):  # a trial is one piece
+    if overrides and not isinstance(run.split_by, str):  # with other settings it is one piece
         run = replace(run, split_by=())
-    path = output_file(folder / f"{run.file if run.stored else run.name}.nc", "out")
-    said = json.dumps(full_settings(run, given), sort_keys=True)
+    settings = run.settings(results.profile, results.seed, overrides)
+    return json.dumps(full_settings(run, settings), sort_keys=True)
+
+
+def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
     if path.exists():
-        found = read_dataset(path).attrs
-        if (found.get("experiment"), found.get("settings")) != (run.experiment, said):
+        attrs = read_dataset(path).attrs
+        if (attrs.get("experiment"), attrs.get("settings")) != (run.experiment, settings):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
-            raise ValueError(f"`out` must be {rule}; got {quoted_path(folder)}.")
-    refuse_same_file(path, given)
-    return path, said
+            raise ValueError(f"`out` must be {rule}; got {quoted_path(path.parent)}.")
+
+
+def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
+    """Write the pieces of a run as one dataset."""
+    pieces = results.load_pieces(name)
+    ds = concat_pieces(pieces, registry.find_run(name).concat_dim)
+    seconds = sum(float(piece.attrs["wall_seconds"]) for piece in pieces)
+    machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
+    ds = ds.assign_attrs(made=pieces[-1].attrs["made"], wall_seconds=seconds, machine=machine)
+    write_dataset(path, ds.assign_attrs(run=name, **facts))

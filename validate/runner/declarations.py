@@ -1,9 +1,8 @@
-"""How an experiment is declared: settings, the Dataset that they give, and how the report shows it.
+"""How an experiment is declared: its runs with their settings, and the topics in which the report shows them.
 
-A phenomenon's package has one `Section`. It lists its runs with their settings for each profile, and
-its topics: what the report shows of them. A topic gets datasets and returns text, figures and tables. It runs
-nothing and decides nothing: verdicts come from findings, which the rows of the ledger that the topic names
-compute from the same datasets, and so does its `judge` where what was asked has no row.
+A phenomenon's package has one `Section`, which lists its runs and topics. A topic only renders: it takes
+datasets and returns text, figures and tables. Claims compute the verdicts from the same datasets; a question
+without a claim is evaluated by the topic's `judge`.
 """
 
 import inspect
@@ -46,13 +45,13 @@ __all__ = [
 
 PROFILES = ("quick", "full")
 
-# Files in netCDF-3 hold integers below 2^31; runs of one experiment count their seeds up from this.
+# netCDF-3 holds integers below 2^31, and seeds of a run are counted from this one.
 LARGEST_SEED = 2**30
 
 Draw = Callable[[xr.Dataset, Axes], Axes]
 
 
-# Why a part that is made anew may differ from what is stored.
+# Reasons for the tolerance of a `ReproductionCheck`.
 SUMS = "sums are taken in another order"
 SINGLE = (
     "processors round products of single precision differently: on one of them the numbers come out bit for "
@@ -67,7 +66,7 @@ STOPPED = (
 
 @dataclass(frozen=True)
 class ReproductionCheck:
-    """The part of a stored run that a test makes anew, to see that today's code gives its numbers.
+    """The part of a stored run that a test recomputes and compares.
 
     Parameters
     ----------
@@ -93,31 +92,31 @@ WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
 @as_annotated
 @dataclass(frozen=True)
 class Run:
-    """What is run, with which settings: the one declaration of an experiment.
+    """The declaration of a run: a function and its settings.
 
     Parameters
     ----------
     function : callable
-        A ``run_…`` of a room, which returns an `xarray.Dataset`. A setting ``seed`` that it has and that is
-        not given is the seed of the report; seeds that are given as ``seeds`` are counted from it.
+        A function ``run_…`` that returns an `xarray.Dataset`. An argument ``seed`` without a setting gets the
+        seed of the report, which is also added to each of the ``seeds``.
     quick, full : mapping from str to object
         Settings for minutes on two cores, and for hours.
     split_by : str, or sequence of mapping, optional
-        A setting that is a list, or settings that replace those given. For each entry there is a piece, made
-        in a process of its own.
+        The run is computed in pieces, in parallel: one for each entry of this setting, which is a list, or
+        one for each of these mappings of settings that replace those of the run.
     concat_dim : str, optional
-        Dimension along which the pieces are joined.
+        Dimension along which the pieces are concatenated.
     torch : bool, optional
         Whether it needs PyTorch.
     seconds : float, optional
         About how long a quick run of one piece takes on one core: the longest are started first.
     stored : str, optional
-        Name of its dataset in ``validate/reference``, which is read in place of running where the run is
-        there. Such a run has the same settings always, whatever the seed of the report.
+        Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
+        settings of such a run do not depend on the seed of the report.
     what : str, optional
-        What it is for, in a line; the first line of the function if not given.
+        What it is for, in a line; by default the first line of the function's docstring.
     check : ReproductionCheck, optional
-        Of a stored run, what is made anew to compare; everything by default.
+        What is recomputed of a stored run to compare; everything by default.
     name : str, optional
         As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in.
 
@@ -150,25 +149,25 @@ class Run:
         settings: Mapping[str, Any] | None = None,
         *,
         seconds: float = 1000.0,
-        **more: Any,
+        **options: Any,
     ) -> "Run":
-        """Return a run that comes with the package, or will, in a dataset; it takes too long for a report."""
+        """Return a run whose dataset comes with the package, as it takes too long for a report."""
         if not isinstance(dataset, str):
             raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
-        every = settings or {}
-        return cls(function, every, every, stored=dataset, what=what, seconds=seconds, **more)
+        settings = settings or {}
+        return cls(function, settings, settings, stored=dataset, what=what, seconds=seconds, **options)
 
     @property
     def experiment(self) -> str:
-        """Its function, as phenomenon.name: what stored runs name."""
-        room = self.name.partition(".")[0]
-        return f"{room}.{self.function.__name__.removeprefix('run_')}"
+        """Its function as phenomenon.name, by which stored runs name it."""
+        phenomenon = self.name.partition(".")[0]
+        return f"{phenomenon}.{self.function.__name__.removeprefix('run_')}"
 
     @property
     def file(self) -> str:
-        """Name of a file of this run alone, without the ending."""
-        room, _, own = self.name.partition(".")
-        return own if room == "training" else f"{room}_{own}"
+        """Name of the file of this run, without the suffix."""
+        phenomenon, _, name = self.name.partition(".")
+        return name if phenomenon == "training" else f"{phenomenon}_{name}"
 
     @property
     def summary(self) -> str:
@@ -176,38 +175,44 @@ class Run:
         return self.what or (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     @as_annotated
-    def settings(self, profile: str, seed: int, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return all settings together; `changed` replaces those that it names."""
-        given = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
-        given |= changed or {}
+    def settings(self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the settings of the whole run, those of `overrides` in place of the profile's."""
+        settings = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
+        settings |= overrides or {}
         if not self.stored:
-            if not isinstance(given.get("seeds", 0), int):  # where it is not how many
-                given["seeds"] = [seed + k for k in given["seeds"]]
+            if not isinstance(settings.get("seeds", 0), int):  # an integer is the number of seeds
+                settings["seeds"] = [seed + k for k in settings["seeds"]]
             if "seed" in inspect.signature(self.function).parameters:
-                given.setdefault("seed", seed)
-        return given
+                settings.setdefault("seed", seed)
+        return settings
 
     @as_annotated
     def piece_settings(
-        self, profile: str, seed: int, changed: Mapping[str, Any] | None = None
+        self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the settings of each piece; a run that is changed has pieces only by a setting."""
-        given = self.settings(profile, seed, changed)
+        """Return the settings of each piece; with `overrides` only a run split by a setting has several."""
+        settings = self.settings(profile, seed, overrides)
+        if isinstance(self.split_by, str) or not overrides:
+            return [{**settings, **piece} for piece in self.pieces(settings)] or [settings]
+        return [settings]
+
+    def pieces(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return for each piece the settings in which it differs from the whole run."""
         if isinstance(self.split_by, str):
-            return [{**given, self.split_by: [entry]} for entry in given[self.split_by]]
-        return [{**given, **piece} for piece in self.split_by if not changed] or [given]
+            return [{self.split_by: [value]} for value in settings[self.split_by]]
+        return list(map(dict, self.split_by))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the report and the data behind it.
+    """A figure of the report and its data.
 
     Parameters
     ----------
     name, title, caption : str
         Plain text; the name is unique in its section and part of that of the data file.
     dataset : xarray.Dataset
-        What is drawn; written as netCDF beside the page.
+        The data that are drawn, written as netCDF beside the page.
     draw : callable or sequence of callable
         ``draw(dataset, ax) -> ax``, one for each panel.
     columns : int, optional
@@ -256,9 +261,9 @@ class Table:
 
 @dataclass(frozen=True)
 class TopicContent:
-    """What the report shows of a topic: plain text with empty lines between paragraphs, figures, tables.
+    """The text (paragraphs between empty lines), figures and tables that the report shows of a topic.
 
-    A headline is a sentence for the first screen of the page; the first figure stands small beside it.
+    The headline is a sentence for the first screen of the page, beside a small copy of the first figure.
     """
 
     text: str
@@ -269,18 +274,18 @@ class TopicContent:
 
 @dataclass(frozen=True)
 class Topic:
-    """A part of a section: what is shown of some experiments.
+    """A part of a section: what the report shows of some runs.
 
     Parameters
     ----------
     name : str
         Unique in its section.
     needs : sequence of str
-        Experiments of the section, or of others as ``"rug.trained"``.
+        Runs of the section, or of others as ``"rug.trained"``.
     show : callable
         Takes their datasets, in this order, and returns `TopicContent`.
     claims : sequence of str, optional
-        Rows of the ledger that decide what the topic is about; the page shows their verdicts there.
+        Ids of the claims about the topic; the page shows their verdicts there.
     judge : callable, optional
         Takes the same datasets and returns findings by the criteria of the topic; a table shows them.
 
@@ -288,8 +293,8 @@ class Topic:
     --------
     >>> from superposition.validate.runner.findings import Criterion, preregistered
     >>> low = Criterion("loss", "<=", preregistered(0.5))
-    >>> said = lambda ds: TopicContent("Two losses.")
-    >>> topic = Topic("losses", ["room.losses"], said, judge=lambda ds: [low.finding(ds["loss"])])
+    >>> show = lambda ds: TopicContent("Two losses.")
+    >>> topic = Topic("losses", ["toy.losses"], show, judge=lambda ds: [low.finding(ds["loss"])])
     >>> topic.content(xr.Dataset({"loss": ("p", [0.25, 0.75])})).tables[0].rows
     [['loss', '<= 0.5', 'chosen before the data', '0.75', '1 of 2', 'fails']]
     """
@@ -300,29 +305,33 @@ class Topic:
     claims: Sequence[str] = ()
     judge: "Callable[..., Sequence[Finding]] | None" = None
 
+    def run_names(self, section: str) -> list[str]:
+        """Return the full names of the runs that it needs, for a topic of this section."""
+        return [need if "." in need else f"{section}.{need}" for need in self.needs]
+
     def content(self, *datasets: xr.Dataset) -> TopicContent:
-        """Return what is shown of datasets, and of the criteria whether they hold."""
-        made = self.show(*datasets)
+        """Return what is shown of datasets, with a table of the criteria."""
+        content = self.show(*datasets)
         if self.judge is None:
-            return made
+            return content
         rows = [
             [
-                one.text,
-                f"{one.relation} {one.limit:.4g}",
-                one.limit_set.removeprefix("limit "),
-                "-" if np.isnan(one.value) else f"{one.value:.3g}",
-                one.places,
-                "no place" if one.places == "no place" else "holds" if one.passed else "fails",
+                finding.text,
+                f"{finding.relation} {finding.limit:.4g}",
+                finding.limit_set.removeprefix("limit "),
+                "-" if np.isnan(finding.value) else f"{finding.value:.3g}",
+                finding.places,
+                finding.places if finding.places == "no place" else "holds" if finding.passed else "fails",
             ]
-            for one in self.judge(*datasets)
+            for finding in self.judge(*datasets)
         ]
         columns = ("what", "limit", "how the limit was set", "worst", "kept at", "criterion")
-        return replace(made, tables=[*made.tables, Table("What was asked", columns, rows)])
+        return replace(content, tables=[*content.tables, Table("What was asked", columns, rows)])
 
 
 @dataclass(frozen=True)
 class Section:
-    """A phenomenon: `name` is the package's; `text` is plain and true of any run; all runs; what is shown."""
+    """A phenomenon in the report: `name` is the package's, `text` is plain and true of any run."""
 
     name: str
     title: str
@@ -332,20 +341,14 @@ class Section:
 
     @classmethod
     def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
-        """Return the section of modules that have `RUNS`, `TOPICS` or both, in this order.
-
-        Raises
-        ------
-        ValueError
-            If two of them have a run of the same name.
-        """
+        """Return the section of modules that have `RUNS`, `TOPICS` or both, in this order."""
         runs: dict[str, Run] = {}
         topics: list[Topic] = []
         for module in experiments:
-            for own, run in getattr(module, "RUNS", {}).items():
-                if own in runs:
-                    raise ValueError(f"`experiments` must have different runs; got {own!r} twice.")
-                runs[own] = run
+            for run_name, run in getattr(module, "RUNS", {}).items():
+                if run_name in runs:
+                    raise ValueError(f"`experiments` must have different runs; got {run_name!r} twice.")
+                runs[run_name] = run
             topics += getattr(module, "TOPICS", [])
         return cls(name, title, text, runs, topics)
 
@@ -357,7 +360,7 @@ def as_list(value: Any) -> Any:
 
 @contextmanager
 def entry_of(name: str) -> Iterator[None]:
-    """Name the argument of which an entry is refused, where a check calls the entry something else.
+    """Add to the message of a ValueError the name of the argument whose entry was refused.
 
     Examples
     --------
@@ -374,16 +377,16 @@ def entry_of(name: str) -> Iterator[None]:
 
 
 @as_annotated
-def from_rows(rows: Sequence[Mapping[str, Any]], **along: Any) -> xr.Dataset:
-    """Turn rows into a dataset with a variable for each column.
+def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
+    """Return rows as a dataset with a variable for each column.
 
     Parameters
     ----------
     rows : sequence of mapping
         From names to numbers or text, or to arrays as (dims, array); these dims come after those of the rows.
-    **along : int or sequence
-        Dimensions of the grid of the rows, in which the last one varies fastest: coordinates of each, or its
-        size, -1 for whatever size is left.
+    **dims : int or sequence
+        Dimensions of the grid of the rows, of which the last varies fastest: coordinates of each or its size,
+        where -1 is inferred.
 
     Examples
     --------
@@ -392,28 +395,28 @@ def from_rows(rows: Sequence[Mapping[str, Any]], **along: Any) -> xr.Dataset:
     >>> ds["loss"].sel(p=0.2).values, ds["bias"].dims
     (array([0.5 , 0.75]), ('p', 'seed', 'feature'))
     """
-    places = {
-        dim: list(one)
-        for dim, one in along.items()
-        if np.ndim(one) == 1 or isinstance(one, list | tuple | range)
+    coords = {
+        dim: list(labels)
+        for dim, labels in dims.items()
+        if np.ndim(labels) == 1 or isinstance(labels, list | tuple | range)
     }
-    sizes = [len(places[dim]) if dim in places else integer(dim, one, -1) for dim, one in along.items()]
+    sizes = [len(coords[dim]) if dim in coords else integer(dim, size, -1) for dim, size in dims.items()]
     columns = {}
     for name in rows[0]:
         try:
             cells = [xr.as_variable(row[name]) for row in rows]
             values = np.reshape([cell.values for cell in cells], (*sizes, *cells[0].shape))
         except (KeyError, TypeError, ValueError) as error:
-            shape = ", ".join(f"{dim}={size}" for dim, size in zip(along, sizes, strict=True))
+            shape = ", ".join(f"{dim}={size}" for dim, size in zip(dims, sizes, strict=True))
             rule = f"have {name!r} everywhere, of one shape, and fill the dimensions {shape}"
             raise ValueError(f"`rows` must {rule}; got {len(rows)} of them ({error}).") from error
-        columns[name] = ((*along, *cells[0].dims), values)
-    return xr.Dataset(columns, places)
+        columns[name] = ((*dims, *cells[0].dims), values)
+    return xr.Dataset(columns, coords)
 
 
 @as_annotated
 def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
-    """Return the smallest and the largest value as text, or one of them if they read the same.
+    """Return the range of values as text; one number if both ends read the same.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One run with settings from text, and its provenance, so that a file says how it was made."""
+"""One run: its settings from text, their checks, and attributes that say how the result was made."""
 
 import inspect
 import json
@@ -23,69 +23,64 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 @as_annotated
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Parse settings: JSON, or a range of integers such as 0:3 (its end excluded), or else plain text.
-
-    Raises
-    ------
-    ValueError
-        If there is a range of other numbers, or an empty one.
+    """Return settings parsed as JSON, as ranges of integers such as 0:3 (its end excluded), or else as text.
 
     Examples
     --------
     >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
     """
-    read: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, text in pairs.items():
         try:
-            read[name] = json.loads(text)
+            settings[name] = json.loads(text)
         except (ValueError, RecursionError):
             ends = re.fullmatch(r"(-?\d{1,6}):(-?\d{1,6})", text, re.ASCII)
-            read[name] = list(range(int(ends[1]), int(ends[2]))) if ends else text
+            settings[name] = list(range(int(ends[1]), int(ends[2]))) if ends else text
             several = ":" in text and re.fullmatch(rf"{_NUMBER}(:{_NUMBER})+", text, re.ASCII)
-            if several and not (ends and read[name]):
+            if several and not (ends and settings[name]):
                 rule = "a range of whole numbers that rise, such as 0:10, or a list, such as [0.1,0.2]"
                 raise ValueError(f"`{name}` must be {rule}; got {short_repr(text)}.") from None
-    return read
+    return settings
 
 
 @as_annotated
-def check_parameters(function: Callable[..., Any], name: str, given: Collection[str]) -> None:
-    """Check that a function has all these arguments; one that hands on whatever it gets has any."""
+def check_parameters(function: Callable[..., Any], name: str, settings: Collection[str]) -> None:
+    """Check that a function has all these arguments, or takes any."""
     parameters = inspect.signature(function).parameters
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        for key in given:
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        for key in settings:
             choice(name, key, tuple(parameters))
 
 
 @as_annotated
-def check_settings(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Check that a function has all given arguments, is given all that it must have, and seeds in range."""
-    check_parameters(function, "setting", given)
+def check_settings(function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
+    """Check that settings are arguments of a function, all that it requires, with seeds in range."""
+    check_parameters(function, "setting", settings)
     for key, parameter in inspect.signature(function).parameters.items():
-        needed = parameter.default is inspect.Parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
-        if needed and key not in given:
+        required = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if required and key not in settings:
             raise ValueError(f"`{key}` must be given, as {key}=VALUE; got nothing.")
     for key in ("seed", "seeds"):
-        values = given.get(key, [])
-        for one in values if isinstance(values, list | tuple | range) else [values]:
-            integer(key, one, 0, LARGEST_SEED)
+        seeds = settings.get(key, [])
+        for seed in seeds if isinstance(seeds, list | tuple | range) else [seeds]:
+            integer(key, seed, 0, LARGEST_SEED)
 
 
 @as_annotated
 def run_with_provenance(
-    one: Run, given: Mapping[str, Any], how: Mapping[str, Any] | None = None
+    run: Run, settings: Mapping[str, Any], options: Mapping[str, Any] | None = None
 ) -> xr.Dataset:
-    """Call the function of a run and note in the attributes how the result was made.
+    """Return the result of a run, with attributes that say how it was made.
 
     Parameters
     ----------
-    one : Run
+    run : Run
         One of `registry.list_runs`.
-    given : mapping from str to object
+    settings : mapping from str to object
         Arguments of its function, by name.
-    how : mapping from str to object, optional
-        Arguments that say where it is made, and change nothing.
+    options : mapping from str to object, optional
+        Further arguments, which change no number.
 
     Returns
     -------
@@ -96,24 +91,25 @@ def run_with_provenance(
     Examples
     --------
     >>> from superposition.validate.runner.registry import find_run
-    >>> given = {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02}
-    >>> ds = run_with_provenance(find_run("collisions.fig3"), given)
+    >>> settings = {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02}
+    >>> ds = run_with_provenance(find_run("collisions.fig3"), settings)
     >>> ds.attrs["experiment"], ds["polysemantic"].shape
     ('collisions.fig3', (1, 2))
     """
-    check_settings(one.function, {**given, **(how or {})})
+    arguments = {**settings, **(options or {})}
+    check_settings(run.function, arguments)
     start = time.perf_counter()
+    settings_json = json.dumps(dict(settings), default=as_list)
     try:
-        ds = one.function(**given, **(how or {}))
+        ds = run.function(**arguments)
     except ImportError:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
         # Settings may be anything that JSON can say, also lists of lists where the function wants a number.
-        said = json.dumps(dict(given), default=as_list)
-        raise ValueError(f"`settings` must fit {one.name}; got {said} ({error}).") from error
+        raise ValueError(f"`settings` must fit {run.name}; got {settings_json} ({error}).") from error
     return ds.assign_attrs(
-        experiment=one.experiment,
-        settings=json.dumps(dict(given), default=as_list),
+        experiment=run.experiment,
+        settings=settings_json,
         superposition_version=__version__,
         made=datetime.now(UTC).strftime("%Y-%m-%d"),
         machine=f"{platform.system()} {platform.machine()}",

@@ -1,6 +1,6 @@
-"""Findings: computed numbers beside the limits that they must keep, with how each limit was set.
+"""Findings: computed numbers with the limits that they must keep, and how each limit was set.
 
-A limit that is asked of numbers in several places is a `Criterion`, declared once.
+A limit of numbers in several places is a `Criterion`, declared once.
 """
 
 import math
@@ -16,8 +16,7 @@ import xarray as xr
 
 from ...solvers.statistics import Estimate
 from ...theory.derivation import sp
-from ...theory.validation import choice
-from ...theory.validation import short_repr as told
+from ...theory.validation import choice, short_repr
 
 __all__ = ["Criterion", "Finding", "Limit"]
 
@@ -45,7 +44,7 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-Found = Estimate | Sequence[Estimate]
+Estimates = Estimate | Sequence[Estimate]
 Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
 
 
@@ -62,9 +61,9 @@ class Limit(float):
 
     def __new__(cls, limit: float, basis: str) -> "Limit":
         """Return the number with its basis, a key of `BASES`."""
-        made = super().__new__(cls, limit)
-        made.basis = choice("basis", basis, tuple(BASES))
-        return made
+        instance = super().__new__(cls, limit)
+        instance.basis = choice("basis", basis, tuple(BASES))
+        return instance
 
     def __neg__(self) -> "Limit":
         return Limit(-float(self), self.basis)
@@ -86,22 +85,22 @@ def preregistered(limit: float) -> Limit:
 
 
 def post_hoc(limit: float) -> Limit:
-    """Return a limit that was chosen when the value, or a like one, was known, or nobody can tell.
+    """Return a limit that was chosen when the value, or a similar one, was known, or may have been.
 
-    Also one of an estimate to which runs were added after a look.
+    Also a limit of an estimate to which runs were added after a look at it.
     """
     return Limit(limit, "after")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One computed number and the limit that it must keep for the statement to stand.
+    """A computed number and the limit that it must keep for a statement to hold.
 
     Parameters
     ----------
     about : {"printed", "corrected", "order", "answer", "runs", ""}
-        Which statement it tests, or whether there are runs enough for a verdict; nothing where its place in
-        the evidence says that.
+        Which statement it tests, or whether there are enough runs for a verdict; empty if its place in the
+        evidence says so.
     kind : {"symbolic", "bound searched", "numeric", "experiment"}
         How the number was found.
     text : str
@@ -116,7 +115,7 @@ class Finding:
         Where chance has a part: the rate at which the family of tests that this one belongs to rejects what
         is true.
     resolution : float or None, optional
-        How far the truth would have to be from the limit to be told from it: half the interval's width.
+        How far the truth has to be from the limit to be distinguished from it: half the interval's width.
     basis : str, optional
         How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only of
         what was fixed before the data: with "after" there is none.
@@ -125,8 +124,8 @@ class Finding:
 
     Examples
     --------
-    >>> found = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
-    >>> found.passed, found.origin, found.basis
+    >>> gap = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
+    >>> gap.passed, gap.origin, gap.basis
     (True, 'computed now', 'rounding')
     >>> Finding("printed", "experiment", "p-value", 0.2, ">=", post_hoc(0.01), alarm=0.01).alarm
     """
@@ -152,9 +151,9 @@ class Finding:
         object.__setattr__(self, "basis", self.basis or getattr(self.limit, "basis", UNSTATED))
         choice("basis", self.basis, (*BASES, UNSTATED))
         for name in ("value", "limit"):
-            given = getattr(self, name)
-            if isinstance(given, bool | np.bool_ | np.timedelta64) or not isinstance(given, numbers.Real):
-                raise ValueError(f"`{name}` must be a number; got {given!r}.")
+            number = getattr(self, name)
+            if isinstance(number, bool | np.bool_ | np.timedelta64) or not isinstance(number, numbers.Real):
+                raise ValueError(f"`{name}` must be a number; got {number!r}.")
         if math.isnan(self.limit):
             raise ValueError(f"`limit` must be a number; got {self.limit}.")
         if not self.origin:
@@ -170,7 +169,7 @@ class Finding:
 
     @property
     def label(self) -> str:
-        """How the finding is shown: a number that breaks the print is a counterexample to it."""
+        """Its kind; a number that contradicts the print is a counterexample."""
         return "counterexample" if self.about == "printed" and not self.passed else self.kind
 
     @property
@@ -180,19 +179,20 @@ class Finding:
 
     @property
     def chance(self) -> str:
-        """What is known of chance: the alarm rate and the resolution, or nothing."""
-        parts = [] if self.alarm is None else [f"alarm rate {self.alarm:.1g}"]
-        return ", ".join([*parts, *([] if self.resolution is None else [f"resolves {self.resolution:.2g}"])])
+        """Alarm rate and resolution as text; empty if chance has no part."""
+        alarm = "" if self.alarm is None else f"alarm rate {self.alarm:.1g}"
+        resolution = "" if self.resolution is None else f"resolves {self.resolution:.2g}"
+        return ", ".join(filter(None, [alarm, resolution]))
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """What numbers are asked to keep: the one declaration of a limit, how it was set, and what it says.
+    """A limit that numbers must keep, declared once with how it was set.
 
     Parameters
     ----------
     text : str
-        What the numbers are, as a finding tells it.
+        What the numbers are.
     relation : {"<=", "<", ">=", ">"}
     limit : Limit
         Made by `derived`, `rounding`, `preregistered` or `post_hoc`.
@@ -202,8 +202,8 @@ class Criterion:
     >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
     >>> near.satisfied([0.1, 0.3]).tolist()
     [True, False]
-    >>> found = near.finding([0.1, 0.3])
-    >>> found.passed, found.value, found.places
+    >>> finding = near.finding([0.1, 0.3])
+    >>> finding.passed, finding.value, finding.places
     (False, 0.3, '1 of 2')
     """
 
@@ -214,45 +214,47 @@ class Criterion:
     def __post_init__(self) -> None:
         choice("relation", self.relation, ("<=", "<", ">=", ">"))
         if not isinstance(self.limit, Limit):
-            raise ValueError(f"`limit` must say how it was set, such as before(0.1); got {self.limit!r:.80}.")
+            raise ValueError(
+                f"`limit` must say how it was set, such as preregistered(0.1); got {self.limit!r:.80}."
+            )
 
     def __format__(self, digits: str) -> str:
-        """Return its limit as text, for sentences."""
+        """Return its limit as text."""
         return format(float(self.limit), digits)
 
     def satisfied(self, values: Any) -> Any:
-        """Return where the numbers keep the limit; a nan does not. Of a labelled array, a labelled one."""
-        found = _numbers(values)
-        keeps: Any = RELATIONS[self.relation]
-        return keeps(values if isinstance(values, xr.DataArray) else found, float(self.limit))
+        """Return where numbers keep the limit (nan does not), for a DataArray as a DataArray."""
+        array = _numbers(values)
+        relation: Any = RELATIONS[self.relation]
+        return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))
 
     def finding(
         self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "", about: str = ""
     ) -> Finding:
         """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
-        seen = _numbers(values).ravel()
-        worst = np.nan if not seen.size else seen.min() if self.relation[0] == ">" else seen.max()
-        places = f"{int(np.sum(self.satisfied(seen)))} of {seen.size}" if seen.size else "no place"
-        where = _origin(origin) or ORIGINS[kind]
-        return Finding(about, kind, self.text, float(worst), self.relation, self.limit, where, places=places)
+        array = _numbers(values).ravel()
+        worst = np.nan if not array.size else array.min() if self.relation[0] == ">" else array.max()
+        places = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
+        source = _origin(origin) or ORIGINS[kind]
+        return Finding(about, kind, self.text, float(worst), self.relation, self.limit, source, places=places)
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
     """Return numbers, or truth values, as an array."""
     try:
-        found = np.asarray(values)
-        if found.dtype.kind in "biuf":
-            return found
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            return array
     except (TypeError, ValueError, RuntimeError):
         pass
-    raise ValueError(f"`values` must be numbers; got {told(values)}.")
+    raise ValueError(f"`values` must be numbers; got {short_repr(values)}.")
 
 
 def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     """Return the finding that a SymPy expression is identically zero.
 
-    The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. An
-    expression that stays is shown, with its largest size at a fixed rational point as the value.
+    The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the
+    text has the residual, and the value is its largest magnitude at a fixed rational point.
 
     Examples
     --------
@@ -266,23 +268,25 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     entries = list(residual) if isinstance(residual, sp.MatrixBase) else [sp.sympify(residual)]
     # Most residuals are polynomials: expanding them is faster than all that `simplify` tries.
     entries = [entry for entry in entries if sp.expand(entry) != 0]
-    left = [entry for entry in map(sp.simplify, entries) if entry != 0]
-    if not left:
+    residuals = [entry for entry in map(sp.simplify, entries) if entry != 0]
+    if not residuals:
         return Finding(about, "symbolic", f"{text}; residual 0", 0.0, "==", derived())
-    names = sorted({s for entry in left for s in entry.free_symbols}, key=str)
+    names = sorted({s for entry in residuals for s in entry.free_symbols}, key=str)
     # Distinct primes in the denominators: no accidental zero, and inside (0, 1) where probabilities live.
     point = {s: sp.Rational(1, sp.prime(k + 2)) for k, s in enumerate(names)}
-    sizes = [abs(complex(entry.subs(point))) for entry in left]
-    return Finding(about, "symbolic", f"{text}; residual {left[0]}", max(*sizes, 5e-324), "==", derived())
+    sizes = [abs(complex(entry.subs(point))) for entry in residuals]
+    return Finding(
+        about, "symbolic", f"{text}; residual {residuals[0]}", max(*sizes, 5e-324), "==", derived()
+    )
 
 
 def bound(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
-    """Return the finding of a search for a violation: the worst case met and its limit."""
+    """Return the finding of a search for a violation: the worst case that was met."""
     return Finding(about, "bound searched", text, float(value), relation, limit)
 
 
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
-    """Return the finding of a computation; where two routes are compared, the limit is their error."""
+    """Return the finding of a computation; if two routes are compared, the limit is their error."""
     return Finding(about, "numeric", text, float(value), relation, limit)
 
 
@@ -291,13 +295,13 @@ def experiment(
 ) -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
-    `origin` may be the dataset that it was read off, or several, here and below.
+    Here and below `origin` may be the dataset, or several, that it was computed from.
     """
     return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
 
 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
-    """Return the finding that a trained number rests on five runs or more: with fewer nothing is settled.
+    """Return the finding that a trained number rests on five runs or more; with fewer there is no verdict.
 
     Examples
     --------
@@ -308,9 +312,9 @@ def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
 
 
 def confirmed(
-    text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
-    """Return the finding that an estimate keeps a limit with confidence: its nearer end decides.
+    """Return the finding that the confidence interval of an estimate keeps a limit: its nearer end decides.
 
     Of several estimates, each at the level of its family, the worst decides.
 
@@ -320,11 +324,11 @@ def confirmed(
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
     """
-    return _with_limit(about, text, found, relation, limit, origin, near=True)
+    return _with_limit(about, text, estimates, relation, limit, origin, near=True)
 
 
 def not_refuted(
-    text: str, found: Found, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
@@ -334,41 +338,46 @@ def not_refuted(
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _with_limit(about, text, found, relation, limit, origin, near=False)
+    return _with_limit(about, text, estimates, relation, limit, origin, near=False)
 
 
 def between(
-    judge: Callable[..., Finding], text: str, found: Found, low: Limit, high: Limit, **origin: Origin
+    judge: Callable[..., Finding],
+    text: str,
+    estimates: Estimates,
+    low: Limit,
+    high: Limit,
+    **options: Origin,
 ) -> list[Finding]:
     """Return two findings by `confirmed` or `not_refuted`, for a limit on either side.
 
     Examples
     --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [found.passed for found in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
+    >>> [finding.passed for finding in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]
     """
-    return [judge(text, found, side, limit, **origin) for side, limit in ((">=", low), ("<=", high))]
+    return [judge(text, estimates, side, limit, **options) for side, limit in ((">=", low), ("<=", high))]
 
 
 def _with_limit(
-    about: str, text: str, found: Found, relation: str, limit: Limit, origin: Origin, *, near: bool
+    about: str, text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
-    estimates = [found] if isinstance(found, Estimate) else list(found)
+    estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))
     low = (relation[0] == ">") == near
-    ends = [one.low if low else one.high for one in estimates]
-    # The worst of several breaks the limit first; a nan breaks it at once.
+    ends = [estimate.low if low else estimate.high for estimate in estimates]
+    # The worst of several decides; a nan keeps no limit.
     worst = math.nan if any(map(math.isnan, ends)) else (min if relation[0] == ">" else max)(ends)
     name = f"{text}: {'worst ' if len(ends) > 1 else ''}{'lower' if low else 'upper'} limit"
-    alarm = max((one.alarm for one in estimates if one.alarm is not None), default=None)
-    half = max((one.high - one.low) / 2 for one in estimates)
-    where = _origin(origin)
-    return Finding(about, "experiment", name, float(worst), relation, limit, where, alarm, half)
+    alarm = max((estimate.alarm for estimate in estimates if estimate.alarm is not None), default=None)
+    half_width = max((estimate.high - estimate.low) / 2 for estimate in estimates)
+    source = _origin(origin)
+    return Finding(about, "experiment", name, float(worst), relation, limit, source, alarm, half_width)
 
 
 def _origin(origin: Origin) -> str:
-    """Say where a dataset comes from: stored with the project, or run now."""
+    """Return where a dataset comes from: stored with the project, or run now."""
     if isinstance(origin, str):
         return origin
     if isinstance(origin, tuple):

@@ -1,4 +1,4 @@
-"""How runs are made and stored: settings, commit and libraries; `add_run` puts a run into its dataset."""
+"""How runs are made: settings, commit and versions; and how they are put into the stored datasets."""
 
 import functools
 import hashlib
@@ -15,7 +15,6 @@ import xarray as xr
 
 from ...theory.annotations import as_annotated
 from ..reference import read
-from ..reference import rows as tidy
 from ..reference.files import (
     describe_difference,
     digest,
@@ -24,6 +23,7 @@ from ..reference.files import (
     write_dataset,
     write_text,
 )
+from ..reference.run_datasets import FACTS, combine_runs, extract_run, read_facts
 from . import registry
 from .declarations import Run, as_list
 
@@ -41,11 +41,14 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[2]
-# Settings that say where and how a run is made, and change no number.
+LAYERS = ("theory", "solvers", "validate")
+# Settings that say where and how a run is made, and change no number of it.
 PLACES = ("captured", "checkpoint", "device", "folder", "workers")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 LIBRARIES = ("numpy", "scipy", "numba", "torch")
-BEGIN, END = "<!-- made by `superposition reference`: begin -->", "<!-- end -->"
+# Comments around the table in the README of `validate/reference`.
+BEGIN = "<!-- made by `superposition reference`: begin -->"
+END = "<!-- end -->"
 
 
 @functools.cache
@@ -60,30 +63,30 @@ def package_version(package: str) -> str:
 
 @functools.cache
 @as_annotated
-def code_digest(root: Path = Path(__file__).parents[2]) -> str:
-    """Return a short text that changes with any file of the package and any version of its libraries."""
-    seen = hashlib.sha256("\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode())
-    for layer in ("theory", "solvers", "validate"):
+def code_digest(root: Path = ROOT) -> str:
+    """Return a checksum of all files of the package and the versions of its libraries."""
+    checksum = hashlib.sha256(
+        "\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode()
+    )
+    for layer in LAYERS:
         for path in sorted((root / layer).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
-                seen.update(f"{path.relative_to(root)}\n".encode())
-                seen.update(path.read_bytes())
-    return seen.hexdigest()
+                checksum.update(f"{path.relative_to(root)}\n".encode())
+                checksum.update(path.read_bytes())
+    return checksum.hexdigest()
 
 
 def shipped_runs() -> dict[str, Run]:
     """Return the runs that are in a dataset of ``validate/reference``, by their names."""
-    known = {name: run for name, run in registry.list_runs().items() if run.stored}
-    there = {name for dataset in {run.stored for run in known.values()} & {*read.checksums()}
-             for name in read.facts(dataset)}  # fmt: skip
-    return {name: run for name, run in known.items() if name in there}
+    declared = {name: run for name, run in registry.list_runs().items() if run.stored}
+    datasets = {run.stored for run in declared.values()}.intersection(read.checksums())
+    stored = {name for dataset in datasets for name in read.facts(dataset)}
+    return {name: run for name, run in declared.items() if name in stored}
 
 
 @as_annotated
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a run, those that it leaves to the defaults of its function included.
-
-    What is made apart (``parts``) and the dimension along which that is joined (``along``) are among them.
+    """Return settings of a run, with the defaults of its function, its pieces and their common dimension.
 
     Examples
     --------
@@ -91,25 +94,25 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     ['codes', 'lowest', 'tol']
     """
     parameters = inspect.signature(run.function).parameters
-    known = {name: one.default for name, one in parameters.items() if name not in PLACES}
-    known = {name: value for name, value in known.items() if value is not inspect.Parameter.empty}
-    found = known | {name: value for name, value in settings.items() if name not in PLACES}
+    full = {name: parameter.default for name, parameter in parameters.items()} | dict(settings)
+    full = {k: v for k, v in full.items() if k not in PLACES and v is not inspect.Parameter.empty}
     if run.split_by:
-        each = run.split_by
-        pieces = [{each: [one]} for one in settings[each]] if isinstance(each, str) else each
-        found |= {"parts": pieces, "along": [run.concat_dim]}
-    return dict(sorted(json.loads(json.dumps(found, default=as_list)).items()))
+        full |= {"parts": run.pieces(settings), "along": [run.concat_dim]}
+    return dict(sorted(json.loads(json.dumps(full, default=as_list)).items()))
 
 
 def git_commit() -> str:
     """Return the commit of the working tree that the package lies in, and whether its code has changes."""
-    code = [str(ROOT / layer) for layer in ("theory", "solvers", "validate")]
+    folders = [str(ROOT / layer) for layer in LAYERS]
     try:
         head, changed = (
             subprocess.run(
                 ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, timeout=20
             ).stdout.strip()
-            for words in (["rev-parse", "--short=10", "HEAD"], ["diff", "--name-only", "HEAD", "--", *code])
+            for words in (
+                ["rev-parse", "--short=10", "HEAD"],
+                ["diff", "--name-only", "HEAD", "--", *folders],
+            )
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
@@ -117,73 +120,57 @@ def git_commit() -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of what computes."""
+    """Return the versions of Python and of the libraries that compute."""
     return {"python": platform.python_version(), **{name: package_version(name) for name in LIBRARIES}}
 
 
 @as_annotated
 def add_run(*, path: str | Path) -> str:
-    """Put a file that ``superposition run`` made into its dataset in place of that run; return its name.
+    """Put a run from a file of ``superposition run`` into its stored dataset, and return its name.
 
-    The checksum and the table of ``validate/reference`` follow.
-
-    Raises
-    ------
-    ValueError
-        If the file does not say how it was made, has other settings than are declared, or its run is in no
-        dataset.
+    It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated.
     """
     ds = read_dataset(path)
-    run = next(
-        (one for one in registry.list_runs().values() if one.name == ds.attrs.get("run") and one.stored), None
-    )
-    if run is None or not {*tidy.FACTS} <= set(ds.attrs):
+    run = registry.list_runs().get(str(ds.attrs.get("run")))
+    if run is None or not run.stored or not {*FACTS} <= set(ds.attrs):
         rule = "a file that `superposition run` made of a run that is stored"
         raise ValueError(f"`path` must be {rule}; got {quoted_path(path)}.")
-    wrong = describe_difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
-    if wrong:
-        raise ValueError(f"`path` must have the settings of its run; got {quoted_path(path)} ({wrong}).")
+    difference = describe_difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
+    if difference:
+        rule = "have the settings of its run"
+        raise ValueError(f"`path` must {rule}; got {quoted_path(path)} ({difference}).")
     sums = read.checksums()
-    old = read.load(run.stored) if run.stored in sums else xr.Dataset(attrs={"title": run.summary})
-    new = ds.assign_attrs(title=old.attrs["title"])
-    if "rows" in old.attrs:
-        every = {name: tidy.extract_run(old, name) for name in tidy.read_facts(old)} | {run.name: ds}
-        rows, left_out = (old.attrs[key].split() for key in ("rows", "left_out"))
-        new = tidy.combine_runs(every, rows, left_out=left_out or ("",))
-        new = new.set_coords([name for name in old.coords if name in new])
-        new = new.assign_attrs(title=old.attrs["title"])
-    target = read.REFERENCE / f"{run.stored}.nc"
-    write_dataset(target, new)
-    sums[run.stored] = digest(target)
-    lines = (f"{sums[name]}  {name}.nc\n" for name in sorted(sums))
-    write_text(read.REFERENCE / read.SUMS, "".join(lines))
+    stored = read.load(run.stored) if run.stored in sums else xr.Dataset(attrs={"title": run.summary})
+    if "rows" in stored.attrs:
+        datasets = {name: extract_run(stored, name) for name in read_facts(stored)} | {run.name: ds}
+        rows, left_out = (stored.attrs[key].split() for key in ("rows", "left_out"))
+        ds = combine_runs(datasets, rows, left_out=left_out or ("",))
+        ds = ds.set_coords([name for name in stored.coords if name in ds])
+    path = read.REFERENCE / f"{run.stored}.nc"
+    write_dataset(path, ds.assign_attrs(title=stored.attrs["title"]))
+    sums[run.stored] = digest(path)
+    write_text(read.REFERENCE / read.SUMS, "".join(f"{sums[name]}  {name}.nc\n" for name in sorted(sums)))
     write_readme()
-    return str(run.name)
+    return run.name
 
 
 def datasets_table() -> str:
-    """Return what each stored dataset holds, when and on what it was made, as a table in Markdown."""
-    lines = [
-        "| dataset | what it holds | runs | made | commit | machine | hours |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name in read.checksums():
-        made = [*read.facts(name).values()]
-        days = read.stored_facts("", [{"made": one["made"]} for one in made])["stored_date"]
-        commits = sorted({one["commit"].partition(",")[0] for one in made})
-        machines = " and ".join(dict.fromkeys(one["machine"] for one in made))
-        hours = sum(float(one["wall_seconds"]) for one in made) / 3600
-        listed = commits[0] if len(commits) == 1 else f"{len(commits)} commits"
+    """Return a table in Markdown of the stored datasets: what each holds, when and on what it was made."""
+    columns = ("dataset", "what it holds", "runs", "made", "commit", "machine", "hours")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for dataset in read.checksums():
+        facts = list(read.facts(dataset).values())
+        commits = sorted({run["commit"].partition(",")[0] for run in facts})
         cells = (
-            f"`{name}.nc`",
-            read.load(name).attrs["title"],
-            len(made),
-            days,
-            listed,
-            machines,
-            f"{hours:.1f}",
+            f"`{dataset}.nc`",
+            read.load(dataset).attrs["title"],
+            str(len(facts)),
+            read.stored_facts("", [{"made": run["made"]} for run in facts])["stored_date"],
+            commits[0] if len(commits) == 1 else f"{len(commits)} commits",
+            " and ".join(dict.fromkeys(run["machine"] for run in facts)),
+            f"{sum(float(run['wall_seconds']) for run in facts) / 3600:.1f}",
         )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -191,7 +178,7 @@ def write_readme() -> None:
     """Write the table into the README of ``validate/reference``, if it has a place for it."""
     path = read.REFERENCE / "README.md"
     if path.is_file():
-        before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-        _, there, after = rest.partition(END)
-        if there:
-            write_text(path, f"{before}{BEGIN}\n{datasets_table()}{END}{after}")
+        head, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+        _, end, tail = rest.partition(END)
+        if end:
+            write_text(path, f"{head}{BEGIN}\n{datasets_table()}{END}{tail}")

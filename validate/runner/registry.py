@@ -11,7 +11,7 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import choice, short_repr
 from .declarations import Run, Section
 
-__all__ = ["PHENOMENA", "STUDIES", "TRAINING", "find_run", "list_runs", "load_section"]
+__all__ = ["PAPERS", "PHENOMENA", "TRAINING", "find_run", "list_runs", "load_section"]
 
 # In the order of the documentation; a folder with a section that is not named comes after these.
 _FIRST = (
@@ -22,21 +22,21 @@ _EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 _NO_PHENOMENA = ("atlas", "papers")
 _FOLDERS = sorted(path.parent.name for path in _EXPERIMENTS.glob("*/__init__.py"))
 PHENOMENA = (*_FIRST, *(name for name in _FOLDERS if name not in (*_FIRST, *_NO_PHENOMENA)))
-STUDIES = sorted(path.stem for path in (_EXPERIMENTS / "papers").glob("[!_]*.py"))
+PAPERS = sorted(path.stem for path in (_EXPERIMENTS / "papers").glob("[!_]*.py"))
 TRAINING = "training"  # runs of the trainer, which have no section
 
 
 @as_annotated
 def load_section(name: str) -> Section:
-    """Return the section of a phenomenon, with the runs and topics of the studies of the same name."""
+    """Return the section of a phenomenon, with the runs and topics of the papers that name it."""
     package = importlib.import_module(f"..experiments.{choice('name', name, PHENOMENA)}", __package__)
     if not hasattr(package, "SECTION"):
         package = importlib.import_module(f"{package.__name__}.section")
     merged: Section = package.SECTION
-    for paper in STUDIES:
-        study: Section = importlib.import_module(f"..experiments.papers.{paper}", __package__).STUDY
-        if study.name == name:
-            runs, topics = {**merged.runs, **study.runs}, [*merged.topics, *study.topics]
+    for paper_name in PAPERS:
+        paper = importlib.import_module(f"..experiments.papers.{paper_name}", __package__)
+        if name == paper.PHENOMENON:
+            runs, topics = {**merged.runs, **paper.RUNS}, [*merged.topics, *paper.TOPICS]
             merged = replace(merged, runs=runs, topics=topics)
     return merged
 

@@ -37,29 +37,28 @@ __all__ = [
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 # Seconds that processes have after an interrupt, before they are ended.
-_LEAVE = 3.0
+_SECONDS_TO_END = 3.0
 
-# Gives what does the tasks, and a function that tells how many it takes at a time.
+# A context manager that gives an executor, and a function that returns how many tasks it takes at a time.
 Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of work.
+    """A function call that may be done in another process.
 
     Parameters
     ----------
     name : str
         Unique.
     work : callable
-        A function of a module; called with `arguments`, in this process or another one.
+        A function of a module.
     arguments : tuple
-        What can be sent to another process.
+        Arguments of `work` that can be pickled.
     after : sequence of str, optional
-        Tasks that must be finished before; names that are no task's count as finished.
+        Names of tasks that must be finished first; names of no task count as finished.
     seconds : float, optional
-        About how long it takes: of the tasks that can start, the one with the longest chain of tasks after it
-        is first.
+        Expected duration. Of the tasks that can start, the one at the start of the longest chain is first.
     """
 
     name: str
@@ -78,46 +77,47 @@ def available_cores() -> int:
 def run_tasks(
     tasks: Collection[Task],
     jobs: int,
-    reached: Callable[[Task, Any, float], str | None],
+    on_done: Callable[[Task, Any, float], str | None],
     pool: Pool | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Do all tasks.
+    """Do all tasks, in the order that their dependencies allow.
 
-    With one of the `jobs`, which are processes, all is done in this one. `reached` is called in this process
-    with each task, what it returned and the seconds it took, as it is finished; what it says of that is told,
-    with the time left. If a process ends abruptly, what was running is begun again, once, with a
-    `RuntimeWarning`. A `pool` does the work in place of processes.
+    If a task raises an error, the running ones are waited for and no more are started. If a process ends
+    abruptly, its tasks are started again, once, with a `RuntimeWarning`; the second time is an OSError.
 
-    Raises
-    ------
-    ValueError
-        If `jobs` is not a positive integer, or tasks wait for each other.
-    OSError
-        If the process of a task ends abruptly a second time.
-    Exception
-        Whatever a task raises; what is running then is waited for, and nothing more is started.
+    Parameters
+    ----------
+    tasks : collection of Task
+    jobs : int
+        Processes; with 1, all is done in this one.
+    on_done : callable
+        Called in this process with each finished task, its result and its seconds. If it returns a line, that
+        goes to `progress`, with the time left.
+    pool : callable, optional
+        Does the tasks in place of the processes.
+    progress : callable, optional
     """
     jobs = integer("jobs", jobs, 1)
-    queue, clock = _Queue(tasks), ProgressClock(tasks, tell)
+    queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
 
-    def finish(task: Task, found: Any, seconds: float) -> None:
+    def finish(task: Task, result: Any, seconds: float) -> None:
         queue.finished(task.name)
-        clock.finished(task, reached(task, found, seconds))
+        clock.finished(task, on_done(task, result, seconds))
 
     local = process_pool(min(jobs, len(tasks))) if jobs > 1 else inline_executor
-    dispatch(lambda _: queue.following(), finish, pool or local)
+    dispatch(lambda _: queue.next_task(), finish, pool or local)
 
 
 class _Queue:
-    """What is to be done, the longest way to the end first, and not before what it waits for."""
+    """Tasks that are not started, those at the start of the longest chains first."""
 
     def __init__(self, tasks: Collection[Task]) -> None:
         weight = _longest_paths(tasks)
         self._waiting = sorted(tasks, key=lambda task: -weight[task.name])
         self._open = {task.name for task in tasks}
 
-    def following(self) -> Task | None:
+    def next_task(self) -> Task | None:
         for task in self._waiting:
             if not self._open.intersection(task.after):
                 self._waiting.remove(task)
@@ -134,71 +134,64 @@ class WorkerLost(Exception):
 
 @as_annotated
 def dispatch(
-    following: Callable[[int], Task | None], finish: Callable[[Task, Any, float], None], pool: Pool
+    next_task: Callable[[int], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
-    """Do the tasks that are given one after the other, many at a time.
+    """Do tasks as they become ready, many at a time; errors are those of `run_tasks`.
 
     Parameters
     ----------
-    following : callable
-        Is told how many run at a time, and returns a task that can begin; None if there is none now.
-    finish : callable
-        Gets each task in this process, what it returned and the seconds it took. There may be more to
-        do after it.
+    next_task : callable
+        Called with the number of tasks that run at a time. Returns a task that can start; None if there is
+        none now.
+    on_done : callable
+        Called in this process with each finished task, its result and its seconds. It may make others ready.
     pool : callable
         `inline_executor`, or what `process_pool` or `dask_pool` returns.
-
-    Raises
-    ------
-    OSError
-        If the process of a task ends abruptly a second time.
-    Exception
-        Whatever a task raises.
     """
-    again: list[Task] = []
-    before: set[str] = set()
+    interrupted: list[Task] = []
+    restarted: set[str] = set()
     while True:
         running: dict[Future[Any], Task] = {}
         try:
             with pool() as (executor, size):
                 while True:
                     while len(running) < size():
-                        task = again.pop(0) if again else following(size())
+                        task = interrupted.pop(0) if interrupted else next_task(size())
                         if task is None:
                             break
                         running[executor.submit(_call_timed, task.work, task.arguments)] = task
                     if not running:
                         return
-                    # Not for ever: a cluster may have grown.
+                    # With a timeout: a cluster may have grown.
                     for future in wait(running, 5.0, return_when=FIRST_COMPLETED).done:
-                        found, seconds = future.result()
-                        finish(running.pop(future), found, seconds)
+                        result, seconds = future.result()
+                        on_done(running.pop(future), result, seconds)
         except WorkerLost as error:
-            begun = [task.name for task in running.values()]
-            said = f"{error}; begun were {', '.join(begun)}"
-            if before.intersection(begun):
-                raise OSError(f"{said}. It was the second time.") from error
-            warnings.warn(f"{said}. They are begun again.", RuntimeWarning, stacklevel=2)
-            before.update(begun)
-            again += running.values()
+            names = [task.name for task in running.values()]
+            message = f"{error}; begun were {', '.join(names)}"
+            if restarted.intersection(names):
+                raise OSError(f"{message}. It was the second time.") from error
+            warnings.warn(f"{message}. They are begun again.", RuntimeWarning, stacklevel=2)
+            restarted.update(names)
+            interrupted += running.values()
 
 
 def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
     """Return the seconds from the start of each task to the end of the last that waits for it."""
-    followers = {task.name: [one for one in tasks if task.name in one.after] for task in tasks}
-    found: dict[str, float] = {}
+    followers = {task.name: [other for other in tasks if task.name in other.after] for task in tasks}
+    lengths: dict[str, float] = {}
 
-    def way(task: Task, above: tuple[str, ...] = ()) -> float:
-        if task.name in above:
-            raise ValueError(f"`tasks` must not wait for each other; got the circle {above}.")
-        if task.name not in found:
-            later = [way(one, (*above, task.name)) for one in followers[task.name]]
-            found[task.name] = task.seconds + max(later, default=0.0)
-        return found[task.name]
+    def length(task: Task, path: tuple[str, ...] = ()) -> float:
+        if task.name in path:
+            raise ValueError(f"`tasks` must not wait for each other; got the circle {path}.")
+        if task.name not in lengths:
+            rest = [length(follower, (*path, task.name)) for follower in followers[task.name]]
+            lengths[task.name] = task.seconds + max(rest, default=0.0)
+        return lengths[task.name]
 
     for task in tasks:
-        way(task)
-    return found
+        length(task)
+    return lengths
 
 
 def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
@@ -207,12 +200,12 @@ def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[A
 
 
 class _InlineExecutor(Executor):
-    """Does each task at once, in this process."""
+    """An executor that calls each function when it is submitted, in this process."""
 
-    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(work(*given, **named))
-        return done
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(work(*arguments, **keywords))
+        return future
 
 
 @contextmanager
@@ -222,13 +215,13 @@ def inline_executor() -> Iterator[tuple[Executor, Callable[[], int]]]:
 
 
 class _Interrupt:
-    """Ctrl-C in a process of `process_pool`: raised while a task is done, else noted for the next one."""
+    """Handler of Ctrl-C in a worker process: raises while a task runs, and else when the next one starts."""
 
     in_task = False
-    noted = False
+    is_pending = False
 
     def __call__(self, *_: Any) -> None:
-        self.noted = True
+        self.is_pending = True
         if self.in_task:
             raise KeyboardInterrupt
 
@@ -237,13 +230,13 @@ _interrupt = _Interrupt()
 
 
 def _unpickle_and_call(call: bytes) -> Any:
-    """Do a task in a process of `process_pool`; Ctrl-C ends it, and the import of what it needs before."""
+    """Do a pickled task in a worker process, so that Ctrl-C also ends the imports while unpickling."""
     try:
         _interrupt.in_task = True
-        if _interrupt.noted:
+        if _interrupt.is_pending:
             raise KeyboardInterrupt
-        work, arguments, named = pickle.loads(call)
-        return work(*arguments, **named)
+        work, arguments, keywords = pickle.loads(call)
+        return work(*arguments, **keywords)
     finally:
         _interrupt.in_task = False
 
@@ -255,9 +248,9 @@ class _Processes(ProcessPoolExecutor):
         super().__init__(*settings)
         self._unfinished: set[Future[Any]] = set()
 
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
         """Submit a task; a process that is started for it inherits the mask of signals."""
-        call = pickle.dumps((work, arguments, named))
+        call = pickle.dumps((work, arguments, keywords))
         has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if has_mask else None
         try:
@@ -269,57 +262,55 @@ class _Processes(ProcessPoolExecutor):
         future.add_done_callback(self._unfinished.discard)
         return future
 
-    def leave(self) -> None:
-        """Give the tasks some seconds to end what they do, as a checkpoint; then end the processes."""
+    def terminate(self) -> None:
+        """Give the tasks some seconds to finish, such as a checkpoint; then end the processes."""
         running: Any = list((getattr(self, "_processes", None) or {}).values())
         manager: Any = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
-        wait(list(self._unfinished), _LEAVE)
-        for (
-            process
-        ) in running:  # those that have nothing left to do, too: Python takes a second to clear away
+        wait(list(self._unfinished), _SECONDS_TO_END)
+        for process in running:  # idle ones, too: Python takes a second to end them
             process.terminate()
-        if manager is not None:  # it holds the queues, which are to be cleared away
-            manager.join(_LEAVE)
+        if manager is not None:  # it holds the queues
+            manager.join(_SECONDS_TO_END)
 
 
 @as_annotated
 def process_pool(jobs: int) -> Pool:
-    """Return what does so many tasks at a time, each in a process of its own with one thread."""
+    """Return a pool of processes with one thread each."""
 
     # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
     # number of threads when they are loaded, so it has to be in the environment that the processes get.
     @contextmanager
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
-        before = {name: os.environ.get(name) for name in _THREADS}
+        environment = {name: os.environ.get(name) for name in _THREADS}
         os.environ.update(dict.fromkeys(_THREADS, "1"))
-        made = _Processes(max(jobs, 1), get_context("spawn"), _start_worker, (os.getpid(),))
+        executor = _Processes(max(jobs, 1), get_context("spawn"), _start_worker, (os.getpid(),))
         try:
-            yield made, lambda: jobs
+            yield executor, lambda: jobs
         except KeyboardInterrupt:
-            made.leave()
+            executor.terminate()
             raise
         except BrokenProcessPool as error:
             raise WorkerLost("a process was killed or ran out of memory") from error
         finally:
-            made.shutdown(wait=True, cancel_futures=True)
+            executor.shutdown(wait=True, cancel_futures=True)
             for name in _THREADS:
                 os.environ.pop(name, None)
-            os.environ.update({name: value for name, value in before.items() if value is not None})
+            os.environ.update({name: value for name, value in environment.items() if value is not None})
 
     return pool
 
 
 @as_annotated
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
-    """Return what does tasks on a Dask cluster.
+    """Return a pool that does tasks on a Dask cluster.
 
     Parameters
     ----------
     address : str
         Of the scheduler, such as ``"tcp://host:8786"``.
     jobs : int, optional
-        Tasks that are under way at a time; twice the threads that the workers have, if not given.
+        Tasks that are under way at a time; by default twice the number of threads of the workers.
     resources : mapping from str to float, optional
         What a worker must have to take a task, such as ``{"GPU": 1}``.
     """
@@ -339,19 +330,19 @@ def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, flo
             raise OSError(f"no Dask scheduler answers at {address} ({error})") from error
         with client:
             # Each call is a task of its own, also where an earlier one had the same arguments.
-            made = client.get_executor(pure=False, resources=dict(resources or {}))
+            executor = client.get_executor(pure=False, resources=dict(resources or {}))
             try:
-                yield made, lambda: jobs or max(2 * sum(client.nthreads().values()), 1)
+                yield executor, lambda: jobs or max(2 * sum(client.nthreads().values()), 1)
             except (CancelledError, KilledWorker) as error:
                 raise WorkerLost("workers were killed, or the scheduler went away") from error
             finally:
-                made.shutdown(wait=False)  # what is under way is given up
+                executor.shutdown(wait=False)  # running tasks are given up
 
     return pool
 
 
 def _start_worker(parent: int) -> None:
-    """Prepare a process: Ctrl-C ends its tasks alone, and it ends when the one that made it has gone."""
+    """Prepare a worker process: Ctrl-C ends only its tasks, and it exits when its parent has."""
     signal.signal(signal.SIGINT, _interrupt)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -365,25 +356,20 @@ def _start_worker(parent: int) -> None:
 
 
 class ProgressClock:
-    """Tells of a run of many tasks, each line with its time, the count and an estimate of what is left.
+    """Prefixes lines about finished tasks with the time, their number, and an estimate of the time left.
 
     Parameters
     ----------
-    tasks : sequence of Task
+    tasks : collection of Task
         With the seconds that each is expected to take on one core.
-    tell : callable
+    progress : callable
         Called with each line.
-
-    Notes
-    -----
-    What is left is scaled by how long the finished ones took against what was expected of them. Nothing is
-    said of it before a tenth of all is finished.
     """
 
-    def __init__(self, tasks: Collection[Task], tell: Callable[[str], None]) -> None:
-        self._left = {task.name: task.seconds for task in tasks}
-        self._whole = sum(self._left.values())
-        self._count, self._tell = len(self._left), tell
+    def __init__(self, tasks: Collection[Task], progress: Callable[[str], None]) -> None:
+        self._unfinished = {task.name: task.seconds for task in tasks}
+        self._total = sum(self._unfinished.values())
+        self._count, self._progress = len(self._unfinished), progress
         self._start = time.perf_counter()
 
     @property
@@ -392,19 +378,19 @@ class ProgressClock:
         return time.perf_counter() - self._start
 
     def left(self) -> float | None:
-        """Return an estimate of the seconds left, or None."""
-        ahead = sum(self._left.values())
-        done = self._whole - ahead
-        return None if done < 0.1 * self._whole or not done else self.elapsed * ahead / done
+        """Return the expected seconds left, scaled by the time of finished tasks; None at the beginning."""
+        unfinished = sum(self._unfinished.values())
+        finished = self._total - unfinished
+        return None if finished < 0.1 * self._total or not finished else self.elapsed * unfinished / finished
 
     def finished(self, task: Task, line: str | None) -> None:
-        """Note that a task is finished, and tell a line, if there is one."""
-        self._left.pop(task.name, None)
+        """Note that a task is finished, and report a line, if there is one."""
+        self._unfinished.pop(task.name, None)
         left = self.left()
-        estimate = "" if left is None or not self._left else f", about {_duration(left)} left"
-        done = self._count - len(self._left)
+        estimate = "" if left is None or not self._unfinished else f", about {_duration(left)} left"
+        done = self._count - len(self._unfinished)
         if line:
-            self._tell(f"[{self.elapsed:5.0f} s, {done} of {self._count}{estimate}] {line}")
+            self._progress(f"[{self.elapsed:5.0f} s, {done} of {self._count}{estimate}] {line}")
 
 
 def _duration(seconds: float) -> str:

@@ -10,8 +10,8 @@ from ....theory.features import Features
 
 __all__ = ["GRID", "IMPORTANCES", "LARGEST", "Problem", "neighbours"]
 
-# Weights lie in [-2, 2], in tied models by themselves. Free ones of sparse features would grow by decades for
-# the last part of the loss, and no descent would arrive.
+# Bound of the weights, which tied models keep by themselves. Free weights of sparse features would grow
+# by decades for the last part of the loss, and no descent would arrive.
 LARGEST = 2.0
 IMPORTANCES = {"equal": 1.0, "falling": 0.7}
 """Importance of feature i: a power i of this number."""
@@ -38,8 +38,8 @@ class Problem:
     @property
     def law(self) -> Features:
         """Law of the data: independent features, uniform on [0, 1] where they are on."""
-        falls = IMPORTANCES[self.importance] ** np.arange(self.n_features)
-        return Features(self.n_features, self.p, importance=falls)
+        importance = IMPORTANCES[self.importance] ** np.arange(self.n_features)
+        return Features(self.n_features, self.p, importance=importance)
 
     @property
     def zero_loss(self) -> float:
@@ -47,7 +47,7 @@ class Problem:
         return float(np.mean(self.law.importance * self.law.second_moment))
 
     def rng(self, *seed: int) -> np.random.Generator:
-        """Return a generator of this problem's own."""
+        """Return a generator that depends on the seed and the problem."""
         kind = list(IMPORTANCES).index(self.importance), int(self.tied)
         return np.random.default_rng([*seed, self.n_features, self.n_hidden, round(1e6 * self.p), *kind])
 
@@ -58,18 +58,16 @@ GRID = tuple(
 )
 
 
-def neighbours(problem: Problem, among: Sequence[Problem]) -> Iterator[Problem]:
+def neighbours(problem: Problem, problems: Sequence[Problem]) -> Iterator[Problem]:
     """Yield the problems that differ by one step along one axis; of a free problem also the tied one."""
-    frequencies = sorted({one.p for one in among})
-    place = frequencies.index(problem.p)
-    for one in among:
+    frequencies = sorted({other.p for other in problems})
+    for other in problems:
         steps = (
-            abs(one.n_features - problem.n_features),
-            abs(one.n_hidden - problem.n_hidden),
-            abs(frequencies.index(one.p) - place),
-            int(one.importance != problem.importance),
+            abs(other.n_features - problem.n_features)
+            + abs(other.n_hidden - problem.n_hidden)
+            + abs(frequencies.index(other.p) - frequencies.index(problem.p))
+            + int(other.importance != problem.importance)
         )
-        if (sum(steps) == 1 and one.tied == problem.tied) or (
-            sum(steps) == 0 and one.tied and not problem.tied
-        ):
-            yield one
+        is_its_tied = steps == 0 and other.tied and not problem.tied
+        if is_its_tied or (steps == 1 and other.tied == problem.tied):
+            yield other

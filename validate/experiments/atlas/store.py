@@ -34,8 +34,8 @@ from ...reference.read import REFERENCE
 from .grid import IMPORTANCES, LARGEST, Problem
 
 PARTS = ("W_out", "W_in", "b")
-# Losses within this of the best, in units of the zero model's, count as the same.
-_SAME = 1e-6
+# Losses within this of the best, in units of the zero model's loss, count as the same.
+_SAME_LOSS = 1e-6
 
 
 @result
@@ -99,45 +99,47 @@ class Entry:
 # --- Writing ------------------------------------------------------------------------------------------------
 
 
-def hits(problem: Problem, found: Mapping[str, Any]) -> int:
-    """Return how many starts of its searches ended at a model's loss."""
-    return int(np.sum(np.asarray(found["losses"]) <= found["loss"] + _SAME * problem.zero_loss))
+def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
+    """Return how many starts of the searches ended at the loss of the solution."""
+    limit = solution["loss"] + _SAME_LOSS * problem.zero_loss
+    return int(np.sum(np.asarray(solution["losses"]) <= limit))
 
 
-def _checked_entry(problem: Problem, found: Mapping[str, Any]) -> dict[str, Any]:
-    M = found["W_out"] @ found["W_in"]
-    exact = exact_loss(M, found["b"], problem.law)
+def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry but its tensors; the loss is computed anew."""
+    M = solution["W_out"] @ solution["W_in"]
+    exact = exact_loss(M, solution["b"], problem.law)
     # Encodings of free weights are told apart up to a linear map only: those balanced with their decoder.
     _, sizes, right = np.linalg.svd(M)
     encodings = (np.sqrt(sizes)[:, None] * right)[: problem.n_hidden].T
-    weights = [found["W_in"]] if problem.tied else [found["W_in"], found["W_out"]]
-    curvature = float(found["curvature"])
+    weights = [solution["W_in"]] if problem.tied else [solution["W_in"], solution["W_out"]]
+    curvature = float(solution["curvature"])
     return {
         "name": problem.name,
         **vars(problem),
         "loss": exact.loss,
         "error_estimate": exact.error_estimate,
         "zero_loss": problem.zero_loss,
-        "gradient_norm": float(found["gradient_norm"]),
+        "gradient_norm": float(solution["gradient_norm"]),
         # At a kink the differences that miss it may say anything; descents along them have come back.
         "curvature": curvature if curvature > 0.0 else None,
-        "held": int(sum(np.sum(np.abs(one) >= LARGEST) for one in weights)),
+        "held": int(sum(np.sum(np.abs(W) >= LARGEST) for W in weights)),
         "grade": "many starts",
-        "lower_bound": float(found["lower_bound"]),
-        "starts": int(np.size(found["losses"])),
-        "hits": hits(problem, found),
-        "minima": int(found["minima"]),
+        "lower_bound": float(solution["lower_bound"]),
+        "starts": int(np.size(solution["losses"])),
+        "hits": hits(problem, solution),
+        "minima": int(solution["minima"]),
         "structure": named_groups(encodings),
     }
 
 
 def write(
-    folder: Path, found: Sequence[tuple[Problem, Mapping[str, Any]]], settings: Mapping[str, Any]
+    folder: Path, solutions: Sequence[tuple[Problem, Mapping[str, Any]]], settings: Mapping[str, Any]
 ) -> Path:
     """Write tensors and manifest; return the path of the manifest."""
     tensors = {
-        f"{problem.name}.{part}": np.ascontiguousarray(one[part], np.float64)
-        for problem, one in found
+        f"{problem.name}.{part}": np.ascontiguousarray(solution[part], np.float64)
+        for problem, solution in solutions
         for part in PARTS
     }
     content = save_tensors(tensors)
@@ -146,9 +148,9 @@ def write(
         "settings": dict(settings),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    told = [_checked_entry(*pair) for pair in found]
-    manifest["sum"] = _sum({**manifest, "entries": told})
-    lines = [json.dumps(one, allow_nan=False) for one in told]
+    rows = [_manifest_entry(*pair) for pair in solutions]
+    manifest["sum"] = _checksum({**manifest, "entries": rows})
+    lines = [json.dumps(row, allow_nan=False) for row in rows]
     head = json.dumps(manifest)[:-1]
     with atomic_write(folder / "atlas.safetensors") as part:
         part.write_bytes(content)
@@ -157,8 +159,8 @@ def write(
     return path
 
 
-def _sum(manifest: Mapping[str, Any]) -> str:
-    """Return a checksum of all else that a manifest says."""
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    """Return a checksum of all other fields of a manifest."""
     rest = {name: value for name, value in manifest.items() if name != "sum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
@@ -178,22 +180,22 @@ def read(folder: Path = REFERENCE) -> dict[str, Entry]:
     path = folder / "atlas.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        if manifest["sum"] != _sum(manifest):
+        if manifest["sum"] != _checksum(manifest):
             raise ValueError("it is not as it was written")
         path = folder / "atlas.safetensors"
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
             raise ValueError("it has not the tensors that atlas.json names")
         tensors = load_tensors(content)
-        found = []
-        for one in manifest["entries"]:
-            parts: dict[str, Any] = {part: tensors[f"{one['name']}.{part}"] for part in PARTS}
-            found.append(Entry(**one, **parts))
+        atlas = {}
+        for row in manifest["entries"]:
+            parts: dict[str, Any] = {part: tensors[f"{row['name']}.{part}"] for part in PARTS}
+            atlas[row["name"]] = Entry(**row, **parts)
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise ValueError(
             f"`folder` must hold a whole atlas; got {quoted_path(path)} ({error_text(error)})."
         ) from error
-    return {one.name: one for one in found}
+    return atlas
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -232,22 +234,19 @@ def entries(
     tuple of Entry
         Empty if the atlas has none.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not of its kind.
-
     Examples
     --------
-    >>> for one in entries(n_features=5, n_hidden=2, p=0.03, tied=True):
-    ...     print(one.name, round(one.loss, 9), one.structure)
+    >>> for entry in entries(n_features=5, n_hidden=2, p=0.03, tied=True):
+    ...     print(entry.name, round(entry.loss, 9), entry.structure)
     n5-m2-p0.03-equal-tied 0.000841791 pentagon 0-1-2-3-4
     n5-m2-p0.03-falling-tied 0.000439463 5 in 2 0-1-2-3-4
     """
-    given = {"n_features": n_features, "n_hidden": n_hidden, "p": p, "importance": importance, "tied": tied}
-    wanted = {name: _CHECKS[name](name, value) for name, value in given.items() if value is not None}
+    filters = {"n_features": n_features, "n_hidden": n_hidden, "p": p, "importance": importance, "tied": tied}
+    wanted = {name: _CHECKS[name](name, value) for name, value in filters.items() if value is not None}
     return tuple(
-        one for one in read().values() if all(getattr(one, name) == value for name, value in wanted.items())
+        entry
+        for entry in read().values()
+        if all(getattr(entry, name) == value for name, value in wanted.items())
     )
 
 
@@ -260,7 +259,7 @@ def names(**properties: Any) -> tuple[str, ...]:
     >>> names(n_features=2, p=0.1, importance="equal")
     ('n2-m1-p0.1-equal-tied', 'n2-m1-p0.1-equal-free')
     """
-    return tuple(one.name for one in entries(**properties))
+    return tuple(entry.name for entry in entries(**properties))
 
 
 @as_annotated
@@ -272,25 +271,16 @@ def load(name: str) -> Entry:
     name : str
         Such as "n5-m2-p0.1-equal-tied": features, hidden neurons, p, importance, and "tied" or "free".
 
-    Returns
-    -------
-    Entry
-
-    Raises
-    ------
-    ValueError
-        If the atlas has no such name.
-
     Examples
     --------
     >>> load("n5-m2-p0.1-equal-tied").W_in.shape
     (2, 5)
     """
-    found = read()
-    if name not in found:
+    atlas = read()
+    if name not in atlas:
         rule = "the name of a solved model, such as n5-m2-p0.1-equal-tied"
         raise ValueError(f"`name` must be {rule}; got {validation.short_repr(name)}.")
-    return found[name]
+    return atlas[name]
 
 
 @as_annotated
@@ -321,12 +311,12 @@ def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -
     ...     audit.recognise(audit.state_of(f"{folder}/model.npz"))[0]
     'SAELens'
     """
-    one = load(name)
+    entry = load(name)
     kinds = [kind for kind in LAYOUTS if kind.name == layout]
     if not kinds:
         known = "; ".join(kind.name for kind in LAYOUTS)
         raise ValueError(f"`layout` must be one of {known}; got {validation.short_repr(layout)}.")
-    arrays = kinds[0].arrays(Weights(one.W_out, one.W_in, one.b))
+    arrays = kinds[0].arrays(Weights(entry.W_out, entry.W_in, entry.b))
     target = output_file(path, "path")
     refuse_same_file(target, {"atlas": REFERENCE / "atlas.safetensors"}, "path")
     if target.suffix not in (".npz", ".safetensors"):

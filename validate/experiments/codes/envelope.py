@@ -12,7 +12,7 @@ from ....solvers.codes import MODELS
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.codes import CODES
-from ...runner.declarations import Figure
+from ...runner.declarations import Figure, Run
 from ..drawing import finish_axes, largest_interval, plot_function
 from .lines import known_envelope
 
@@ -20,7 +20,10 @@ from .lines import known_envelope
 KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
 KINDS |= {"identity": "kept exactly", "pair": "pairs", "skew pair": "pairs"}
 KINDS |= {"triangle": "simplices", "tetrahedron": "simplices"}
+
+
 OTHER = "graph code"
+
 
 # What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).
 WINNERS = {
@@ -47,8 +50,11 @@ WINNERS = {
     "other": "#BBBBBB",
 }
 
+
 # Behind text on the coloured plane; outlined letters would be most of the file.
 LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.0}
+
+
 LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
@@ -91,17 +97,23 @@ def run_envelope(
     low = validation.number("lowest", lowest, 1e-6, 1, brackets="[)")
     high = validation.number("highest", highest, low, 1, brackets="()")
     p, ratio = np.geomspace(low, high, size), (np.arange(size) + 0.5) / size
-    parts, all_names = [], {}
-    for allowed in MODELS:
-        found = known_envelope(p[:, None], ratio, codes, models=allowed)
-        kind = np.array([[list(WINNERS).index(_winner(a, b)) for b in found.names] for a in found.names])
-        columns = {name: getattr(found, name) for name in ("loss", "structured", "share")}
-        indices = {"first": found.first, "second": found.second, "winner": kind[found.first, found.second]}
+    datasets, all_names = [], {}
+    for models in MODELS:
+        envelope = known_envelope(p[:, None], ratio, codes, models=models)
+        kind = np.array(
+            [[list(WINNERS).index(_winner(a, b)) for b in envelope.names] for a in envelope.names]
+        )
+        columns = {name: getattr(envelope, name) for name in ("loss", "structured", "share")}
+        indices = {
+            "first": envelope.first,
+            "second": envelope.second,
+            "winner": kind[envelope.first, envelope.second],
+        }
         columns |= {name: values.astype(np.int8) for name, values in indices.items()}
-        parts.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
-        all_names[f"names_{allowed}"] = ", ".join(found.names)
-        common = {"rug": found.rug, "linear": found.linear, "lower_bound": found.lower_bound}
-    ds = xr.concat(parts, "models").assign_coords(models=list(MODELS), p=p, ratio=ratio)
+        datasets.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
+        all_names[f"names_{models}"] = ", ".join(envelope.names)
+        common = {"rug": envelope.rug, "linear": envelope.linear, "lower_bound": envelope.lower_bound}
+    ds = xr.concat(datasets, "models").assign_coords(models=list(MODELS), p=p, ratio=ratio)
     ds = ds.assign({name: (("p", "ratio"), values) for name, values in common.items()})
     return ds.assign_attrs(winners=", ".join(WINNERS), **all_names)
 
@@ -129,15 +141,17 @@ def plot_envelope(
 
     Names of regions keep away from the points (p, ratio) that are taken.
     """
-    one = ds.sel(models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values)))
-    winner = one["winner"].values
+    plane = ds.sel(
+        models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values))
+    )
+    winner = plane["winner"].values
     colour = np.array([colors.to_rgb(name) for name in WINNERS.values()])[winner]
     ax.set_xscale("log")  # before labels are placed along contours
-    ax.pcolormesh(one["p"], one["ratio"], colour.transpose(1, 0, 2), shading="nearest", rasterized=True)
-    share = (one["loss"] / one["rug"]).values.T
-    lines = ax.contour(one["p"], one["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
+    ax.pcolormesh(plane["p"], plane["ratio"], colour.transpose(1, 0, 2), shading="nearest", rasterized=True)
+    share = (plane["loss"] / plane["rug"]).values.T
+    lines = ax.contour(plane["p"], plane["ratio"], share, levels=LEVELS, colors="black", linewidths=0.7)
     labels = ax.clabel(lines, fontsize=6, fmt="%g")
-    _name_regions(winner, one, ax, [*taken, *(label.get_position() for label in labels)])
+    _name_regions(winner, plane, ax, [*taken, *(label.get_position() for label in labels)])
     ax.grid(False)
     ax.set(title=f"{models} models")
     return finish_axes(ax, None, xlabel="feature probability p", ylabel="ratio n_hidden/n_features")
@@ -173,3 +187,6 @@ def envelope_figure(ds: xr.Dataset) -> Figure:
         (*(partial(plot_envelope, models=str(name)) for name in ds["models"].values), plot_bracket),
         size=(4.8, 3.6),
     )
+
+
+RUNS = {"envelope": Run(run_envelope, {"size": 64}, {"size": 64}, seconds=2)}

@@ -79,12 +79,12 @@ def _higman_sims() -> IntArray:
 def _mclaughlin() -> IntArray:
     """22 points, 77 hexads without the point and 176 heptads with it; blocks by their common points."""
     blocks = _heptads()
-    held = blocks[blocks[:, 0] == 1][:, 1:]
+    contains_first = blocks[blocks[:, 0] == 1][:, 1:]
     free = blocks[blocks[:, 0] == 0][:, 1:]
     parts: Any = [
-        [np.zeros((22, 22), np.int64), 1 - held.T, free.T],
-        [1 - held, held @ held.T == 0, held @ free.T == 3],
-        [free, free @ held.T == 3, free @ free.T == 1],
+        [np.zeros((22, 22), np.int64), 1 - contains_first.T, free.T],
+        [1 - contains_first, contains_first @ contains_first.T == 0, contains_first @ free.T == 3],
+        [free, free @ contains_first.T == 3, free @ free.T == 1],
     ]
     return np.block(parts)
 

@@ -153,15 +153,18 @@ def _spectrum(
     rank = int(np.sum(sizes[:m] > _RANK * sizes[0]))
     U, U_0, V, V_0 = left[:, :rank], left[:, rank:], right[:rank].T, right[rank:].T
     # The steps as columns: first along U (with V, then V_0), then U_0 V', then the biases.
-    along = np.kron(U, right.T).reshape(n, n, rank * n)
-    across = np.kron(U_0, V).reshape(n, n, (n - rank) * rank)
-    steps = np.concatenate([along, across], axis=2)
+    free_steps = np.kron(U, right.T).reshape(n, n, rank * n)
+    rank_steps = np.kron(U_0, V).reshape(n, n, (n - rank) * rank)
+    steps = np.concatenate([free_steps, rank_steps], axis=2)
     count = steps.shape[2]
     whole = np.zeros((count + n, count + n))
     G, by_b = np.empty((n, n)), np.empty(n)
     for i in range(n):
-        here = row_hessian(M[i], i, float(b[i]), law, frequencies=frequencies)
-        gradient, hessian = law.importance[i] * here.gradient, law.importance[i] * here.hessian
+        row_derivatives = row_hessian(M[i], i, float(b[i]), law, frequencies=frequencies)
+        gradient, hessian = (
+            law.importance[i] * row_derivatives.gradient,
+            law.importance[i] * row_derivatives.hessian,
+        )
         G[i], by_b[i] = gradient[:n], gradient[n]
         whole[:count, :count] += steps[i].T @ hessian[:n, :n] @ steps[i]
         cross = hessian[n, :n] @ steps[i]
@@ -358,14 +361,16 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
     lam = vector("point.eigenvalues", point.eigenvalues, rows.size)
     point = replace(point, p=p, row=row, rows=np.asarray(point.rows), eigenvalues=lam)
     modes, values, vectors = zip(*_symmetry_blocks(point, 2 * frequencies), strict=True)
-    rough = [one for _, one, _ in _symmetry_blocks(point, frequencies)]
+    coarse_values = [coarse for _, coarse, _ in _symmetry_blocks(point, frequencies)]
     q = int(np.argmin([value[0] for value in values]))
-    error = max(float(np.abs(value - other).max()) for value, other in zip(values, rough, strict=True))
+    error = max(
+        float(np.abs(value - other).max()) for value, other in zip(values, coarse_values, strict=True)
+    )
     negative = sum(int(np.sum(value < -error)) for value in values)
     # What the lowest vector of block q means, as a step of M and b.
-    basis, l, along = _basis(n), modes[q], vectors[q][:, 0]
-    step_M = (basis[:, l ^ q] * along[:-1]) @ basis[:, l].T
-    step_b = basis[:, q] * along[-1]
+    basis, l, lowest_vector = _basis(n), modes[q], vectors[q][:, 0]
+    step_M = (basis[:, l ^ q] * lowest_vector[:-1]) @ basis[:, l].T
+    step_b = basis[:, q] * lowest_vector[-1]
     return RugHessian(point, values, float(values[q][0]), negative, q, step_M, step_b, error)
 
 
@@ -375,9 +380,9 @@ def _symmetry_blocks(
     """Yield of every block q the l of its free modes (q XOR l, l), its eigenvalues and eigenvectors."""
     n = point.row.size
     E = linalg.block_diag(_basis(n), np.ones((1, 1)))
-    here = row_hessian(point.row, 0, point.b, point.p, frequencies=frequencies)
-    whole = E.T @ here.hessian @ E
-    push = np.sqrt(n) * (E.T @ here.gradient)[:n]  # g_k
+    row_derivatives = row_hessian(point.row, 0, point.b, point.p, frequencies=frequencies)
+    whole = E.T @ row_derivatives.hessian @ E
+    push = np.sqrt(n) * (E.T @ row_derivatives.gradient)[:n]  # g_k
     lam, drawn = np.zeros(n), np.zeros(n, np.bool_)
     lam[point.rows], drawn[point.rows] = point.eigenvalues, True
     for q in range(n):
@@ -386,8 +391,8 @@ def _symmetry_blocks(
         block = whole[np.ix_(free, free)]
         pushed = (lam[l] != 0.0) & (lam[l ^ q] == 0.0)
         x, y = np.flatnonzero(pushed), np.searchsorted(l, l[pushed] ^ q)
-        more = push[l[pushed] ^ q] / lam[l[pushed]]
-        block[x, y] += more
-        block[y, x] += more
+        coupling = push[l[pushed] ^ q] / lam[l[pushed]]
+        block[x, y] += coupling
+        block[y, x] += coupling
         values, vectors = np.linalg.eigh(block)
         yield l, values, vectors

@@ -12,9 +12,11 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.codes import CODES
 from ...reference import read
+from ...runner.declarations import ReproductionCheck, Run
 
 # Which values of p the table holds depends on the last digits of losses; these are the same in every run.
-_SHOWN = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
+TABLE_P = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
+
 
 # Names of the arrays of a line, in its order, in the table.
 _COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
@@ -46,16 +48,21 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     """
     codes = validation.choices("codes", codes, CODES[1:])
     lowest = validation.number("lowest", lowest, 1e-6, 1, brackets="[)")
-    found = lines(codes, low=lowest, tol=tol)
-    at = [p for p in _SHOWN if p >= lowest]
-    sizes = {"n_features": [one.n_features for one in found], "n_hidden": [one.n_hidden for one in found]}
-    sizes["nodes"] = [one.p.size for one in found]
-    columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in _COLUMNS.values()}
+    code_lines = lines(codes, low=lowest, tol=tol)
+    shared_p = [p for p in TABLE_P if p >= lowest]
+    sizes = {
+        "n_features": [line.n_features for line in code_lines],
+        "n_hidden": [line.n_hidden for line in code_lines],
+    }
+    sizes["nodes"] = [line.p.size for line in code_lines]
+    columns = {
+        name: np.concatenate([getattr(line, name) for line in code_lines]) for name in _COLUMNS.values()
+    }
     return xr.Dataset(
         {name: ("line", values) for name, values in sizes.items()}
-        | {name: ("node", columns[own]) for name, own in _COLUMNS.items()}
-        | {"least": (("line", "p"), [[one.at(p).loss for p in at] for one in found])},
-        {"line": [one.name for one in found], "p": at},
+        | {name: ("node", columns[field]) for name, field in _COLUMNS.items()}
+        | {"least": (("line", "p"), [[line.at(p).loss for p in shared_p] for line in code_lines])},
+        {"line": [line.name for line in code_lines], "p": shared_p},
     )
 
 
@@ -65,7 +72,7 @@ def _stored() -> list[Line]:
     ends = np.cumsum(ds["nodes"].values)
     sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]
     columns = [np.split(ds[name].values, ends[:-1]) for name in _COLUMNS]
-    return [Line(*own) for own in zip(*sizes, *columns, strict=True)]
+    return [Line(*fields) for fields in zip(*sizes, *columns, strict=True)]
 
 
 @as_annotated
@@ -87,12 +94,12 @@ def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Bl
     >>> len(found), round(found["Clebsch shifted"].loss, 7)
     (35, 0.001947)
     """
-    on = validation.real("p", p, 1e-6, 1).ravel().tolist()
+    p_values = validation.real("p", p, 1e-6, 1).ravel().tolist()
     codes = validation.choices("codes", codes, CODES)
-    mine = [line for line in _stored() if line.name.removesuffix(" shifted") in codes]
+    code_lines = [line for line in _stored() if line.name.removesuffix(" shifted") in codes]
     return [
-        *blocks(on, [name for name in codes if name == CODES[0]]),
-        *([line.at(q) for q in on] for line in mine),
+        *blocks(p_values, [name for name in codes if name == CODES[0]]),
+        *([line.at(q) for q in p_values] for line in code_lines),
     ]
 
 
@@ -109,3 +116,17 @@ def known_envelope(
     [0.996, 0.228]
     """
     return envelope_of(known_blocks(np.unique(p), codes), p, ratio, models=models)
+
+
+_NODES = ReproductionCheck(
+    {"codes": ["pentagon"]},
+    ["least"],
+    1e-6,
+    "which values of p are added depends on the last digits of losses, and what is interpolated on these; "
+    "differences are in units of the largest loss",
+)
+
+
+RUNS = {
+    "lines": Run.shipped("codes_lines", "the best blocks at any p", run_lines, seconds=1800.0, check=_NODES)
+}

@@ -1,6 +1,7 @@
 """Trained models on the map of codes: at a dozen points, between the rug and the proved bound."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,41 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.statistics import LEVEL, student
-from ...runner.declarations import Figure
+from ....theory.annotations import as_annotated
+from ...runner.declarations import Figure, Run, Topic, TopicContent
+from ...runner.findings import Criterion, post_hoc
 from ...training import models_at
 from ..drawing import finish_axes, plot_function
-from .envelope import LABEL, plot_envelope
-from .structure import SHARES
-from .symmetry import CELLS
+from .envelope import LABEL, envelope_figure, plot_envelope
+from .lines import known_envelope
+from .symmetry import CELLS, describe_ends, run_stored
 
-LEAST_SEEDS = 3
+# Of fewer seeds no interval is drawn.
+ENOUGH_SEEDS = Criterion("seeds of an interval", ">=", post_hoc(3))
+
+
 HIGHEST = 1.25
+
+
 LOWEST = 2e-3
+
+
+@as_annotated
+def run_known(folder: str | Path = "") -> xr.Dataset:
+    """Compute the envelope of codes and the lower bound where the models in a folder stand.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (point): ``p``, ``ratio``, ``rug``, ``balanced`` and ``envelope`` (the least loss of known codes in
+        models "balanced" and "free") and ``lower_bound``.
+    """
+    trained = run_stored(folder=folder)
+    p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
+    balanced, free = (known_envelope(p, ratio, models=models) for models in ("balanced", "free"))
+    columns = {"p": p, "ratio": ratio, "rug": free.rug, "balanced": balanced.loss}
+    columns |= {"envelope": free.loss, "lower_bound": free.lower_bound}
+    return xr.Dataset({name: ("point", values) for name, values in columns.items()})
 
 
 @plot_function
@@ -51,18 +77,18 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     for i, j in np.ndindex(shape[1:]):
         models = trained.isel(model=models_at(trained, *CELLS[i], int(sizes[j])))
         seeds[i, j] = models.sizes["model"]
-        if seeds[i, j] < LEAST_SEEDS:
+        if not ENOUGH_SEEDS.satisfied(seeds[i, j]):
             continue
-        here = (float(models["p"][0]), float(models["ratio"][0]))
-        if here not in solved:
-            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {here} is missing.")
+        place = (float(models["p"][0]), float(models["ratio"][0]))
+        if place not in solved:
+            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {place} is missing.")
         rug = float(models["optimum"][0])
         for k, losses in enumerate(models["loss"].transpose("end", "model").values / rug):
-            there = losses[np.isfinite(losses)]
-            if there.size >= LEAST_SEEDS:
-                mean[k, i, j], half[k, i, j] = student(there)
+            finite_losses = losses[np.isfinite(losses)]
+            if ENOUGH_SEEDS.satisfied(finite_losses.size):
+                mean[k, i, j], half[k, i, j] = student(finite_losses)
         for name, values in least.items():
-            values[i, j] = known[name].values[solved.index(here)] / rug
+            values[i, j] = known[name].values[solved.index(place)] / rug
     axes = ("end", "point", "n_features")
     p, ratio = zip(*CELLS, strict=True)
     ds = xr.Dataset({name: (axes[1:], values) for name, values in {"seeds": seeds, **least}.items()})
@@ -77,28 +103,30 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
     for j, n in enumerate(ds["n_features"].values):
-        one, colour = ds.sel(n_features=n), f"C{j + 1}"
+        at_size, colour = ds.sel(n_features=n), f"C{j + 1}"
         x = place + (j + 0.5) * width - 0.4
-        said = None if j else "excluded by the proved bound"
-        ax.bar(x, one["lower_bound"], width, color="0.8", label=said, linewidth=0)
+        label = None if j else "excluded by the proved bound"
+        ax.bar(x, at_size["lower_bound"], width, color="0.8", label=label, linewidth=0)
         for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
             line: dict[str, Any] = {"linestyles": style, "lw": 1.2}
             line["label"] = None if j else f"best known code, {text} weights"
-            ax.hlines(one[name], x - width / 2, x + width / 2, "k", **line)
-        for end, mean, half in zip(reversed(range(ds.sizes["end"])), one["mean"], one["half"], strict=True):
-            look: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
+            ax.hlines(at_size[name], x - width / 2, x + width / 2, "k", **line)
+        for end, mean, half in zip(
+            reversed(range(ds.sizes["end"])), at_size["mean"], at_size["half"], strict=True
+        ):
+            marker_style: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
             if end == 0:  # the last one
-                look |= {"linewidth": 1, "label": f"trained, n_features = {n}"}
+                marker_style |= {"linewidth": 1, "label": f"trained, n_features = {n}"}
             else:
-                look |= {"linewidth": 0.5, "markerfacecolor": "white"}
-            ax.errorbar(x, mean, half, **look)
+                marker_style |= {"linewidth": 0.5, "markerfacecolor": "white"}
+            ax.errorbar(x, mean, half, **marker_style)
     ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
     ps = ds["p"].values
     for p in np.unique(ps):
-        mine = place[ps == p]
-        ax.text(mine.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
-        if mine[0]:
-            ax.axvline(mine[0] - 0.5, color="0.6", linewidth=0.6)
+        at_p = place[ps == p]
+        ax.text(at_p.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
+        if at_p[0]:
+            ax.axvline(at_p[0] - 0.5, color="0.6", linewidth=0.6)
     ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
     ax.grid(False, axis="x")
     above = {"ncols": 2, "loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
@@ -114,33 +142,17 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
-    for point, at in enumerate(points):
-        one = marks.isel(end=-1, point=point)
-        there = np.flatnonzero(np.isfinite(one["mean"].values))
-        if there.size == 0:
+    for point, place in enumerate(points):
+        mark = marks.isel(end=-1, point=point)
+        trained_sizes = np.flatnonzero(np.isfinite(mark["mean"].values))
+        if trained_sizes.size == 0:
             continue
-        largest = one.isel(n_features=there[-1])
+        largest = mark.isel(n_features=trained_sizes[-1])
         unit = 100.0 / float(largest["balanced"])
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
-        ax.plot(*at, "o", color="black", markersize=3.5)
-        ax.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
+        ax.plot(*place, "o", color="black", markersize=3.5)
+        ax.annotate(text, place, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
     return finish_axes(ax, None, title="best balanced code; trained models in % of it")
-
-
-@plot_function
-def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
-    at = ds.isel(end=-1)
-    left = np.zeros(at.sizes["model"])
-    rows = np.arange(at.sizes["model"])
-    for k, name in enumerate(SHARES):
-        ax.barh(rows, at[name], left=left, color=f"C{k}", label=name)
-        left += at[name].values
-    names = [f"{p:g}, {r:g}" for p, r in zip(at["p"].values, at["ratio"].values, strict=True)]
-    ax.set_yticks(rows, names, fontsize=7)
-    ax.invert_yaxis()
-    above = {"fontsize": 7, "ncols": 3, "loc": "lower left", "bbox_to_anchor": (0, 1)}
-    return finish_axes(ax, above, xlabel="share of the features", ylabel="p, ratio", xlim=(0, 1))
 
 
 @plot_function
@@ -161,3 +173,20 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
         columns=1,
         size=(8.0, 4.2),
     )
+
+
+def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
+    marks = run_marks(trained, known)
+    half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values
+    return TopicContent(
+        f"{describe_ends(trained)}. Losses of trained models are means over {trained.attrs['samples']} fresh "
+        "samples; those of codes, of the rug and of the bound are computed.",
+        [map_figure(plane, marks), envelope_figure(plane)],
+        headline=f"Trained for {trained.attrs['steps']} steps more than the source's rule asks for, models "
+        f"with half as many neurons as features have {np.nanmin(half):.0%} to {np.nanmax(half):.0%} of the "
+        "Persian rug's loss: they keep features in pairs.",
+    )
+
+
+RUNS = {"known": Run(run_known, seconds=2)}
+TOPICS = [Topic("map", ["symmetry", "known", "envelope"], _show_map, claims=["C27"])]

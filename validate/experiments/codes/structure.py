@@ -15,15 +15,23 @@ from ...training.weights import DROPPED, square
 
 __all__ = ["CodeStructure", "code_structure", "interference_kurtosis"]
 
+
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
+
 
 # Two features belong to one block if M_ij M_ji exceeds this share of M_ii M_jj: 1 for antipodal pairs, 1/4
 # for triangles, and of order 1/n_features, with chance on top, for a rug.
 COUPLED = 0.2
+
+
 # A block explains a row if it holds this share of the squares beside the diagonal.
 EXPLAINED = 0.8
+
+
 # A row whose squares beside the diagonal are below this share of the diagonal's has no interference.
 ALONE = 0.01
+
+
 LARGEST_BLOCK = 8
 
 
@@ -85,22 +93,22 @@ def code_structure(M: npt.ArrayLike) -> CodeStructure:
     M = np.asarray(np.ldexp(M, -power))  # exact, and no square overflows
     diagonal = np.diagonal(M)
     size = np.abs(diagonal)
-    kept = size >= DROPPED * size.max()
+    has_diagonal = size >= DROPPED * size.max()
     squares = M**2
     np.fill_diagonal(squares, 0.0)
     total = squares.sum(axis=1)
-    coupled = (COUPLED * np.outer(size, size) < M * M.T) & np.outer(kept, kept)
+    coupled = (COUPLED * np.outer(size, size) < M * M.T) & np.outer(has_diagonal, has_diagonal)
     np.fill_diagonal(coupled, False)
     graph: Any = sparse.csr_array(coupled)  # its stubs know no graph of booleans
     _, block = csgraph.connected_components(graph, directed=False)
     members = np.bincount(block)[block]
-    inside = (squares * (block[:, None] == block)).sum(axis=1)
+    within_block = (squares * (block[:, None] == block)).sum(axis=1)
     labels = np.full(len(M), "remainder", dtype="<U9")
-    held = inside >= EXPLAINED * total
-    labels[held & (members == 2)] = "paired"
-    labels[held & (members > 2) & (members <= LARGEST_BLOCK)] = "blocked"
+    is_explained = within_block >= EXPLAINED * total
+    labels[is_explained & (members == 2)] = "paired"
+    labels[is_explained & (members > 2) & (members <= LARGEST_BLOCK)] = "blocked"
     labels[(members == 1) & (total < ALONE * diagonal**2)] = "alone"
-    labels[~kept] = "dropped"
+    labels[~has_diagonal] = "dropped"
     pairs = coupled & (labels == "paired")[:, None]
     skew = float(np.ldexp(np.median(np.maximum(-M, -M.T)[pairs]), power)) if pairs.any() else np.nan
     shares = {name: float(np.mean(labels == name)) for name in SHARES}
@@ -132,12 +140,25 @@ def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     >>> interference_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
     array([-1.2, -1.2])
     """
-    off = square(M)
-    np.fill_diagonal(off, 0.0)
+    off_diagonal = square(M)
+    np.fill_diagonal(off_diagonal, 0.0)
     p = validation.number("p", p, 0, 1, brackets="(]")
     m1, m2, m3, m4 = p / np.arange(2.0, 6.0)
     variance = SparseUniform(p).variance
     fourth = m4 - 4.0 * m3 * m1 + 6.0 * m2 * m1**2 - 3.0 * m1**4 - 3.0 * variance**2
-    squares = (off**2).sum(axis=1)
-    loud = np.where(squares > 0.0, squares, 1.0)
-    return np.asarray(fourth * (off**4).sum(axis=1) / (variance * loud) ** 2)
+    squares = (off_diagonal**2).sum(axis=1)
+    nonzero_squares = np.where(squares > 0.0, squares, 1.0)
+    return np.asarray(fourth * (off_diagonal**4).sum(axis=1) / (variance * nonzero_squares) ** 2)
+
+
+# Columns of tables, as formats.
+CASE_COLUMNS = {"p": "{p:g}", "ratio": "{ratio:g}"}
+
+
+SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
+
+
+def code_shares(M: FloatArray) -> dict[str, float]:
+    """Return the shares of the codes that a matrix uses, and the skew of its pairs."""
+    structure = code_structure(M)
+    return {name: getattr(structure, name) for name in (*SHARES, "skew")}

@@ -1,6 +1,8 @@
-"""Stored models: the statistics of Figs. 4-7, and comparisons between sizes."""
+"""Figs. 4 to 7 of Cowsik et al. (2024): the statistics of stored models, and their change with size."""
 
 from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +12,30 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.rug import optimum
-from ....solvers.statistics import LEVEL, Estimate, from_standard_error, mean
+from ....solvers.statistics import LEVEL, Estimate, mean
 from ....theory import rug
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...reference.read import read_runs, stored_facts
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent
 from ...training.schedule import BLOCK, STOPPING_RULE
 from ..drawing import draw_means, finish_axes, plot_function, size_axis
-from ..rug.runs import RATIOS, nearest_ratio, unbroken_lines
+from ..rug.grids import SIZES
+from ..rug.models import RATIOS, nearest_ratio, unbroken_lines
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
+
+
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
+
+
 # Settings of stored runs: trained to the stopping rule and on, for one number of steps.
 TRAINED = {"schedule": "both", "steps": 8000}
 
+
 AVERAGED = 10  # blocks over which the fall of the loss is averaged
+
 
 # The statistics of Figs. 4-7: name in the dataset, label.
 STATISTICS = {
@@ -34,7 +44,9 @@ STATISTICS = {
     "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
     "lyapunov_max": "Lyapunov ratio (Fig. 7)",
 }
-SHOWN = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
+
+
+DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
@@ -48,20 +60,20 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     which part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
-    trained, made = unbroken_lines(trained), trained
+    trained, all_ends = unbroken_lines(trained), trained
     ratio = trained["n_hidden"].values / n
     best = optimum(p, ratio).loss
-    same = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
-    found = trained[["p", "seed", "n_hidden", "row_variance_variance", "dropped", *same]].load()
-    return found.assign(
+    statistics = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
+    columns = trained[["p", "seed", "n_hidden", "row_variance_variance", "dropped", *statistics]].load()
+    return columns.assign(
         n_features=("model", np.full(p.size, n)),
         ratio=("model", ratio),
         optimum=("model", best),
         linear_loss=("model", rug.linear_loss(p, ratio)),
         excess=trained["loss"] / best - 1.0,
         row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
-        fall=("model", _falls(made)),
-        broken=("model", (made["loss"].notnull() & trained["loss"].isnull()).any("end").values),
+        fall=("model", _falls(all_ends)),
+        broken=("model", (all_ends["loss"].notnull() & trained["loss"].isnull()).any("end").values),
     )
 
 
@@ -99,15 +111,15 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
     ValueError
         If there is no such run, or runs differ in their steps.
     """
-    parts = list(read_runs("training", folder=folder, **where).values())
-    steps = {int(part.attrs.get("steps", 0)) for part in parts}
+    datasets = list(read_runs("training", folder=folder, **where).values())
+    steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}
     if len(steps) > 1:
         raise ValueError(f"`where` must be of runs of one number of steps; got {sorted(steps)}.")
-    samples = min(int(part.attrs["evaluation_samples"]) for part in parts)
-    said = stored_facts("training.nc", [part.attrs for part in parts])
-    trained = xr.concat(map(symmetry, parts), "model", combine_attrs="drop")
-    peak = max(float(part.attrs.get("peak_learning_rate", 0)) for part in parts)
-    return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **said)
+    samples = min(int(dataset.attrs["evaluation_samples"]) for dataset in datasets)
+    facts = stored_facts("training.nc", [dataset.attrs for dataset in datasets])
+    trained = xr.concat(map(symmetry, datasets), "model", combine_attrs="drop")
+    peak = max(float(dataset.attrs.get("peak_learning_rate", 0)) for dataset in datasets)
+    return trained.assign_attrs(steps=steps.pop(), samples=samples, peak_learning_rate=peak, **facts)
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
@@ -116,13 +128,13 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
     Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
     near = nearest_ratio(trained["ratio"])
-    some = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
-    kept = trained.isel(model=some)
+    in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
+    models = trained.isel(model=in_cell)
     names = ("p", "ratio", "n_features", "seed")
-    arrays = [near[some] if name == "ratio" else kept[name].values for name in names]
+    arrays = [near[in_cell] if name == "ratio" else models[name].values for name in names]
     index = pd.MultiIndex.from_arrays(arrays, names=names)
-    at = xr.Coordinates.from_pandas_multiindex(index, "model")
-    return kept.drop_vars(names).assign_coords(at).unstack("model")
+    coordinates = xr.Coordinates.from_pandas_multiindex(index, "model")
+    return models.drop_vars(names).assign_coords(coordinates).unstack("model")
 
 
 def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
@@ -139,45 +151,105 @@ def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -
     '0.53 [0.41, 0.69]'
     """
     factors = (values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
-    found = mean(np.log(factors.values), level)
-    value, low, high = map(float, np.exp([found.value, found.low, found.high]))
-    return Estimate(value, low, high, level, found.runs)
-
-
-def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
-    """Return by which part the best of the largest models is above copies of the best smaller one.
-
-    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
-    a model above copies of another one is not optimal, and neither is any that is worse.
-
-    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
-    their limits together at this confidence (Bonferroni), so that the best may be picked.
-    """
-    each = 1 - (1 - level) / models.sizes["model"]
-    pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
-    losses = np.array(
-        [(one.value, one.low, one.high) for one in (from_standard_error(*pair, each) for pair in pairs)]
-    )
-    largest = models["n_features"].values == models["n_features"].values.max()
-    value, low, high = map(float, losses[largest].min(axis=0))
-    other, least, most = map(float, losses[~largest].min(axis=0))
-    return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
+    log_change = mean(np.log(factors.values), level)
+    value, low, high = map(float, np.exp([log_change.value, log_change.low, log_change.high]))
+    return Estimate(value, low, high, level, log_change.runs)
 
 
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
     """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
     cells = by_cell(ds)[name]
-    for k, (p, ratio) in enumerate(SHOWN):
+    for k, (p, ratio) in enumerate(DRAWN_CELLS):
         for end in ds["end"].values:
             line = cells.sel(end=end, p=p, ratio=ratio).transpose("n_features", "seed")
             last = end == ds["end"].values[-1]
-            look: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
-            look |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
+            style: dict[str, Any] = {"color": f"C{k + 1}", "markerfacecolor": f"C{k + 1}" if last else "none"}
+            style |= {"fmt": "o-" if last else "o:", "markersize": 3.6, "linewidth": 1, "capsize": 0}
             text = f"p = {p:g}, ratio {ratio:g}" if last else None
-            draw_means(ax, line["n_features"], line, label=text, **look)
+            draw_means(ax, line["n_features"], line, label=text, **style)
     sizes = np.unique(ds["n_features"])
     if name == "lyapunov_max":
         ax.plot(sizes, np.sqrt(8 / np.pi / sizes), color="0.5", linestyle="--", label="Gaussian rows, mean")
     size_axis(ax, sizes, yscale="log")
     return finish_axes(ax, {"fontsize": 7} if legend else None, ylabel=label)
+
+
+INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
+
+
+def describe_ends(trained: xr.Dataset) -> str:
+    """Return at which ends stored models are compared, as text."""
+    return (
+        f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
+        "a falling learning rate (`converged` in the data)"
+    )
+
+
+def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
+    cells, rows = by_cell(trained), []
+    for p, ratio in CELLS:
+        for end in cells["end"].values:
+            sizes = cells[[*STATISTICS]].sel(p=p, ratio=ratio, end=end).dropna("n_features", how="all")
+            for small, large in pairwise(sizes["n_features"].values):
+                if sizes["lyapunov_max"].sel(n_features=[small, large]).notnull().all("n_features").sum() < 2:
+                    continue  # fewer than two seeds have both sizes
+                factor_texts = [f"{change(sizes[name], small, large):.2f}" for name in STATISTICS]
+                rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *factor_texts))
+    text = (
+        f"{describe_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of "
+        "one model of two features and one neuron. Its properties are computed without training and do not "
+        "depend on n_features."
+    )
+    title = "Figs. 4-7: does symmetry emerge as models grow?"
+    caption = (
+        f"Stored models, means over seeds; {INTERVALS[0].lower()}{INTERVALS[1:]}. Open and dotted at the "
+        "stopping rule of the source, filled after the further phase."
+    )
+    panels = [
+        partial(plot_symmetry, name=name, label=label, legend=name == "diagonal_sd")
+        for name, label in STATISTICS.items()
+    ]
+    figure = Figure("symmetry", title, caption, trained, panels, size=(4.2, 3.3))
+    factors = Table(
+        "Does symmetry emerge? Factors from one size to its double",
+        ("p", "ratio ≈", "end", "n_features", *STATISTICS.values()),
+        rows,
+        f"Ratios of geometric means. {INTERVALS}. For Gaussian rows the Lyapunov ratio changes by a factor "
+        "of 0.71.",
+    )
+    columns = {
+        "p": "{p:g}",
+        "loss / rug at ratio 1/2": "{relative_loss:.4f}",
+        "s.d. of the diagonal": "{diagonal_sd:.2g}",
+        "s.d. of the bias": "{bias_sd:.2g}",
+        "s.d. / mean of row variances": "{row_variance_spread:.4f}",
+        "gradient": "{gradient_norm:.0e}",
+    }
+    caption = "The exact loss minimised from many starts; the same for any number of such pairs."
+    optimum = Table.formatted("The optimum of two features on one neuron", pair, columns, caption)
+    return TopicContent(text, [figure], [factors, optimum])
+
+
+LARGE = {"where": {**TRAINED, "n_features": list(SIZES)}}
+
+
+LATER = {"where": {"schedule": "converged", "steps": 16_000}}
+
+
+PUBLISHED = {"where": {"experiment": "training.published"}}
+
+
+FIG3 = {"where": {"schedule": "both", "steps": 4000}}
+
+
+RUNS = {
+    "symmetry": Run(run_stored),
+    "large": Run(run_stored, LARGE, LARGE),
+    "later": Run(run_stored, LATER, LATER),
+    "published": Run(run_stored, PUBLISHED, PUBLISHED),
+    "fig3": Run(run_stored, FIG3, FIG3),
+}
+TOPICS = [
+    Topic("symmetry", ["symmetry", "pair"], _show_symmetry, claims=["C28", "C29", "C30", "C31", "C33", "C34"])
+]

@@ -1,6 +1,6 @@
-"""Settings and code of single papers: what they ran, beside what the phenomenon's own runs and theory say.
+"""Settings and code of single papers, one a module, beside the runs and theory of their `PHENOMENON`.
 
-The runs and topics of a study, its `STUDY`, are part of the section of the phenomenon that it names.
+The `RUNS` and `TOPICS` of a paper come last in the section of its phenomenon.
 """
 
 from .cistoy import plot_mixed, plot_mixing, plot_spread, run_mixed, run_mixing, run_spread

@@ -1,7 +1,7 @@
 """Compressed computation as in FranciscoHS/cis-toy-models: networks for mixed targets, and without biases."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -13,14 +13,16 @@ from ....theory.annotations import as_annotated
 from ....theory.computation import equal_features_loss, loss_floor, target_moments
 from ....theory.features import Features
 from ....theory.validation import FloatArray
-from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent, from_rows, span
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, preregistered, rounding
-from ..computation.runs import spread
+from ..computation.equal_neurons import shared_inputs_loss
 from ..drawing import draw_means, finish_axes, plot_function
 
+PHENOMENON = "computation"
 
-def _mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return a random matrix of unit variance with no diagonal, as the published code draws it."""
+
+def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
+    """Return a random matrix of unit variance without diagonal, as the published code draws it."""
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
     return np.triu(M) + np.triu(M).T if symmetric else M
@@ -35,7 +37,7 @@ def run_mixing(
     n_hidden: int = 50,
     seeds: Sequence[int] = range(5),
 ) -> xr.Dataset:
-    """Compute the floor for targets ReLU(x) + M x with random M, and what the naive network loses on them.
+    """Return the lower bound for targets ReLU(x) + M x with random M, and the naive network's loss on them.
 
     Parameters
     ----------
@@ -61,17 +63,20 @@ def run_mixing(
     """
     n = validation.integer("n_hidden", n_hidden, 1)
     F = validation.integer("n_features", n_features, n)
-    law, kept = Features(F, p, "symmetric"), np.arange(n)
-    own = target_moments(law).covariance[0, 0]
+    law, computed = Features(F, p, "symmetric"), np.arange(n)
+    variance = target_moments(law).covariance[0, 0]
     rows = []
     for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
-        M = validation.number("sigma", size, 0.0) * _mixing(F, symmetric, np.random.default_rng([seed, F]))
+        M = validation.number("sigma", size, 0.0) * random_mixing(
+            F, symmetric, np.random.default_rng([seed, F])
+        )
         floor = loss_floor(law, n, mixing=M)
-        shared = M[:, kept] * (p / 6)  # Cov(ReLU(x_i), M_ki x_i)
-        shared[kept, kept] += own
-        rest = target_moments(law, mixing=M).covariance.diagonal() - (shared**2).sum(axis=1) / own
+        covariance = M[:, computed] * (p / 6)  # Cov(ReLU(x_i), M_ki x_i)
+        covariance[computed, computed] += variance
+        residual = target_moments(law, mixing=M).covariance.diagonal()
+        residual = residual - (covariance**2).sum(axis=1) / variance
         # The same number twice where nothing is mixed.
-        naive = max(float(rest.mean()), floor) if size else floor
+        naive = max(float(residual.mean()), floor) if size else floor
         rows.append({"floor": floor / p, "naive": naive / p})
     ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
     return ds.assign_attrs(p=p, n_features=F, n_hidden=n)
@@ -106,7 +111,7 @@ def run_mixed(
     starts: int = 3,
     steps: int = 500,
 ) -> xr.Dataset:
-    """Search for the best networks for ReLU(x) + M x with random M, where one feature is on at a time.
+    """Return losses of the best networks for ReLU(x) + M x with random M, one feature on at a time.
 
     Matrices are drawn as FranciscoHS/cis-toy-models does, with a diagonal: independent normal entries, or the
     sum of such a matrix and its transpose over the root of 2.
@@ -136,21 +141,21 @@ def run_mixed(
     for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
         M = np.random.default_rng([seed, n_features]).normal(size=(n_features, n_features))
         M = validation.number("sigma", size, 0.0) * ((M + M.T) / np.sqrt(2) if symmetric else M)
-        one = best_mixed_network(M, n_hidden, starts=starts, steps=steps, rng=seed)
-        rows.append({"found": one.loss, "floor": one.floor, "naive": one.naive})
+        best = best_mixed_network(M, n_hidden, starts=starts, steps=steps, rng=seed)
+        rows.append({"found": best.loss, "floor": best.floor, "naive": best.naive})
     ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
     return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, starts=starts)
 
 
 # No mixing, 100 features on 50 neurons; data/exp2_M_type_comparison.npz of the same repository and commit.
-PLAIN = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.06836, 0.05254)}
+PRINTED_UNMIXED = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.06836, 0.05254)}
 
 
 @as_annotated
 def run_spread(
-    p: Sequence[float] = PLAIN["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
+    p: Sequence[float] = PRINTED_UNMIXED["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
 ) -> xr.Dataset:
-    """Search for the best neurons alike for ReLU(x) without biases, that receive all features.
+    """Return losses of the best equal neurons for ReLU(x) without biases, that receive all features.
 
     Parameters
     ----------
@@ -176,8 +181,8 @@ def run_spread(
     F = validation.integer("n_features", n_features, n + 1)
     rows = []
     for q in map(float, validation.probability("p", p)):
-        found, weights = spread(F, n, q, validation.integer("tries", tries, 3))
-        row = {"found": found, "others": weights[0], "dropped": weights[1]}
+        loss, weights = shared_inputs_loss(F, n, q, validation.integer("tries", tries, 3))
+        row = {"found": loss, "others": weights[0], "dropped": weights[1]}
         names = ("floor", "readout", "unbiased")
         rows.append(row | {name: float(equal_features_loss(name, q, F, n)) / q for name in names})
     return from_rows(rows, p=list(p)).assign_attrs(n_features=F, n_hidden=n)
@@ -214,15 +219,21 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what networks without biases lose against p, found and printed, over the naive loss."""
     for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
-    ax.plot(PLAIN["p"], 12 * np.array(PLAIN["loss"]), "x", color="C3", label="printed, trained")
+    ax.plot(
+        PRINTED_UNMIXED["p"],
+        12 * np.array(PRINTED_UNMIXED["loss"]),
+        "x",
+        color="C3",
+        label="printed, trained",
+    )
     return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
     floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
     best = floor.isel(sigma=floor.argmin("sigma"))
-    whole = floor.isel(sigma=0)
-    said = [
+    unmixed = floor.isel(sigma=0)
+    ranges = [
         f"{span(naive.isel(symmetric=k), '.4f')} naive, floor down to {float(best[k]):.4f} at "
         f"{float(best['sigma'][k]):g} ({name})"
         for k, name in enumerate(("independent entries", "symmetric M"))
@@ -231,9 +242,10 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
         "In compressed computation the targets are ReLU(x) + M x with a random M. The covariance of such "
         "targets is p/3 (M + 1/2)(M + 1/2)' and p/12 - p^2/16 on its diagonal: M spreads the singular values "
         f"of M + 1/2 apart, and so lowers the smaller half. With {ds.attrs['n_features']} features on "
-        f"{ds.attrs['n_hidden']} neurons and p = {ds.attrs['p']:g}, losses over p: {float(whole[0]):.4f} "
-        f"without mixing, floor and naive alike; {'; '.join(said)}. So with M networks may beat naive ones, "
-        "and without M none does. Published runs have 0.084 without mixing and a least loss at 0.03 to 0.04."
+        f"{ds.attrs['n_hidden']} neurons and p = {ds.attrs['p']:g}, losses over p: {float(unmixed[0]):.4f} "
+        f"without mixing, floor and naive alike; {'; '.join(ranges)}. So with M networks may beat naive "
+        "ones, and without M none does. Published runs have 0.084 without mixing and a least loss at "
+        "0.03 to 0.04."
     )
     caption = (
         f"Means over {ds.sizes['seed']} matrices; the naive network has the best readout for these targets."
@@ -242,9 +254,9 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return what became of what was asked before the search; of `run_mixed`."""
+    """Return the findings of the criteria set before the search; of `run_mixed`."""
     mean, mixed = ds.mean("seed"), ds.isel(sigma=ds["sigma"].values > 0)
-    over = [
+    ratios = [
         float(mean["found"].isel(symmetric=k).sel(sigma=sigma, method="nearest")) / printed
         for k, name in enumerate(("independent", "symmetric"))
         for sigma, printed in zip(PRINTED["sigma"], PRINTED[name], strict=True)
@@ -253,8 +265,14 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
     return [
         ABOVE.finding(ds["found"] - ds["floor"], kind="numeric"),
         MIXING_GAINS.finding(mixed["found"] / mixed["naive"], kind="numeric"),
-        NEAR_PRINTED.finding(over, kind="numeric"),
+        NEAR_PRINTED.finding(ratios, kind="numeric"),
     ]
+
+
+def _printed_loss(table: Mapping[str, Sequence[float]], coord: str, at: float, name: str) -> float | None:
+    """Return the printed loss at a place, if there is one."""
+    is_place = np.isclose(table[coord], at)
+    return float(np.array(table[name])[is_place][0]) if is_place.any() else None
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
@@ -263,10 +281,9 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
     for k, name in enumerate(("independent", "symmetric")):
         for sigma in ds["sigma"].values:
             at = mean.isel(symmetric=k).sel(sigma=sigma)
-            where = np.isclose(PRINTED["sigma"], sigma)
-            printed = float(np.array(PRINTED[name])[where][0]) if where.any() else np.nan
-            numbers = [f"{float(at[one]):.4f}" for one in ("floor", "found", "naive")]
-            rows.append([name, f"{float(sigma):g}", *numbers, f"{printed:.4f}" if where.any() else "-"])
+            losses = [f"{float(at[column]):.4f}" for column in ("floor", "found", "naive")]
+            printed = _printed_loss(PRINTED, "sigma", sigma, name)
+            rows.append([name, f"{float(sigma):g}", *losses, "-" if printed is None else f"{printed:.4f}"])
     best = mean["found"].min("sigma")
     text = (
         "Targets ReLU(x) + M x with a random M, one feature on at a time, no biases: the setting of public "
@@ -289,16 +306,15 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
-    rows = []
+    rows, ratios = [], []
     for p in ds["p"].values:
-        at, where = ds.sel(p=p), np.isclose(PLAIN["p"], p)
-        printed = f"{np.array(PLAIN['loss'])[where][0]:.5f}" if where.any() else "-"
+        at, printed = ds.sel(p=p), _printed_loss(PRINTED_UNMIXED, "p", p, "loss")
         losses = [f"{float(at[name]):.5f}" for name in ("floor", "found", "readout", "unbiased")]
         weights = [f"{float(at[name]):.4f}" for name in ("others", "dropped")]
-        rows.append([f"{p:g}", *losses, printed, *weights])
-    known = {round(p, 9): loss for p, loss in zip(PLAIN["p"], PLAIN["loss"], strict=True)}
-    over = [known[round(p, 9)] / float(ds["found"].sel(p=p)) for p in ds["p"].values if round(p, 9) in known]
-    ratios = ", ".join(f"{one:.4f}" for one in over) or "not known"
+        rows.append([f"{p:g}", *losses, "-" if printed is None else f"{printed:.5f}", *weights])
+        if printed is not None:
+            ratios.append(f"{printed / float(at['found']):.4f}")
+    ratios_text = ", ".join(ratios) or "not known"
     text = (
         "Public networks for ReLU(x) have no biases, and at larger p they lose less than the naive network "
         "that answers 0 for what it drops, though nothing is mixed: the means of the targets are worth "
@@ -306,8 +322,9 @@ def _show_spread(ds: xr.Dataset) -> TopicContent:
         "feature of its own, receives those of the other neurons with a small negative weight and those "
         f"without a neuron with a positive one: {float(ds['others'].isel(p=-1)):.4f} and "
         f"{float(ds['dropped'].isel(p=-1)):.4f} at p = {float(ds['p'][-1]):g}, for {ds.attrs['n_features']} "
-        f"features on {ds.attrs['n_hidden']} neurons. Printed losses of trained networks are {ratios} of "
-        "what is found so, at the same p. With an output bias all this is gone, as nothing is below naive."
+        f"features on {ds.attrs['n_hidden']} neurons. Printed losses of trained networks are "
+        f"{ratios_text} of what is found so, at the same p. "
+        "With an output bias all this is gone, as nothing is below naive."
     )
     columns = (
         "p",
@@ -328,23 +345,18 @@ def _show_spread(ds: xr.Dataset) -> TopicContent:
     return TopicContent(text, [figure], [Table("Losses over p without biases", columns, rows, caption)])
 
 
-STUDY = Section(
-    "computation",
-    "Compressed computation",
-    "",
-    {
-        "mixing": Run(run_mixing, full={"seeds": range(20)}),
-        "mixed": Run(
-            run_mixed,
-            quick={"sigma": (0.0, 0.01, 0.02, 0.03, 0.04, 0.06), "seeds": range(1), "starts": 2},
-            full={"seeds": range(5), "starts": 6},
-            seconds=10.0,
-        ),
-        "spread": Run(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
-    },
-    [
-        Topic("spread", ["spread"], _show_spread),
-        Topic("mixing", ["mixing"], _show_mixing, claims=["K2"]),
-        Topic("mixed", ["mixed"], _show_mixed, judge=judge_mixed),
-    ],
-)
+RUNS = {
+    "mixing": Run(run_mixing, full={"seeds": range(20)}),
+    "mixed": Run(
+        run_mixed,
+        quick={"sigma": (0.0, 0.01, 0.02, 0.03, 0.04, 0.06), "seeds": range(1), "starts": 2},
+        full={"seeds": range(5), "starts": 6},
+        seconds=10.0,
+    ),
+    "spread": Run(run_spread, quick={"p": (0.5, 1.0)}, seconds=15.0),
+}
+TOPICS = [
+    Topic("spread", ["spread"], _show_spread),
+    Topic("mixing", ["mixing"], _show_mixing, claims=["K2"]),
+    Topic("mixed", ["mixed"], _show_mixed, judge=judge_mixed),
+]

@@ -21,14 +21,17 @@ from ....theory.annotations import as_annotated
 from ....theory.features import Features
 from ....theory.unequal import partial_dependence
 from ....theory.validation import FloatArray
-from ...runner.declarations import WHOLE, Figure, Run, Section, Topic, TopicContent, from_rows, span
+from ...runner.declarations import WHOLE, Figure, Run, Topic, TopicContent, from_rows, span
 from ...training.data import sampler
 from ...training.engine import load_torch
 from ...training.loop import descend
 from ..drawing import draw_means, plot_function
 
+PHENOMENON = "unequal"
+
 # The settings of the published code: Adam with decoupled weight decay, rates falling as a cosine.
-RATE, BATCH = 1e-2, 256
+RATE = 1e-2
+BATCH = 256
 
 
 def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float = 1.0) -> Features:
@@ -43,15 +46,6 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     strength : float
         Share of this table, the rest independent; see `theory.unequal.partial_dependence`.
 
-    Returns
-    -------
-    Features
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> law = circular_law(6)
@@ -62,15 +56,15 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     sharpness = validation.number("sharpness", sharpness, 0, 100)
     place = np.arange(n)
     odds = sharpness * np.cos(2 * np.pi * (place[:, None] - place) / n)
-    on = 1 / (1 + np.exp(-odds))[:, None]
-    every = np.arange(2**n)[:, None] >> place & 1
-    chances = np.where(every, on, 1 - on).prod(axis=2).mean(axis=0)
-    table = place, every, chances / chances.sum()
+    p_on = 1 / (1 + np.exp(-odds))[:, None]
+    patterns = np.arange(2**n)[:, None] >> place & 1
+    chances = np.where(patterns, p_on, 1 - p_on).prod(axis=2).mean(axis=0)
+    table = place, patterns, chances / chances.sum()
     return Features(n, 0.5, "binary", groups=[partial_dependence(table, strength)])
 
 
-def constructive(M: FloatArray, covariance: FloatArray) -> float:
-    """Return which share of the covariance of features and outputs, sum of M_ij S_ij, the other features add.
+def constructive_share(M: FloatArray, covariance: FloatArray) -> float:
+    """Return the share of the covariance of features and outputs, sum of M_ij S_ij, with j another feature.
 
     Positive where what others add to an output goes with the feature that it wants; 0 for independent ones.
     """
@@ -78,15 +72,15 @@ def constructive(M: FloatArray, covariance: FloatArray) -> float:
     return float(np.sum(off * covariance) / np.sum(M * covariance))
 
 
-def around(M: FloatArray) -> tuple[float, float]:
-    """Return how far M is from one that knows the distance around the circle alone, and falls with it.
+def circle_deviation(M: FloatArray) -> tuple[float, float]:
+    """Return how far M is from a function of the distance around the circle, and from one that falls with it.
 
     The first number is the largest difference between an entry and the mean at its distance, the second the
     largest rise of that mean from one distance to the next; both over the mean of the diagonal.
 
     Examples
     --------
-    >>> around(np.array([[2.0, 1, 0, 1], [1, 2, 1, 0], [0, 1, 2, 1], [1, 0, 1, 2]]))
+    >>> circle_deviation(np.array([[2.0, 1, 0, 1], [1, 2, 1, 0], [0, 1, 2, 1], [1, 0, 1, 2]]))
     (0.0, -0.5)
     """
     n = len(M)
@@ -96,14 +90,14 @@ def around(M: FloatArray) -> tuple[float, float]:
     return float(off / means[0]), float(np.diff(means).max() / means[0])
 
 
-def _trained(
+def _train_tied(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
     """Train tied models from linear layers' first weights; return their M = W W' (seed, n, n) and biases."""
     torch = load_torch()
     n = law.n_features
-    first = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]
-    W = torch.tensor(np.stack(first), dtype=torch.float32, requires_grad=True)
+    initial = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]
+    W = torch.tensor(np.stack(initial), dtype=torch.float32, requires_grad=True)
     b = torch.zeros(len(W), 1, n, requires_grad=True)
     draw, generator = sampler(torch, law, W.device), torch.Generator().manual_seed(1000 * seeds[0] + m)
     x = torch.empty(len(W), BATCH, n)
@@ -116,8 +110,8 @@ def _trained(
         return float(RATE * (1 + np.cos(np.pi * step / steps)) / 2)
 
     list(descend(torch.optim.AdamW([W, b], lr=RATE, weight_decay=decay), loss, [steps], rate))
-    found = W.detach().double().numpy()
-    return found @ found.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
+    encodings = W.detach().double().numpy()
+    return encodings @ encodings.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
 
 
 @as_annotated
@@ -132,7 +126,7 @@ def run_tables(
     steps: int = 6400,
     starts: int = 6,
 ) -> xr.Dataset:
-    """Find the best tied model of cyclic features, beside principal components and trained models.
+    """Return losses of the best tied model of cyclic features, of principal components and trained models.
 
     Parameters
     ----------
@@ -152,10 +146,10 @@ def run_tables(
     -------
     xarray.Dataset
         Of (strength, n_hidden): ``best``, exact loss of the best model found, and its
-        ``best_constructive`` (see `constructive`); ``linear``, loss of the best affine model;
+        ``best_constructive`` (see `constructive_share`); ``linear``, loss of the best affine model;
         ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed):
         ``trained``, exact loss, ``trained_constructive``, ``trained_spread`` and ``trained_rise`` (see
-        `around`); ``trained_gram`` of the first seed.
+        `circle_deviation`); ``trained_gram`` of the first seed.
         ``covariance`` (strength, …).
 
     Examples
@@ -169,28 +163,29 @@ def run_tables(
     decays = [validation.number("decays", decay, 0) for decay in decays]
     steps = validation.integer("steps", steps, 1)
     laws = [circular_law(n_features, sharpness, strength) for strength in strengths]
-    n, pair, run, rows = n_features, ("output", "feature"), ("decay", "seed"), []
+    n, pair, run_dims, rows = n_features, ("output", "feature"), ("decay", "seed"), []
     for law, m in itertools.product(laws, sizes):
         S = law.covariance()
         values, vectors = np.linalg.eigh(S)
         best = minimise(n, m, law, starts=starts, steps=300, first=[vectors[:, n - m :]])
         gram = best.W @ best.W.T
-        trained = [_trained(law, m, decay, steps, seeds) for decay in decays]
-        circles = np.array([[around(one) for one in M] for M, _ in trained])
+        trained = [_train_tied(law, m, decay, steps, seeds) for decay in decays]
+        deviations = np.array([[circle_deviation(M) for M in Ms] for Ms, _ in trained])
+        losses = [[exact_loss(M, b, law).loss for M, b in zip(*models, strict=True)] for models in trained]
         rows.append(
             {
                 "best": best.loss,
                 "linear": values[: n - m].sum() / n,
-                "best_constructive": constructive(gram, S),
+                "best_constructive": constructive_share(gram, S),
                 "gram": (pair, gram),
-                "trained": (
-                    run,
-                    [[exact_loss(*one, law).loss for one in zip(*models, strict=True)] for models in trained],
+                "trained": (run_dims, losses),
+                "trained_constructive": (
+                    run_dims,
+                    [[constructive_share(M, S) for M in Ms] for Ms, _ in trained],
                 ),
-                "trained_constructive": (run, [[constructive(one, S) for one in M] for M, _ in trained]),
-                "trained_spread": (run, circles[..., 0]),
-                "trained_rise": (run, circles[..., 1]),
-                "trained_gram": (("decay", *pair), [M[0] for M, _ in trained]),
+                "trained_spread": (run_dims, deviations[..., 0]),
+                "trained_rise": (run_dims, deviations[..., 1]),
+                "trained_gram": (("decay", *pair), [Ms[0] for Ms, _ in trained]),
             }
         )
     ds = from_rows(rows, strength=strengths, n_hidden=sizes)
@@ -225,17 +220,17 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def show_tables(ds: xr.Dataset) -> TopicContent:
-    """Say and show what is best for cyclic features."""
+    """Return what is best for cyclic features; of `run_tables`."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
-    reached = (at["trained"].sel(decay=first) / at["best"]).min("seed")
+    ratio = (at["trained"].sel(decay=first) / at["best"]).min("seed")
     text = (
         f"Words around a circle ({ds.attrs['n_features']} of them, as in the code of Prieto et al. 2026): "
         f"the best tied model with {', '.join(map(str, ds['n_hidden'].values))} neurons has "
         f"{span(at['best'] / at['linear'], '.3f')} times the loss of the principal components, with "
         f"independent words {span(free['best'] / free['linear'], '.3f')} times. Of the covariance of words "
         f"and outputs the other words add {span(at['best_constructive'], '.0%')}. The best of the models "
-        f"trained with decay {first:g} has {span(reached, '.3f')} times the least loss."
+        f"trained with decay {first:g} has {span(ratio, '.3f')} times the least loss."
     )
     caption = (
         f"Left: M = W W' of the best model with {int(ds['n_hidden'][0])} neurons; neighbours share "
@@ -245,17 +240,11 @@ def show_tables(ds: xr.Dataset) -> TopicContent:
     return TopicContent(text, [figure])
 
 
-# Seeds 0 and 1 were seen when the limits of P3 were chosen.
+# Seeds 0 and 1 were seen when the limits of P3 were chosen. Seeds are trained on the same samples.
 _WORDS = {"n_hidden": [2], "decays": [0], "seeds": [2, 3, 4, 5, 6], "steps": 1500, "starts": 0}
-STUDY = Section(
-    "unequal",
-    "Cyclic features of Prieto et al. (2026)",
-    "",
-    # Seeds are trained on the same samples.
-    {
-        "tables": Run.shipped(
-            "unequal_tables", "words around a circle", run_tables, _WORDS, torch=True, check=WHOLE
-        )
-    },
-    [Topic("tables", ["tables"], show_tables, claims=["P1", "P3"])],
-)
+RUNS = {
+    "tables": Run.shipped(
+        "unequal_tables", "words around a circle", run_tables, _WORDS, torch=True, check=WHOLE
+    )
+}
+TOPICS = [Topic("tables", ["tables"], show_tables, claims=["P1", "P3"])]

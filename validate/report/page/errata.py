@@ -6,7 +6,7 @@ from ....theory.annotations import as_annotated
 from ...ledger import MEANINGS, UNDECIDED, WRONG, CheckedClaim, Verdict
 from .text import formulas
 
-# What a source is called in print, and its letters that the rows use without saying what they are.
+# Title of each source, and the letters of its formulas.
 _SOURCES = {
     "lecomte2024": (
         "Lecomte et al. (2024)",
@@ -102,19 +102,19 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
     by_source: dict[str, list[CheckedClaim]] = {}
     for row in rows:
         by_source.setdefault(row.claim.source, []).append(row)
-    parts = [_section(source, part) for source, part in by_source.items()]
+    parts = [_section(source, source_rows) for source, source_rows in by_source.items()]
     orders = {
-        source: [row for row in part if row.verdict is Verdict.UP_TO_CONSTANTS]
-        for source, part in by_source.items()
+        source: [row for row in source_rows if row.verdict is Verdict.UP_TO_CONSTANTS]
+        for source, source_rows in by_source.items()
     }
     if any(orders.values()):
         parts.append(f"{_CONSTANTS}\n\n{MEANINGS[Verdict.UP_TO_CONSTANTS]}")
-    for source, some in orders.items():
-        if some:
+    for source, order_rows in orders.items():
+        if order_rows:
             title, letters = _SOURCES.get(source, (source, ""))
-            count = _count_verdicts(len(some), "statement")
+            count = _plural(len(order_rows), "statement")
             head = f"<details>\n<summary><b>{_cell(title)}</b>, {count}</summary>"
-            table = _table(("where", "printed", "with the constant"), some)
+            table = _table(("where", "printed", "with the constant"), order_rows)
             parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
     return "\n\n".join(parts)
 
@@ -125,24 +125,24 @@ def _section(source: str, rows: Sequence[CheckedClaim]) -> str:
     undecided = [row for row in rows if row.verdict in UNDECIDED]
     counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
     counts["not decided"] = len(undecided)
-    found = ", ".join(
-        _count_verdicts(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
+    faults = ", ".join(
+        _plural(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
         for what, count in counts.items()
         if count
     )
-    summary = f"{_count_verdicts(len(rows), 'statement')}: {found or 'all hold as printed'}"
+    summary = f"{_plural(len(rows), 'statement')}: {faults or 'all hold as printed'}"
     parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"]
     if letters and wrong:
         parts.append(_cell(letters))
     if wrong:
         parts.append(_table(("where", "printed", "verdict", "what is true"), wrong))
     if undecided:
-        said = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
-        parts.append(_cell(f"Not decided: {said}."))
+        ids = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
+        parts.append(_cell(f"Not decided: {ids}."))
     return "\n\n".join([*parts, "</details>"])
 
 
-def _count_verdicts(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 

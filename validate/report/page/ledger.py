@@ -54,7 +54,7 @@ def _row(row: CheckedClaim) -> str:
     if row.correction:
         head = "With the constants" if row.verdict is Verdict.UP_TO_CONSTANTS else "True instead"
         correction = f"<p><strong>{head}:</strong> {formulas(row.correction)}</p>"
-    # What a reader types is plain text; what is shown has other letters.
+    # The search is in plain text; the formulas on the page have other letters.
     words = html.escape(f"{claim.statement} {row.correction or ''} {row.evidence.text}")
     return (
         f"<tr id='{slug(claim.id)}' data-verdict='{row.verdict}' data-source='{html.escape(claim.source)}' "
@@ -68,17 +68,16 @@ def _row(row: CheckedClaim) -> str:
     )
 
 
-def _finding(f: Finding) -> tuple[str | float, ...]:
-    must, kept = f"{f.relation} {f.limit:.4g}", "yes" if f.passed else "no"
-    told = (f.origin, f.limit_set, f.chance)
-    return f.about, f.label, f.text, float(f.value), must, kept, *told
+def _finding_cells(f: Finding) -> tuple[str | float, ...]:
+    relation, passed = f"{f.relation} {f.limit:.4g}", "yes" if f.passed else "no"
+    return f.about, f.label, f.text, float(f.value), relation, passed, f.origin, f.limit_set, f.chance
 
 
 def _evidence(row: CheckedClaim) -> str:
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
         columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "limit", "chance"]
-        parts.append(table("", columns, map(_finding, row.evidence.findings)))
+        parts.append(table("", columns, map(_finding_cells, row.evidence.findings)))
     if row.evidence.numbers:
         numbers = [(name, float(value)) for name, value in row.evidence.numbers.items()]
         parts.append(table("", ["further number", "value"], numbers))

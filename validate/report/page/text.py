@@ -22,9 +22,9 @@ _SIGNS = {"&lt;&lt;": "≪", "&gt;&gt;": "≫", "&lt;=": "≤", "&gt;=": "≥", 
 # A letter by itself or after a differential's d; names of more letters may be those of code.
 _LETTER = re.compile(rf"(?<![A-Za-z_])(d?)({'|'.join(_LETTERS)})(?![A-Za-z])(\d*)")
 _SIGN = re.compile("|".join(_SIGNS))
-_BELOW = re.compile(r"((?<![A-Za-z_])d?[A-Za-zα-ωΔΘΣ∑∫]|[|)\]])_(\{[^{}]*\}|[A-Za-z0-9]+(?!\w)|\+)")
+_SUBSCRIPT = re.compile(r"((?<![A-Za-z_])d?[A-Za-zα-ωΔΘΣ∑∫]|[|)\]])_(\{[^{}]*\}|[A-Za-z0-9]+(?!\w)|\+)")
 # p^2/4 is a quarter of a square, but 2^-1/2 and D^1/2 are roots.
-_ABOVE = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?|-?[A-Za-zα-ω]+|\+)")
+_SUPERSCRIPT = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?|-?[A-Za-zα-ω]+|\+)")
 
 
 @as_annotated
@@ -55,15 +55,15 @@ def formulas(text: str) -> str:
     if code and "`" in code[0]:
         inner, rest = code[0].split("`", 1)
         return f"{formulas(words)}<code>{html.escape(inner, quote=False)}</code>{formulas(rest)}"
-    shown = _SIGN.sub(lambda sign: _SIGNS[sign[0]], html.escape(text, quote=False))
-    shown = re.sub(r"\bsum_", "∑_", re.sub(r"\bint_", "∫_", re.sub(r"\bsqrt(?: |(?=\())", "√", shown)))
-    shown = _LETTER.sub(_letter, shown)
-    shown = _BELOW.sub(lambda found: f"{found[1]}<sub>{found[2].strip('{}')}</sub>", shown)
-    return _ABOVE.sub(lambda found: f"<sup>{found[1].strip('{}()')}</sup>", shown)
+    result = _SIGN.sub(lambda sign: _SIGNS[sign[0]], html.escape(text, quote=False))
+    result = re.sub(r"\bsum_", "∑_", re.sub(r"\bint_", "∫_", re.sub(r"\bsqrt(?: |(?=\())", "√", result)))
+    result = _LETTER.sub(_greek_letter, result)
+    result = _SUBSCRIPT.sub(lambda match: f"{match[1]}<sub>{match[2].strip('{}')}</sub>", result)
+    return _SUPERSCRIPT.sub(lambda match: f"<sup>{match[1].strip('{}()')}</sup>", result)
 
 
-def _letter(found: re.Match[str]) -> str:
-    d, name, digits = found.groups()
+def _greek_letter(match: re.Match[str]) -> str:
+    d, name, digits = match.groups()
     return d + _LETTERS[name] + (f"_{digits}" if digits else "")
 
 
@@ -137,15 +137,15 @@ def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
     <li><a href='#rug-loss'><svg class='small' viewBox='0 0 30 20' aria-hidden='true'><use \
     href='#rug-loss-drawing' width='30' height='20'/></svg><span>Half is enough.</span></a></li>
     """
-    said = f"<span>{formulas(sentence)}</span>"
+    text = f"<span>{formulas(sentence)}</span>"
     if not anchor:
-        return f"<li>{said}</li>"
-    # The figure itself stands further down: a reference draws it again without a second copy of its data. Its
-    # size is in points there; the same numbers, here without a unit, make it fill the box.
-    found = re.search(r"viewBox=['\"]0 0 ([\d.]+) ([\d.]+)['\"]", drawing)
-    width, height = found.groups() if found else ("1", "1")
+        return f"<li>{text}</li>"
+    # A reference to the figure, which is further down on the page, needs no second copy of its data. The size
+    # is in points there; the same numbers without a unit make it fill the box here.
+    match = re.search(r"viewBox=['\"]0 0 ([\d.]+) ([\d.]+)['\"]", drawing)
+    width, height = match.groups() if match else ("1", "1")
     small = (
         f"<svg class='small' viewBox='0 0 {width} {height}' aria-hidden='true'>"
         f"<use href='#{anchor}-drawing' width='{width}' height='{height}'/></svg>"
     )
-    return f"<li><a href='#{anchor}'>{small}{said}</a></li>"
+    return f"<li><a href='#{anchor}'>{small}{text}</a></li>"

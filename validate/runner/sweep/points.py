@@ -1,4 +1,4 @@
-"""What is called at each point of a sweep, and which arrays are stored of what it returns."""
+"""The function of a sweep, its grid in chunks, and the arrays that are stored of its results."""
 
 import dataclasses
 import enum
@@ -24,23 +24,22 @@ from ..execute import check_settings
 # Dimensions and values of each array, by name. Numbers are float64; text is an array of objects.
 Arrays = dict[str, tuple[tuple[str, ...], npt.NDArray[Any]]]
 Index = tuple[int, ...]
+# By point: its arrays, or the message of its error.
 Results = dict[Index, Arrays | str]
-"""Of each point its arrays, or what went wrong there."""
 
 STATE = "point_state"
 ERROR = "point_error"
 PROVENANCE = "provenance"
 RESERVED = (STATE, ERROR, PROVENANCE)
-DEFAULT_CHUNKS = 1000
-"""Chunks of a sweep are at most about so many, if nothing else is said."""
-LARGEST_GRID = 10**8
+DEFAULT_CHUNKS = 1000  # number of chunks, about, if no size of batches is given
+LARGEST_GRID = 10**8  # points
 # Functions of `validate` that compute and return a result, besides the runs: others may write files.
 _COMPUTING = ("validate.training.train", "validate.experiments.collisions.train_l1")
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """All that the content of a store depends on."""
+    """All settings that the content of a store depends on, as they are stored in it."""
 
     work: str
     axes: Mapping[str, Sequence[Any]]
@@ -61,8 +60,8 @@ class Plan:
 
     def region(self, number: int) -> tuple[slice, ...]:
         """Return the part of the grid that a chunk is."""
-        place = np.unravel_index(number, self.counts)
-        edges = zip(place, self.chunk, self.shape, strict=True)
+        indices = np.unravel_index(number, self.counts)
+        edges = zip(indices, self.chunk, self.shape, strict=True)
         return tuple(slice(int(k) * c, min((int(k) + 1) * c, n)) for k, c, n in edges)
 
     def points(self, number: int) -> list[Index]:
@@ -72,9 +71,6 @@ class Plan:
     def at(self, point: Index) -> dict[str, Any]:
         """Return the axes' values at a point."""
         return {name: values[k] for (name, values), k in zip(self.axes.items(), point, strict=True)}
-
-
-# --- What can be swept --------------------------------------------------------------------------------------
 
 
 def load_function(work: str) -> Callable[..., Any]:
@@ -116,7 +112,7 @@ def make_plan(
     together: str | None,
     batch: int | None,
 ) -> Plan:
-    """Check what is asked for."""
+    """Return the checked plan of a sweep."""
     function = function_of(work)
     for name, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
@@ -124,36 +120,44 @@ def make_plan(
     axes, fixed = ({name: _as_json(name, value) for name, value in part.items()} for part in (grid, settings))
     if not axes:
         raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
-    if twice := sorted(set(axes).intersection(fixed)):
-        raise ValueError(f"`{twice[0]}` must be in the grid or in the settings; got both.")
+    if repeated := sorted(set(axes).intersection(fixed)):
+        raise ValueError(f"`{repeated[0]}` must be in the grid or in the settings; got both.")
     check_settings(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
-    parameters = inspect.signature(function).parameters
-    ours = function.__module__.startswith("superposition.")
-    for name in (axes | fixed).keys() & parameters.keys() if ours else ():
-        if "Path" in str(parameters[name].annotation):
-            rule = "left out: it names a file, and all points would have the same"
-            raise ValueError(f"`{name}` must be {rule}; got {short_repr((axes | fixed)[name])}.")
+    _check_arguments(function, {**axes, **fixed})
     if together is None:
+        parameters = inspect.signature(function).parameters
         depths = {name: _list_depth(parameter.annotation) for name, parameter in parameters.items()}
         axes = {name: [_nested(value, depths[name]) for value in values] for name, values in axes.items()}
-        fixed = {
-            name: None if value is None else _nested(value, depths[name]) for name, value in fixed.items()
-        }
-    random = parameters.get("rng")
-    if random is not None and random.default is None and not {"rng"} & {*axes, *fixed}:
-        raise ValueError("`rng` must be given, as a seed or a list of them; got nothing.")
+        fixed = {k: None if value is None else _nested(value, depths[k]) for k, value in fixed.items()}
     for name, values in axes.items():
         labels(name, values)
-    total = math.prod(map(len, axes.values()))
+    name = f"{function.__module__}:{function.__qualname__}"
+    return Plan(name, axes, fixed, list(keep), together, _chunk_shape(list(map(len, axes.values())), batch))
+
+
+def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Check that no argument names a file, and that the seed is among them."""
+    parameters = inspect.signature(function).parameters
+    if function.__module__.startswith("superposition."):
+        for name in arguments.keys() & parameters.keys():
+            if "Path" in str(parameters[name].annotation):
+                rule = "left out: it names a file, and all points would have the same"
+                raise ValueError(f"`{name}` must be {rule}; got {short_repr(arguments[name])}.")
+    if "rng" in parameters and parameters["rng"].default is None and "rng" not in arguments:
+        raise ValueError("`rng` must be given, as a seed or a list of them; got nothing.")
+
+
+def _chunk_shape(shape: Sequence[int], batch: int | None) -> list[int]:
+    """Return the shape of a chunk of about `batch` points, whole rows of the last axes first."""
+    total = math.prod(shape)
     if total > LARGEST_GRID:
         raise ValueError(f"`grid` must have at most {LARGEST_GRID} points; got {total}.")
     size = -(-total // DEFAULT_CHUNKS) if batch is None else integer("batch", batch, 1, LARGEST_GRID)
     chunk: list[int] = []
-    for values in reversed(axes.values()):
-        chunk.insert(0, min(len(values), max(size, 1)))
-        size = size // len(values)
-    name = f"{function.__module__}:{function.__qualname__}"
-    return Plan(name, axes, fixed, list(keep), together, chunk)
+    for length in reversed(shape):
+        chunk.insert(0, min(length, max(size, 1)))
+        size //= length
+    return chunk
 
 
 def _as_json(name: str, value: Any) -> Any:
@@ -173,7 +177,7 @@ def _list_depth(annotation: Any) -> int:
 
 
 def _nested(value: Any, depth: int) -> Any:
-    """Return a value within as many lists as an argument wants.
+    """Return a value in nested lists of the depth that an argument takes.
 
     Examples
     --------
@@ -207,11 +211,8 @@ def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
     return coordinate
 
 
-# --- At a worker --------------------------------------------------------------------------------------------
-
-
 def compute(plan: Plan, points: Sequence[Index]) -> Results:
-    """Return the arrays of each point, or what went wrong there."""
+    """Return the arrays of each point, or the message of its error."""
     function = load_function(plan.work)
     if plan.together is not None:
         return _compute_together(function, plan, points)
@@ -245,7 +246,7 @@ def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence
 
 
 def arrays(result: Any, plan: Plan) -> Arrays:
-    """Return what can be stored of a result: its arrays of numbers and of text."""
+    """Return the arrays of numbers and of text of a result."""
     items: list[tuple[str, tuple[Any, ...] | None, Any]]
     if isinstance(result, xr.Dataset):
         items = [

@@ -1,4 +1,4 @@
-"""A sweep from the grid to the dataset: what is not stored yet is done."""
+"""A sweep from its grid to the dataset: points that are not stored yet are computed."""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -27,12 +27,12 @@ def run(
     scheduler: str | None = None,
     gpu: bool = False,
     retry: bool = False,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> xr.Dataset:
-    """Call a function at each point of a grid, and store what it returns.
+    """Return the results of a function at each point of a grid, which are kept in a store.
 
     Points that the store already has are skipped. A run may be killed at any moment, and the next one goes
-    on: the numbers are the same, whatever was killed and however many processes there were.
+    on. The numbers depend neither on that nor on the number of processes.
 
     Parameters
     ----------
@@ -63,23 +63,13 @@ def run(
         Give tasks only to workers that have the resource GPU, one each.
     retry : bool, optional
         Try again what failed in earlier runs.
-    tell : callable, optional
-        Gets a line for each chunk, with the time left.
+    progress : callable, optional
+        Called with a line for each chunk, with the time left.
 
     Returns
     -------
     xarray.Dataset
         As :func:`open` returns it. ``point_state`` and ``point_error`` say what failed.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the store holds something else, another sweep, other settings,
-        which the message names, or a damaged chunk, likewise.
-    ImportError
-        If Zarr, Dask or a library that the function needs is not installed.
-    OSError
-        If the disk is full, no scheduler answers, or a process ends abruptly twice at the same task.
 
     Notes
     -----
@@ -89,9 +79,9 @@ def run(
     --------
     >>> import tempfile
     >>> grid = {"p": [0.05, 0.2], "importance": [0.5, 1.0]}
-    >>> given = {"starts": 50, "rng": 0}
+    >>> settings = {"starts": 50, "rng": 0}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ds = run("solvers.relu.pair_basins", grid, store=folder, settings=given, jobs=0).load()
+    ...     ds = run("solvers.relu.pair_basins", grid, store=folder, settings=settings, jobs=0).load()
     >>> ds["fraction"].dims, ds["W"].sizes["W_0"]
     (('p', 'importance'), 50)
     """
@@ -104,16 +94,19 @@ def run(
         jobs = available_cores() if jobs is None else jobs
         pool = process_pool(jobs) if jobs else inline_executor
     url = str(store).removeprefix("file://")
-    with open_for_writing(url, plan) as place:
-        todo = place.todo(retry)
-        tasks = {n: Task(f"chunk {n}", compute, (plan, some), (), len(some)) for n, some in todo.items()}
-        waiting, clock = list(reversed(todo)), ProgressClock([*tasks.values()], tell or (lambda line: None))
-        running = 0
+    with open_for_writing(url, plan) as sweep:
+        missing = sweep.missing_points(retry)
+        tasks = {
+            n: Task(f"chunk {n}", compute, (plan, points), (), len(points)) for n, points in missing.items()
+        }
+        numbers = {task.name: number for number, task in tasks.items()}
+        waiting, running = list(reversed(missing)), 0
+        clock = ProgressClock([*tasks.values()], progress or (lambda line: None))
 
         def next_task(size: int) -> Task | None:
             nonlocal running
-            # The first point that succeeds says which arrays there are: until then one chunk at a time.
-            if not waiting or (running and not place.results):
+            # The first successful grid point defines the arrays: until then one chunk at a time.
+            if not waiting or (running and not sweep.results):
                 return None
             running += 1
             return tasks[waiting.pop()]
@@ -121,12 +114,12 @@ def run(
         def store_chunk(task: Task, results: Results, seconds: float) -> None:
             nonlocal running
             running -= 1
-            place.write(int(task.name.removeprefix("chunk ")), results)
+            sweep.write(numbers[task.name], results)
             failed = sum(isinstance(result, str) for result in results.values())
-            more = f", {failed} of them failed" if failed else ""
-            clock.finished(task, f"{task.name}: {len(results)} points{more}")
+            failures = f", {failed} of them failed" if failed else ""
+            clock.finished(task, f"{task.name}: {len(results)} points{failures}")
 
-        if todo:
-            place.note(jobs=jobs, scheduler=scheduler, chunks=len(todo))
+        if missing:
+            sweep.add_provenance(jobs=jobs, scheduler=scheduler, chunks=len(missing))
             dispatch(next_task, store_chunk, pool)
     return open_store(url)

@@ -1,9 +1,8 @@
-"""The Zarr store of a sweep: what is in it already, and how a chunk gets there.
+"""The Zarr store of a sweep.
 
-An array has the axes of the grid before its own, and a chunk of it is a chunk of the sweep. The state of a
-chunk's points is written last, and each file under another name first: what the states call done is there.
-Whether a chunk is as it was written is what Zarr's checksum says. One that is not is named: once its file is
-removed, the same sweep computes its points anew.
+Arrays have the axes of the grid before their own, and the chunks of the sweep. The states of a chunk's points
+are written last, and each file under a temporary name first, so that the results of points that are done are
+there. A chunk whose checksum is wrong is named; if its file is removed, the same sweep recomputes its points.
 """
 
 import json
@@ -29,8 +28,8 @@ FORMAT = "superposition sweep 3"
 WAITING = 0
 DONE = 1
 FAILED = 2
+# Fill value of a new array, by its kind.
 _FILL = {"int8": WAITING, "int64": 0, "float64": np.nan, "str": ""}
-"""What a new array holds everywhere, by its kind."""
 
 
 def _zarr() -> Any:
@@ -55,17 +54,11 @@ def _open_group(url: str, mode: str) -> Any:
 
 
 @contextmanager
-def open_for_writing(url: str, plan: Plan) -> Iterator["Store"]:
-    """Give the store of a plan, new or as it was left; in a folder nobody else may write to it meanwhile.
-
-    Raises
-    ------
-    ValueError
-        If something else is there, a sweep with other settings, or a damaged one.
-    """
-    # Chunks of nothing but NaN are written as well: one that is not there is missing.
-    written = _zarr().config.set({"array.write_empty_chunks": True})
-    with written, nullcontext() if "://" in url else exclusive_folder(url, "store"):
+def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
+    """Give the store of a plan, new or as it was left; a folder is locked against other processes."""
+    # Zarr leaves out chunks of NaN by default; here a chunk without a file counts as missing.
+    config = _zarr().config.set({"array.write_empty_chunks": True})
+    with config, nullcontext() if "://" in url else exclusive_folder(url, "store"):
         group = _open_group(url, "a")
         settings = {
             "format": FORMAT,
@@ -75,7 +68,7 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["Store"]:
         settings |= json.loads(json.dumps(asdict(plan)))
         if not dict(group.attrs) and STATE not in group:
             group.attrs.put({"sweep": settings, "results": {}})
-        store = Store(url, group)
+        store = SweepStore(url, group)
         rule = "empty, or hold a sweep of the same settings"
         require_same_settings("store", short_repr(url), group.attrs["sweep"], settings, rule)
         store.check()
@@ -96,8 +89,8 @@ def _describe(arrays: Arrays) -> dict[str, list[Any]]:
     }
 
 
-class Store:
-    """What a sweep has stored, and what it has still to do."""
+class SweepStore:
+    """The arrays of a sweep, and which points are still to be computed."""
 
     def __init__(self, url: str, group: Any) -> None:
         self._url, self._group = url, group
@@ -136,35 +129,35 @@ class Store:
                 ) from error
 
     def prepare(self) -> None:
-        """Make the arrays that every sweep has, and those of results if they are known."""
+        """Create the axes and states, and the arrays of results if they are known."""
         axes: Arrays = {name: ((name,), labels(name, values)) for name, values in self.plan.axes.items()}
-        every = _describe(axes) | {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
-        self._make_arrays(every | self._described)
+        states: dict[str, list[Any]] = {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
+        self._make_arrays(_describe(axes) | states | self._described)
         self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
 
     def _make_arrays(self, described: Mapping[str, Any]) -> None:
-        """Make the arrays that are not there, over the grid and dimensions of their own, and their labels."""
+        """Create the arrays that are not there, over the grid and their own dimensions, and their labels."""
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
         files = _list_files(self._group)
         for name, (dims, shape, kind, values) in described.items():
-            over = {} if values is not None else self.plan.axes
+            axes = {} if values is not None else self.plan.axes
             if name not in self._group:
                 self._group.create_array(
                     name,
-                    shape=(*map(len, over.values()), *shape),
-                    chunks=(*(self.plan.chunk if over else ()), *(max(n, 1) for n in shape)),
+                    shape=(*map(len, axes.values()), *shape),
+                    chunks=(*(self.plan.chunk if axes else ()), *(max(n, 1) for n in shape)),
                     dtype=str if kind == "str" else kind,
                     fill_value=_FILL[kind],
-                    dimension_names=(*over, *dims),
-                    # With a checksum: Zstd passes over changes that it has no use for.
+                    dimension_names=(*axes, *dims),
+                    # With a checksum: Zstd ignores some changes of its bytes.
                     compressors=[ZstdCodec(), Crc32cCodec()],
                 )
             if values is not None and f"{name}/c/0" not in files:
                 self._group[name][...] = np.array(values, dtype=object if kind == "str" else kind)
 
     def states(self) -> npt.NDArray[np.int8]:
-        """Return the state of each point; those of a chunk of which a file is missing wait."""
+        """Return the state of each point; points of a chunk without one of its files are waiting."""
         states = np.asarray(self._group[STATE][...])
         files = _list_files(self._group)
         for number in range(int(np.prod(self.plan.counts))) if states.any() else ():
@@ -176,31 +169,31 @@ class Store:
                 states[region] = WAITING
         return states
 
-    def todo(self, retry: bool) -> dict[int, list[Index]]:
-        """Return the points of each chunk that are to be done; with `retry`, also those that failed."""
+    def missing_points(self, retry: bool) -> dict[int, list[Index]]:
+        """Return the points of each chunk that are to be computed; with `retry`, also those that failed."""
         waiting = (self._states == WAITING) | (retry & (self._states == FAILED))
         chunks = range(int(np.prod(self.plan.counts)))
         points = {number: [p for p in self.plan.points(number) if waiting[p]] for number in chunks}
-        return {number: some for number, some in points.items() if some}
+        return {number: missing for number, missing in points.items() if missing}
 
     def write(self, number: int, results: Results) -> None:
         """Store the points of a chunk."""
         region = self.plan.region(number)
-        before = self._states[region]
-        states, errors = before.copy(), self._errors[region].copy()
-        good: dict[Index, Arrays] = {}
+        old_states = self._states[region]
+        states, errors = old_states.copy(), self._errors[region].copy()
+        successes: dict[Index, Arrays] = {}
         for point, result in results.items():
             place = tuple(k - part.start for k, part in zip(point, region, strict=True))
             errors[place] = result if isinstance(result, str) else self._difference(result)
             states[place] = FAILED if errors[place] else DONE
             if not errors[place] and not isinstance(result, str):
-                good[place] = result
-        for name in self.results if good else ():
+                successes[place] = result
+        for name in self.results if successes else ():
             _, shape, kind, _ = self._described[name]
-            block = np.full((*before.shape, *shape), _FILL[kind], object if kind == "str" else kind)
-            if np.any(before == DONE):
+            block = np.full((*old_states.shape, *shape), _FILL[kind], object if kind == "str" else kind)
+            if np.any(old_states == DONE):
                 block[...] = self._group[name][region]
-            for place, result in good.items():
+            for place, result in successes.items():
                 block[place] = result[name][1]
             self._group[name][region] = block
         self._group[ERROR][region] = errors
@@ -208,7 +201,7 @@ class Store:
         self._states[region], self._errors[region] = states, errors
 
     def _difference(self, result: Arrays) -> str:
-        """Say what keeps a result out of the arrays; make these of the first one."""
+        """Return how a result differs from the arrays, or an empty text; the first result defines them."""
         described = _describe(result)
         if not self._described:
             self._make_arrays(described)
@@ -221,8 +214,8 @@ class Store:
                 return f"ValueError: `{name}` must be as at the first point that succeeded; got {what}."
         return ""
 
-    def note(self, **facts: Any) -> None:
-        """Note when, where and with what a run is made."""
+    def add_provenance(self, **facts: Any) -> None:
+        """Add an entry of when, where and with what a run is made."""
         facts["begun"] = datetime.now(UTC).isoformat(timespec="milliseconds")
         facts |= {"system": platform.platform(), "python": platform.python_version()}
         facts["versions"] = {name: package_version(name) for name in (*PACKAGES, "zarr")}
@@ -246,17 +239,17 @@ def _list_files(group: Any) -> set[str]:
     """Return the names of all files of a store, seen from its group."""
     from zarr.core.sync import sync
 
-    async def listed() -> set[str]:
+    async def list_names() -> set[str]:
         path = group.store_path
         start = f"{path.path}/" if path.path else ""
         return {name.removeprefix(start) async for name in path.store.list_prefix(start)}
 
-    files: set[str] = sync(listed())
+    files: set[str] = sync(list_names())
     return files
 
 
 def _list_only(store: Any, names: Collection[str]) -> Any:
-    """Return a store that lists these arrays alone, not what others have put beside them."""
+    """Return a store that lists these arrays alone, not foreign ones beside them."""
     from zarr.storage import WrapperStore
 
     class Listing(WrapperStore[Any]):
@@ -276,7 +269,7 @@ def _list_only(store: Any, names: Collection[str]) -> Any:
 
 @as_annotated
 def open(store: str | Path) -> xr.Dataset:
-    """Open what a sweep has stored so far.
+    """Return what a sweep has stored so far.
 
     Parameters
     ----------
@@ -291,13 +284,6 @@ def open(store: str | Path) -> xr.Dataset:
         done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings``
         (JSON) tell what was called.
 
-    Raises
-    ------
-    ValueError
-        If no sweep is there, or a chunk of it was damaged after it was written: which one.
-    ImportError
-        If Zarr is not installed.
-
     Examples
     --------
     >>> import tempfile
@@ -311,7 +297,7 @@ def open(store: str | Path) -> xr.Dataset:
     """
     url = str(store).removeprefix("file://")
     group = _open_group(url, "r")
-    content = Store(url, group)
+    content = SweepStore(url, group)
     content.check()
     ds = xr.open_dataset(_list_only(group.store, content.names), engine="zarr", consolidated=False)
     ds = ds[[*content.results, STATE, ERROR]]

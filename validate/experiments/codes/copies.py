@@ -1,0 +1,65 @@
+"""Losses of large models beside copies of small ones, and after more steps."""
+
+import numpy as np
+import xarray as xr
+
+from ....solvers.statistics import LEVEL, Estimate, from_standard_error, mean
+from ...runner.declarations import Run, Table, Topic, TopicContent
+from .symmetry import CELLS, describe_ends, run_stored
+
+LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
+
+
+def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
+    """Return by which part the best of the largest models is above copies of the best smaller one.
+
+    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
+    a model above copies of another one is not optimal, and neither is any that is worse.
+
+    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
+    their limits together at this confidence (Bonferroni), so that the best may be picked.
+    """
+    single_level = 1 - (1 - level) / models.sizes["model"]
+    pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
+    losses = np.array(
+        [
+            (estimate.value, estimate.low, estimate.high)
+            for estimate in (from_standard_error(*pair, single_level) for pair in pairs)
+        ]
+    )
+    largest = models["n_features"].values == models["n_features"].values.max()
+    value, low, high = map(float, losses[largest].min(axis=0))
+    other, least, most = map(float, losses[~largest].min(axis=0))
+    return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
+
+
+def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
+    rows = []
+    for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model
+        near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)
+        models = trained.isel(end=-1, model=near)
+        models = models.isel(model=np.isfinite(models["loss"].values))
+        losses = [f"{n}: {mean(at_size['loss']).value:.4g}" for n, at_size in models.groupby("n_features")]
+        rows.append((f"{p:g}", f"{ratio:g}", ", ".join(losses), f"{above_copies(models):+.1%}"))
+    n, p, ratio = (float(longer[name][0]) for name in ("n_features", "p", "ratio"))
+    is_same_cell = (trained["n_features"] == n) & (trained["p"] == p) & np.isclose(trained["ratio"], ratio)
+    same_cell = trained.isel(model=np.flatnonzero(is_same_cell))
+    before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (same_cell, longer))
+    text = (
+        f"{describe_ends(trained)}. More steps change little: for {n:g} features at p = {p:g}, "
+        f"ratio {ratio:g} the loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} "
+        f"after {longer.attrs['steps']}."
+    )
+    table = Table(
+        "What large models miss: copies of small ones",
+        ("p", "ratio", "n_features: mean loss", "best of the largest over copies of the best other"),
+        rows,
+        f"Losses after {trained.attrs['steps']} steps. Last column: less 1; its interval, {LEVEL:.0%}, "
+        "covers the errors of all losses together, so that the best may be picked. Above 0 no model of the "
+        "largest size is optimal, whatever its structure.",
+    )
+    return TopicContent(text, tables=[table])
+
+
+RUNS = {"longer": Run(run_stored, LONGER, LONGER)}
+TOPICS = [Topic("copies", ["symmetry", "longer"], _show_copies)]

@@ -1,0 +1,79 @@
+"""Exact losses of trained models beside losses on fresh samples."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ....solvers import rug as solvers
+from ....theory.annotations import as_annotated
+from ...runner.declarations import Run, Table, Topic, TopicContent
+from .models import run_trained
+
+
+@as_annotated
+def run_checked(
+    n_features: int,
+    p: Sequence[float],
+    ratio: Sequence[float],
+    seeds: Sequence[int],
+    steps: int = 1000,
+    samples: int = 2**21,
+) -> xr.Dataset:
+    """Train models, and compute the exact finite-size loss beside that on fresh samples.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``exact``, ``error_estimate``, ``sampled``, ``sampled_se``, ``z`` (model), at the converged end.
+    """
+    settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
+    trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)
+    return beside_samples(trained).assign_attrs(samples=samples)
+
+
+def beside_samples(trained: xr.Dataset) -> xr.Dataset:
+    """Return exact losses beside those on samples, of `run_trained` with its weights."""
+    end = trained.isel(end=-1)
+    M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
+    exact_losses = [
+        solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)
+    ]
+    exact = np.array([exact_loss.loss for exact_loss in exact_losses])
+    columns = {name: end[name] for name in ("n_features", "n_hidden", "p")}
+    columns |= {"sampled": end["loss"], "sampled_se": end["loss_se"]}
+    errors = [exact_loss.error_estimate for exact_loss in exact_losses]
+    ds = xr.Dataset(columns).assign(exact=("model", exact), error_estimate=("model", errors))
+    ds["z"] = (ds["sampled"] - ds["exact"]) / ds["sampled_se"]
+    return ds.drop_vars("end")
+
+
+def _show_checked(ds: xr.Dataset) -> TopicContent:
+    digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
+    digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
+    title = "Exact loss of trained models against samples"
+    caption = (
+        f"Trained in this run; {ds.attrs['samples']:.1e} fresh samples. Their float32 arithmetic errs by "
+        "about 1e-7 relative; z is the difference in standard errors."
+    )
+    table = Table.formatted(title, ds, {name: f"{{{name}:{form}}}" for name, form in digits.items()}, caption)
+    return TopicContent("", (), [table])
+
+
+RUNS = {
+    "checked": Run(
+        run_checked,
+        {"n_features": 32, "p": (0.01, 0.1, 0.4), "ratio": (0.25,), "seeds": range(1)},
+        {
+            "n_features": 128,
+            "p": (0.001, 0.01, 0.1, 0.4),
+            "ratio": (0.125, 0.25),
+            "seeds": range(1),
+            "samples": 10**7,
+        },
+        torch=True,
+        seconds=8,
+    )
+}
+TOPICS = [Topic("check", ["checked"], _show_checked)]
