@@ -70,14 +70,14 @@ def certify(
         raise ValueError(f"`imbalance` must be from 0 or more to no less; got {low:g} to {high:g}.")
     # Without biases, a dropped feature costs p/3.
     dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
-    verdict = validation.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
-    # An output whose part of the loss is at most `verdict` has (a - 1)/(a + 1) <= kappa.
-    kappa = np.sqrt(np.minimum(verdict * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
+    loss_bound = validation.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
+    # An output whose part of the loss is at most `loss_bound` has (a - 1)/(a + 1) <= kappa.
+    kappa = np.sqrt(np.minimum(loss_bound * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
     edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
-    lower, boxes = bound_below(verdict, r, on, bias, wanted * verdict, edges, most, (low, high))
-    lower = min(lower, verdict)
+    lower, boxes = bound_below(loss_bound, r, on, bias, wanted * loss_bound, edges, most, (low, high))
+    lower = min(lower, loss_bound)
     kind = "branch and bound" if bias else "branch and bound, zero bias"
-    return Certificate(kind, float(lower), float(verdict - lower), int(boxes))
+    return Certificate(kind, float(lower), float(loss_bound - lower), int(boxes))
 
 
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
