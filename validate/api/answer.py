@@ -154,7 +154,7 @@ class Answer:
         """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
-        from .plot import axes
+        from .pictures import axes
 
         width: Any = {"width": 6.4} if self._wide else {}
         return self._draw(self.to_dataset(), axes(ax, **width), **settings)

@@ -10,8 +10,8 @@ from ...theory.model import Model
 from ..audit import ModelAudit, NetworkAudit
 from ..audit import audit as audit_weights
 from ..audit.advice import advice, chance_of_better
-from ..audit.models import HITS
 from ..audit.networks import audit_networks, seconds_of
+from ..audit.search import HITS
 from ..loading import load
 from ..loading.models import features_alone
 from .answer import Answer, law_in_words
@@ -125,7 +125,7 @@ def audit(
         {name: ("instance", [getattr(one, name) for one in found.models]) for name in numbers},
         {"instance": [one.instance for one in found.models]},
     ).assign(verdict=("instance", [one.verdict for one in found.models]))
-    from .plot import draw_audit
+    from .pictures import draw_audit
 
     sure = certainty_of(first)
     return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)

@@ -16,8 +16,9 @@ from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ..audit.advice import chance_of_better
-from ..audit.models import HITS, loss_within, usual_starts
+from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
+from ..audit.search import HITS, usual_starts
 from ..loading import Weights
 from .answer import Answer, count_noun, law_in_words
 from .entry import entry
@@ -227,6 +228,6 @@ def answer_of(
         },
         attrs={"geometry": shape, "certainty": sure},
     )
-    from .plot import draw_model
+    from .pictures import draw_model
 
     return Answer(tuple(lines), sure, _SOURCES, values, data, draw_model, _table=table)

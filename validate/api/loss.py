@@ -92,7 +92,7 @@ def _answer(one: Model, law: Any, target: Any, tol: float, gradient: bool) -> An
             "loss": found.loss,
         }
     )
-    from .plot import draw_losses
+    from .pictures import draw_losses
 
     sure = "exact, to the error that is stated"
     if more.get("method") == SAMPLES:

@@ -11,7 +11,8 @@ from ...solvers.minimise import Minimum
 from ...theory import validation
 from ...theory.features import Features
 from ...theory.validation import BoolArray, FloatArray
-from ..audit.models import loss_within, shares_saved
+from ..audit.bias import loss_within
+from ..audit.models import shares_saved
 from ..audit.results import REPRESENTED
 from ..loading import Weights
 

@@ -15,7 +15,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.features.values import law_named
 from ...theory.relu import feature_dimensionality
-from ..audit.models import HITS
+from ..audit.search import HITS
 from .answer import Answer, count_noun
 from .best import geometry
 from .entry import entry
@@ -137,7 +137,7 @@ def phases(
             if few
             else f"the best model of each point was reached by {HITS} starts or more"
         )
-    from .plot import draw_phases
+    from .pictures import draw_phases
 
     return Answer(tuple(lines), certainty, _SOURCES, {"data": data}, data, draw_phases)
 

@@ -13,7 +13,7 @@ from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
 from ...theory import validation
 from ...theory.features import Features
-from ..audit.models import best_known
+from ..audit.search import best_known
 from ..experiments.codes import known_envelope
 from ..experiments.rug.runs import unbroken_lines
 from ..reference import read
@@ -115,7 +115,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in rows]
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
-    from .plot import draw_widths
+    from .pictures import draw_widths
 
     kinds = dict.fromkeys(row[2] for row in table)
     sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
@@ -284,7 +284,7 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
     sources = tuple(f"{key}: {source}" for key, source in told.sources.items())
     kind = "asymptotic or exact, as each column's source says"
-    from .plot import draw_columns
+    from .pictures import draw_columns
 
     return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
 

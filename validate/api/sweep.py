@@ -73,7 +73,7 @@ def sweep(
         data = run(function, grid, store=store, settings=settings, jobs=jobs, tell=tell)
     else:
         data = _here(function, grid, dict(settings or {}), tell)
-    from .plot import draw_sweep
+    from .pictures import draw_sweep
 
     count = math.prod(data.sizes[name] for name in grid)
     lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .models import HITS
 from .results import ModelAudit
+from .search import HITS
 
 __all__ = ["advice", "chance_of_better"]
 
