@@ -17,7 +17,7 @@ from superposition.solvers.minimise import descend, minimise
 from superposition.theory import unequal
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.validate import audit
-from superposition.validate.audit import models, page
+from superposition.validate.audit import models, page, search
 from superposition.validate.audit.advice import advice
 from superposition.validate.audit.search import HITS
 from superposition.validate.cli import main
@@ -487,7 +487,7 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
         calls.append(args)
         return minimise(*args, **settings)
 
-    monkeypatch.setattr(models, "minimise", counted)
+    monkeypatch.setattr(search, "minimise", counted)
     laws = [0.1, Features(5, 0.1), 0.2]
     reached = []
     found = audit.audit({"W": W, "b_final": B}, laws, starts=1, reached=reached.append)
