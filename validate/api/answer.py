@@ -33,10 +33,10 @@ def law_in_words(law: Features) -> str:
     >>> law_in_words(Features(2, [0.1, 0.2], importance=0.8))
     'features are on in 10 to 20 % of the inputs, importance 0.8 for all'
     """
-    low, high = (f"{100.0 * one:.3g}" for one in (law.p.min(), law.p.max()))
-    said = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
+    low, high = (f"{100.0 * p:.3g}" for p in (law.p.min(), law.p.max()))
+    sentence = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
     same = np.ptp(law.importance) == 0.0 and law.importance[0] != 1.0
-    return f"{said} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
+    return f"{sentence} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
 
 
 # Share of a value above which its error leaves nothing of "exact".
@@ -115,7 +115,7 @@ class Answer:
                 return found[name]
         elif hasattr(found, name):
             return getattr(found, name)
-        names = ", ".join(one for one in dir(self) if not one.startswith("_"))
+        names = ", ".join(attribute for attribute in dir(self) if not attribute.startswith("_"))
         raise AttributeError(f"this answer has no {name!r}; it has {names}")
 
     def __dir__(self) -> list[str]:

@@ -159,8 +159,8 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
     """Draw one result over one axis of a sweep, a line for each place on the other axes."""
     axes_of = [str(name) for name in data.coords if name in data.dims]
     scalars = [
-        str(name) for name, one in data.data_vars.items()
-        if set(map(str, one.dims)) <= set(axes_of) and one.dtype.kind in "fiu"
+        str(name) for name, variable in data.data_vars.items()
+        if set(map(str, variable.dims)) <= set(axes_of) and variable.dtype.kind in "fiu"
         and not str(name).startswith("point_")
     ]  # fmt: skip
     grid = [name for name in axes_of if any(name in data[scalar].dims for scalar in scalars)]
@@ -203,7 +203,12 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         "proved floor": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
         "limit of many features": (":", 1.8), "measured": ("s", 1.2),
     }  # fmt: skip
-    what = np.array([_KEPT if "matter most" in one else one for one in data["what"].values.astype(str)])
+    what = np.array(
+        [
+            _KEPT if "matter most" in description else description
+            for description in data["what"].values.astype(str)
+        ]
+    )
     ends = []
     for k, name in enumerate(dict.fromkeys(what.tolist())):
         mine = what == name
@@ -262,13 +267,13 @@ def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
         return _draw_line(data, ax, names[0])
-    found, index = np.unique(data["geometry"].values.astype(str), return_inverse=True)
+    geometries, index = np.unique(data["geometry"].values.astype(str), return_inverse=True)
     index = index.reshape(data["geometry"].shape)
-    palette = np.array([colors.to_rgb(COLOURS[k % len(COLOURS)]) for k in range(found.size)])
+    palette = np.array([colors.to_rgb(COLOURS[k % len(COLOURS)]) for k in range(geometries.size)])
     x, y = data[names[0]].values, data[names[1]].values
     paler = 1.0 - 0.6 * (1.0 - palette[index])
     ax.pcolormesh(x, y, paler.transpose(1, 0, 2), shading="nearest", rasterized=True)
-    for k, name in enumerate(found):
+    for k, name in enumerate(geometries):
         i, j, _ = largest_interval(index == k)
         ax.text(float(x[i]), float(y[j]), name.replace(", ", "\n"), ha="center", va="center", fontsize=8,
                 path_effects=_OUTLINE)  # fmt: skip

@@ -128,10 +128,10 @@ class ModelAudit:
         if self.stopped:
             before = "it began" if np.isnan(self.end_loss) else "it came to rest"
             parts.append(f"the descent from these weights before {before}")
-        said = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
+        sentence = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
         if self.method == SAMPLES:
-            said += " " * bool(said) + f"The loss is sampled, to +- {self.loss_error:.1g}."
-        return said
+            sentence += " " * bool(sentence) + f"The loss is sampled, to +- {self.loss_error:.1g}."
+        return sentence
 
     @property
     def evidence(self) -> str:
