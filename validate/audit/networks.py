@@ -203,7 +203,7 @@ def naive_loss(
     A, name, B = targets(target, outputs, law.n_features)
     setting, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
-    A, B = (np.zeros(A.shape) if one is None else one * law.scale for one in (A, B))
+    A, B = (np.zeros(A.shape) if part is None else part * law.scale for part in (A, B))
     # Variances of f(x) and of x, and their covariance.
     of_f = law.p * setting.square - (law.p * setting.mean) ** 2
     of_x = law.p * float(law.values.moment(2)) - (law.p * mean) ** 2
@@ -223,9 +223,9 @@ def naive_loss(
         each = [
             importance @ (A * with_size + sign * B * with_x) ** 2 / spread / outputs for sign in (1.0, -1.0)
         ]
-        one = np.sort(np.maximum(*each))[::-1][:n_hidden]
-        if one.sum() > best:
-            best, count = float(one.sum()), one.size
+        one_neuron = np.sort(np.maximum(*each))[::-1][:n_hidden]
+        if one_neuron.sum() > best:
+            best, count = float(one_neuron.sum()), one_neuron.size
     return float(np.sum(shares)) - best, count
 
 

@@ -100,18 +100,18 @@ def _ready_keys(arrays: Mapping[str, Any]) -> str:
 def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
     """Return the one of several layouts that is named, or that all others equal for these arrays."""
     if layout is not None:
-        chosen = [one for one in fitting if one.name == layout]
+        chosen = [candidate for candidate in fitting if candidate.name == layout]
         if not chosen:
-            rule = f"one that the arrays have ({'; '.join(one.name for one in fitting)})"
+            rule = f"one that the arrays have ({'; '.join(candidate.name for candidate in fitting)})"
             raise ValueError(f"`layout` must be {rule}; got {layout!r} for {summary(arrays)}.")
         return chosen[0]
     first = list(fitting[0].models(arrays))
     for other in fitting[1:]:
         models = list(other.models(arrays))
         same = len(models) == len(first) and all(
-            np.allclose(one.W_out @ one.W_in, two.W_out @ two.W_in, rtol=1e-12, atol=0.0)
-            for one, two in zip(first, models, strict=True)
-            if one.W_out.shape == two.W_out.shape
+            np.allclose(reference.W_out @ reference.W_in, model.W_out @ model.W_in, rtol=1e-12, atol=0.0)
+            for reference, model in zip(first, models, strict=True)
+            if model.W_out.shape == reference.W_out.shape
         )
         if not same:
             raise ValueError(_question(fitting, arrays))

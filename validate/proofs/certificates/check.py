@@ -94,39 +94,36 @@ def proved(path: Any) -> str:
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
-        certificate = json.loads(content.decode("ascii"))
-        need(isinstance(certificate, dict), "it is no JSON object")
-        digest = certificate.pop("sha256", None)
-        canonical = json.dumps(certificate, sort_keys=True, indent=1)
+        record = json.loads(content.decode("ascii"))
+        need(isinstance(record, dict), "it is no JSON object")
+        digest = record.pop("sha256", None)
+        canonical = json.dumps(record, sort_keys=True, indent=1)
     except (ValueError, RecursionError):
         raise Rejected("it is not whole, or no JSON") from None
     need(digest is not None, "it is no certificate: it has no sha256")
     need(digest == hashlib.sha256(canonical.encode()).hexdigest(), "it was changed: its checksum is another")
-    whole = json.dumps({**certificate, "sha256": digest}, sort_keys=True, indent=1) + "\n"
+    whole = json.dumps({**record, "sha256": digest}, sort_keys=True, indent=1) + "\n"
     need(content == whole.encode(), "it was changed: it is not written as certificates are")
-    need(
-        set(certificate) == {"format", "made", "proof", "statement"},
-        "its parts are not those of a certificate",
-    )
-    need(certificate["format"] == FORMAT, f"its format is not {FORMAT!r}")
-    statement, proof = certificate["statement"], certificate["proof"]
-    need(isinstance(statement, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
-    kind = statement.get("kind")
+    need(set(record) == {"format", "made", "proof", "statement"}, "its parts are not those of a certificate")
+    need(record["format"] == FORMAT, f"its format is not {FORMAT!r}")
+    claim, proof = record["statement"], record["proof"]
+    need(isinstance(claim, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
+    kind = claim.get("kind")
     need(kind != PENTAGON, "it is about the pentagon, which check_pentagon.py checks")
     need(kind == KIND, f"nothing is known of the kind {kind!r}")
     parts = {"bound", "constraint", "importance", "kind", "n_features", "n_hidden", "p", "penalty"}
-    need(set(statement) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
-    n, m = statement["n_features"], statement["n_hidden"]
+    need(set(claim) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
+    n, m = claim["n_features"], claim["n_hidden"]
     need(type(n) is int and type(m) is int and 1 <= m <= n <= MOST_FEATURES, "its sizes are not allowed")
-    p, penalty = fraction(statement["p"], "p"), fraction(statement["penalty"], "penalty")
+    p, penalty = fraction(claim["p"], "p"), fraction(claim["penalty"], "penalty")
     need(0 < p <= 1 and penalty >= 0, "p is not in (0, 1], or the penalty is negative")
-    importance = fractions(statement["importance"], "importance", (n,))
+    importance = fractions(claim["importance"], "importance", (n,))
     need(min(importance) >= 0, "an importance is negative")
     W, b = fractions(proof["W"], "W", (n, m)), fractions(proof["b"], "b", (n,))
-    kept = statement["constraint"]
+    kept = claim["constraint"]
     need(kept in ("none", WIRED), f"nothing is known of the constraint {kept!r}")
     need(kept == "none" or all(sum(x != 0 for x in row) <= 1 for row in W), "W does not keep the constraint")
-    name = statement["bound"]
+    name = claim["bound"]
     if name == WIRING:
         need(
             kept != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,

@@ -103,19 +103,17 @@ def proved(path: Any) -> str:
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
-        certificate = json.loads(content.decode("ascii"))
-        del certificate["sha256"]
-        certificate["sha256"] = hashlib.sha256(
-            json.dumps(certificate, sort_keys=True, indent=1).encode()
-        ).hexdigest()
-        need(content == (json.dumps(certificate, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        statement, proof = certificate["statement"], certificate["proof"]
-        need((certificate["format"], statement["kind"]) == (FORMAT, KIND), "it is of another kind")
-        need((len(certificate), len(statement), len(proof)) == (5, 8, 4), "it has other parts")
-        n, m, target, bias = (statement[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
+        record = json.loads(content.decode("ascii"))
+        del record["sha256"]
+        record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
+        need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
+        claim, proof = record["statement"], record["proof"]
+        need((record["format"], claim["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(record), len(claim), len(proof)) == (5, 8, 4), "it has other parts")
+        n, m, target, bias = (claim[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
         need(type(n) is int and type(m) is int and 1 <= m < n <= MOST_FEATURES, "its sizes are not allowed")
         need(target in TARGETS and type(bias) is bool, "its target or output bias is not known")
-        p, lower, upper = (fractions(statement[name], name) for name in ("p", "lower", "upper"))
+        p, lower, upper = (fractions(claim[name], name) for name in ("p", "lower", "upper"))
         U, V = fractions(proof["U"], "U", m, n), fractions(proof["V"], "V", n, m)
         beta, c = fractions(proof["beta"], "beta", m), fractions(proof["c"], "c", n)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -115,23 +115,14 @@ def proved(path: Any) -> str:
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
-        certificate = json.loads(content.decode("ascii"))
-        del certificate["sha256"]
-        certificate["sha256"] = hashlib.sha256(
-            json.dumps(certificate, sort_keys=True, indent=1).encode()
-        ).hexdigest()
-        need(content == (json.dumps(certificate, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        statement, proof = certificate["statement"], certificate["proof"]
-        parts = (
-            certificate["format"],
-            statement["kind"],
-            type(proof["boxes"]),
-            len(certificate),
-            len(statement),
-            len(proof),
-        )
+        record = json.loads(content.decode("ascii"))
+        del record["sha256"]
+        record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
+        need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
+        claim, proof = record["statement"], record["proof"]
+        parts = record["format"], claim["kind"], type(proof["boxes"]), len(record), len(claim), len(proof)
         need(parts == (FORMAT, KIND, str, 5, 4, 4), "it is of another kind, or has other parts")
-        claims = [ends({**statement, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")]
+        claims = [ends({**claim, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")]
         *values, A, B = centre(*ends(proof["critical"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of the pentagon (check.py has others): {error}") from None

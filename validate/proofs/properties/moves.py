@@ -106,10 +106,7 @@ def simpler(at: Example) -> Iterator[Example]:
     for digits in _DIGITS:
         yield _with(
             at,
-            {
-                (numbers.argument, numbers.field): _round_numbers(numbers, numbers.array, digits)
-                for numbers in slots
-            },
+            {(entry.argument, entry.field): _round_numbers(entry, entry.array, digits) for entry in slots},
         )
     for slot in slots:
         for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
