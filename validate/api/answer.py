@@ -1,4 +1,4 @@
-"""What every function of the front door returns: numbers, a summary in plain lines, a picture, sources."""
+"""The result of every public function: numbers, a summary in plain lines, a picture, sources."""
 
 import re
 import textwrap

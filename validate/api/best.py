@@ -58,7 +58,7 @@ def in_words(shape: str) -> str:
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
     """
 
-    def told(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         n, rank, positions, members = match.groups()
         along = f" along {count_noun(int(positions), 'direction')}" if positions else ""
         whole = match.group() == shape and int(n) > _LISTED  # the list would be of all features
@@ -69,7 +69,7 @@ def in_words(shape: str) -> str:
     dropped = [part for part in parts if part.startswith("dropped")]
     if len(dropped) > 3:  # as many as are read at a glance
         shape = ", ".join([*(part for part in parts if part not in dropped), f"{len(dropped)} dropped"])
-    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", told, shape)
+    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", replacement, shape)
 
 
 def is_nothing(loss: float, zero: float) -> bool:
@@ -173,12 +173,12 @@ def best(
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
     begin = work_seconds()
 
-    def told(done: int, planned: int, least: float) -> None:
+    def report(done: int, planned: int, least: float) -> None:
         left = time_left(work_seconds() - begin, done, planned)
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 
     settings: Any = {"tied": tied, "bias": bias, "starts": count, "hits": hits, "rng": rng}
-    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=told)
+    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=report)
     return answer_of(minimum, law, labels, deadline)
 
 

@@ -95,13 +95,16 @@ def near_equal(
         if above > _NEAR or len(lines) >= _COMPARED or deadline.is_over():
             break
         losses = loss_within(Weights(other.W_out, other.W_in, other.b), law, deadline)
-        kept = shares_saved(losses.per_feature, law) >= REPRESENTED
-        if kept.tobytes() in seen:
+        represents = shares_saved(losses.per_feature, law) >= REPRESENTED
+        if represents.tobytes() in seen:
             continue
-        seen.add(kept.tobytes())
+        seen.add(represents.tobytes())
         swap = [
             f"{what} {join_names([names[k] for k in np.flatnonzero(which).tolist()])}"
-            for what, which in (("represents", kept & ~represented), ("drops", represented & ~kept))
+            for what, which in (
+                ("represents", represents & ~represented),
+                ("drops", represented & ~represents),
+            )
             if which.any()
         ]
         lines.append(f"a minimum only {100.0 * above:.2g} % above {' and '.join(swap)}")

@@ -122,7 +122,7 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of each model beside the best known and the floor."""
+    """Draw the loss of each model beside the best known loss and the lower bound."""
     x = np.arange(data.sizes["instance"])
     marks = (("best_known", "_", COLOURS[0], "best known"), ("lower_bound", "_", COLOURS[2], "proved floor"))
     ax.plot(
@@ -198,7 +198,7 @@ def _number(value: Any) -> str:
 
 
 def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
-    """Draw predicted loss against the number of hidden neurons: floor, codes, limits, and your points."""
+    """Draw predicted loss against the number of hidden neurons: lower bound, codes, limits, your points."""
     style = {
         "proved floor": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
         "limit of many features": (":", 1.8), "measured": ("s", 1.2),
@@ -300,7 +300,7 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
     ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
     if data.sizes["hidden"] == 2 and x.size <= 12:
         low, high = ax.get_ylim()
-        ax.set_ylim(low, high * (high / low) ** 0.6)  # room for the encodings
+        ax.set_ylim(low, high * (high / low) ** 0.6)  # space for the encodings
         size = min(1.0 / x.size, 0.2)
         for k in np.argsort(x):  # side by side, as points may be close, each with a line to its point
             middle = (np.searchsorted(np.sort(x), x[k]) + 0.5) / x.size

@@ -134,12 +134,12 @@ def _numbers(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         fields = getattr(value, "__dataclass_fields__", None)
         value = {name: getattr(value, name) for name in fields} if fields else {"value": value}
-    kept = {}
+    numbers = {}
     for name, number in value.items():
         array = np.asarray(number) if not isinstance(number, dict | tuple) else None
         if array is not None and array.dtype.kind in "fiubU":
-            kept[str(name)] = array
-    return kept
+            numbers[str(name)] = array
+    return numbers
 
 
 def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:

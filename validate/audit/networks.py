@@ -281,9 +281,9 @@ def audit_network(
     means = -0.5 * model.n_outputs * nothing.gradient["b"]  # importance times the targets' means
     importance = importance_of(Law(features), model.n_outputs)
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
-    naive, kept = np.nan, 0
+    naive, naive_features = np.nan, 0
     if features.independent:
-        naive, kept = naive_loss(features, model.n_hidden, goal, model.n_outputs)
+        naive, naive_features = naive_loss(features, model.n_hidden, goal, model.n_outputs)
     loss, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, deadline)
     length = np.nan
     if loss.gradient is not None:
@@ -297,7 +297,7 @@ def audit_network(
         method=loss.method,
         zero_loss=nothing.loss - float(np.mean(of_mean)),
         naive=naive,
-        naive_features=kept,
+        naive_features=naive_features,
         floor=_floor(features, model, goal),
         gradient_norm=length,
         closer=closer,

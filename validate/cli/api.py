@@ -1,4 +1,4 @@
-"""``superposition best | loss | phases | plot | explore``: the front door's functions as commands."""
+"""``superposition best | loss | phases | plot | explore``: public functions as commands."""
 
 import argparse
 from pathlib import Path
