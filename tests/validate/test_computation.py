@@ -63,7 +63,7 @@ def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_a
 @pytest.mark.parametrize(("at", "want"), [([0.0, 0.25, 0.5, 1.0, 2.0], [4.0, 2.5, 1.0, 0.5, 0.5])])
 def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
     """Of the points (0, 4), (1/2, 1), (3/4, 3) and (1, 1/2) the third is above its neighbours' line."""
-    from superposition.validate.experiments.computation.runs import _envelope
+    from superposition.validate.experiments.computation.gain_map import _envelope
 
     found = _envelope(np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at))
     np.testing.assert_allclose(found, want, rtol=1e-12)
@@ -82,12 +82,12 @@ def test_neurons_alike_that_receive_all_features_are_a_network():
 
 
 def test_neurons_alike_with_few_features_each_are_a_network():
-    from superposition.validate.experiments.computation.runs import _shared
+    from superposition.validate.experiments.computation.equal_neurons import disjoint_inputs_loss
 
     law, k = Features(4, 0.5, "symmetric"), np.linspace(0.0, 0.6, 61)
     models = [best_readout([[1, x, 0, 0], [0, 0, 1, x]], 0.0, law, bias=False) for x in k]
     least = min(network_loss(model, law).loss for model in models) / 0.5
-    assert least * (1 - 0.02) < _shared(2, 2, 0.5) <= least
+    assert least * (1 - 0.02) < disjoint_inputs_loss(2, 2, 0.5) <= least
 
 
 def test_losses_without_bias_are_those_of_the_published_script():

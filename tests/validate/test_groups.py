@@ -7,14 +7,13 @@ from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.unequal import independent_copies
 from superposition.validate.experiments import papers, unequal
 from superposition.validate.experiments.papers.prieto import circular_law, constructive, show_tables
-from superposition.validate.experiments.unequal.compared import (
-    against_code,
-    extrapolated,
-    off_line,
-    shared_gain,
+from superposition.validate.experiments.unequal.groups import (
+    compare_with_code,
+    deviation_from_line,
+    extrapolate,
+    show_groups,
 )
-from superposition.validate.experiments.unequal.correlated import show_groups
-from superposition.validate.experiments.unequal.groups import geometry, pair_law
+from superposition.validate.experiments.unequal.pairs import common_cases, geometry, pair_law
 from superposition.validate.training.data import sampler
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]
@@ -30,10 +29,10 @@ def test_what_is_shown_of_pairs():
     shown = show_groups(trained, solved, polished)
     assert len(shown.tables[0].rows) == 2
     assert "nan" not in shown.text
-    first, second = shared_gain(trained, solved.isel(case=[1]))
+    first, second = common_cases(trained, solved.isel(case=[1]))
     assert first["kind"].values.tolist() == second["kind"].values.tolist() == ["synchronous"]
     with pytest.raises(ValueError, match=r"`datasets` must have a case in common.*'exclusive'"):
-        shared_gain(trained.isel(case=[0]), solved.isel(case=[1]))
+        common_cases(trained.isel(case=[0]), solved.isel(case=[1]))
 
 
 @pytest.mark.slow
@@ -49,15 +48,15 @@ def test_the_limit_is_the_intercept_of_each_seed():
     sizes = np.array([32.0, 64, 128])
     values = 2.0 + np.array([[3.0, 5.0]]) / sizes[:, None]
     ds = unequal_dataset(values, sizes)
-    np.testing.assert_allclose(extrapolated(ds).values, [[2, 2]], rtol=1e-12)
+    np.testing.assert_allclose(extrapolate(ds).values, [[2, 2]], rtol=1e-12)
 
 
 def test_the_line_of_the_smaller_sizes_is_held_against_the_largest():
     """Through 1/32 and 1/64, c/n^2 leaves c (1/128 - 1/32)(1/128 - 1/64) at 128, of both seeds alike."""
     sizes = np.array([128.0, 32, 64])
     line = 2.0 + np.array([[3.0, 3.0]]) / sizes[:, None]
-    assert off_line(unequal_dataset(line, sizes))[0].value == pytest.approx(0, abs=1e-14)
-    found = off_line(unequal_dataset(line + 64.0 / sizes[:, None] ** 2, sizes))[0]
+    assert deviation_from_line(unequal_dataset(line, sizes))[0].value == pytest.approx(0, abs=1e-14)
+    found = deviation_from_line(unequal_dataset(line + 64.0 / sizes[:, None] ** 2, sizes))[0]
     steps = (1 / 128 - 1 / 32) * (1 / 128 - 1 / 64)
     at = 2 + 3 / 128 + 64 / 128**2 - 64 * steps
     assert [found.value, found.low, found.high] == pytest.approx([64 * steps / at] * 3, rel=1e-9, abs=1e-13)
@@ -71,7 +70,7 @@ def test_no_limit_is_read_off_a_line_that_a_third_size_refutes():
     for off, found in ((0 * bent, "agrees"), (bent, "no limit")):
         ds = unequal_dataset(1.0 + scatter + 3 / sizes[:, None] + off, sizes)
         code = (ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0 + 1).expand_dims("pairs")
-        assert against_code(ds, code.to_dataset(name="predicted"))[0][1] == found
+        assert compare_with_code(ds, code.to_dataset(name="predicted"))[0][1] == found
 
 
 def test_a_code_without_loss_is_compared_by_differences():
@@ -80,7 +79,7 @@ def test_a_code_without_loss_is_compared_by_differences():
     for limit, found in ((0.0, "agrees"), (0.1, "above")):
         ds = unequal_dataset(limit + scatter + 3 / sizes[:, None], sizes)
         code = (ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0).expand_dims("pairs")
-        over, verdict = against_code(ds, code.to_dataset(name="predicted"))[0]
+        over, verdict = compare_with_code(ds, code.to_dataset(name="predicted"))[0]
         assert verdict == found
         assert over.value == pytest.approx(limit + scatter.mean())
 
@@ -101,7 +100,7 @@ def test_three_standard_errors_decide_and_a_wrong_code_is_noticed(values, scale,
     scatter = 0.01 * np.array([[-1.0, 0.2, 1.0, 0.1]])
     ds = unequal_dataset(values + scatter + 3 / sizes[:, None], sizes)
     code = ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0 + scale
-    over, verdict = against_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
+    over, verdict = compare_with_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
     assert verdict == found
     assert over.high - over.value == pytest.approx(3 * scatter.std(ddof=1) / 2 / scale)
     assert over.value == pytest.approx((values + scatter.mean()) / scale)

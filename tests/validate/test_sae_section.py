@@ -6,7 +6,6 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.theory import sae as theory
 from superposition.validate.experiments import sae
-from superposition.validate.experiments.sae.section import SECTION
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +41,21 @@ def test_pairs_lie_above_the_floor_and_in_the_phase_of_the_closed_forms(pairs):
 
 
 def test_what_is_shown(pairs):
-    made = {
+    datasets = {
         "hedging": sae.run_hedging([0.0, 0.5], [0.05], starts=4),
         "pairs": pairs,
         "reached": sae.run_reached(12, 6, 0.1, [0.8, 1.2], samples=400),
     }
-    said = {}
-    for topic in SECTION.topics:
-        shown = topic.content(*(made[name] for name in topic.needs))
-        said[topic.name] = shown.text
-        for figure in shown.figures:
+    texts = {}
+    for topic in sae.SECTION.topics:
+        content = topic.content(*(datasets[name] for name in topic.needs))
+        texts[topic.name] = content.text
+        for figure in content.figures:
             ax = figure.draw(figure.dataset, Canvas().subplots())
             assert ax.get_xlabel()
-    assert "NOT" not in said["pairs"]
-    assert "the phase that the closed forms predict at 2 of 2 places" in said["pairs"]
-    assert "matching pursuit has up to" in said["reached"]
+    assert "NOT" not in texts["pairs"]
+    assert "the phase that the closed forms predict at 2 of 2 places" in texts["pairs"]
+    assert "matching pursuit has up to" in texts["reached"]
     # Bounds that do not hold are said to.
     broken = pairs.assign(bound=pairs["value"] + 1.0)
-    assert not all(found.passed for found in SECTION.topics[1].judge(broken))
+    assert not all(found.passed for found in sae.SECTION.topics[1].judge(broken))

@@ -14,9 +14,9 @@ from superposition.validate.experiments.unequal import (
     run_split,
     run_width,
 )
-from superposition.validate.experiments.unequal.descended import silencing
-from superposition.validate.experiments.unequal.scaling import exponents
-from superposition.validate.experiments.unequal.width import measured, normal_losses
+from superposition.validate.experiments.unequal.descents import off_diagonal_weights
+from superposition.validate.experiments.unequal.models import measure_interference, normal_losses
+from superposition.validate.experiments.unequal.width import exponents
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
@@ -43,7 +43,7 @@ def test_trained_models_lie_above_the_proved_bound(tmp_path):
     from superposition.validate.runner.cache import ResultCache
 
     lab = ResultCache(tmp_path)
-    for runs, solved in (("width", "split"), ("many", "split_many"), ("decay", "split")):
+    for runs, solved in (("width", "split"), ("many", "split_many")):
         ds, split = lab[f"unequal.{runs}"], lab[f"unequal.{solved}"]
         assert (ds["loss"] * (1 + 1e-3) >= split["bound"]).all()
         assert (split["priority"] >= split["bound"]).all()
@@ -82,7 +82,7 @@ def test_a_pair_and_a_dropped_feature_as_they_are_measured():
     """Antipodal encodings have half a capacity each, all of it opposed."""
     law = Features(3, [0.3, 0.3, 0.2], scale=2.0)
     W = np.array([[1.0], [-1.0], [0.0]])
-    found = measured(W @ W.T, law)
+    found = measure_interference(W @ W.T, law)
     assert found["capacity"] == pytest.approx(1.0)
     assert found["opposed"] == 1.0
     # A rug would lose more on such a capacity.
@@ -129,7 +129,9 @@ def test_descents_end_between_the_bound_and_where_they_begin():
 
 
 def test_what_silences_an_output_is_relative_to_its_own_weight():
-    found = silencing((np.array([[2.0], [-1.0], [0.0]]), np.array([[1.0, -1.0, 3.0]]), np.zeros(3)))
+    found = off_diagonal_weights(
+        (np.array([[2.0], [-1.0], [0.0]]), np.array([[1.0, -1.0, 3.0]]), np.zeros(3))
+    )
     # Rows (2, -2, 6) and (-1, 1, -3); the third answers to nothing.
     assert found == {"strongest": 3.0, "negative": 0.5}
-    assert np.isnan(silencing((np.zeros((2, 1)), np.ones((1, 2)), np.zeros(2)))["strongest"])
+    assert np.isnan(off_diagonal_weights((np.zeros((2, 1)), np.ones((1, 2)), np.zeros(2)))["strongest"])

@@ -25,6 +25,7 @@ from ...theory.validation import choice, doubles, numbers_or_repeat, short_repr
 from ..runner.declarations import Figure
 
 __all__ = [
+    "LEGEND_ABOVE",
     "draw_estimates",
     "draw_means",
     "finish_axes",
@@ -40,6 +41,11 @@ __all__ = [
 _ALIKE = re.compile(r'<g([^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>')
 
 DOTS = 16  # runs that are drawn one by one: enough to see their spread, few enough for a small file
+
+# A legend above the axes hides no point.
+LEGEND_ABOVE = {
+    "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "fontsize": 8, "frameon": False,
+}  # fmt: skip
 
 # Experiments beside several theories are in the colour of none.
 DATA = "black"

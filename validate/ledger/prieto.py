@@ -15,7 +15,8 @@ from ...solvers.statistics import Family, mean
 from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
 from ..experiments.papers.prieto import around, constructive
-from ..experiments.unequal.compared import AT_CODE, loss_reached, shared_gain
+from ..experiments.unequal.pairs import common_cases
+from ..experiments.unequal.small_models import AT_CODE, count_at_code
 from ..runner.declarations import span
 from ..training import DROPPED
 from .claim import (
@@ -183,8 +184,8 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in (often, dense)], "case")
     counts, ends, none, origin = [], [], [], (small, large)
     for ds in origin:
-        trained, code = shared_gain(ds, codes)
-        for i, (count, best, _) in enumerate(loss_reached(trained, code["predicted"])):
+        trained, code = common_cases(ds, codes)
+        for i, (count, best, _) in enumerate(count_at_code(trained, code["predicted"])):
             counts.append(count)
             ends.append(best)
             if not count:

@@ -7,7 +7,7 @@ from ...solvers.statistics import Family, mean
 from ...theory.features import Features
 from ...theory.unequal import capacities, power_law
 from ...theory.validation import FloatArray
-from ..experiments.unequal.width import normal_losses
+from ..experiments.unequal.models import normal_losses
 from .claim import (
     Evidence,
     bound,

@@ -15,7 +15,7 @@ from ....theory.features import Features
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Section, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, preregistered, rounding
-from ..computation.runs import spread
+from ..computation.equal_neurons import shared_inputs_loss
 from ..drawing import draw_means, finish_axes, plot_function
 
 
@@ -176,7 +176,7 @@ def run_spread(
     F = validation.integer("n_features", n_features, n + 1)
     rows = []
     for q in map(float, validation.probability("p", p)):
-        found, weights = spread(F, n, q, validation.integer("tries", tries, 3))
+        found, weights = shared_inputs_loss(F, n, q, validation.integer("tries", tries, 3))
         row = {"found": found, "others": weights[0], "dropped": weights[1]}
         names = ("floor", "readout", "unbiased")
         rows.append(row | {name: float(equal_features_loss(name, q, F, n)) / q for name in names})

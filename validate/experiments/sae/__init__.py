@@ -1,8 +1,21 @@
-"""What the best sparse autoencoders of few features do, beside closed forms, and what decoders reach."""
+"""Sparse autoencoders: the best ones of few features beside closed forms, and what decoders reach."""
 
-from .runs import run_hedging, run_pairs, run_reached
-from .section import plot_hedging, plot_pairs, plot_reached
+from ...runner.declarations import Section
+from . import ceiling, hedging, pairs
+from .ceiling import plot_reached, run_reached
+from .hedging import plot_hedging, run_hedging
+from .pairs import plot_pairs, run_pairs
 
 __all__ = [
-    "plot_hedging", "plot_pairs", "plot_reached", "run_hedging", "run_pairs", "run_reached",
+    "SECTION", "plot_hedging", "plot_pairs", "plot_reached", "run_hedging", "run_pairs", "run_reached",
 ]  # fmt: skip
+
+TEXT = r"""
+Does the objective of a sparse autoencoder want the true features? Here the features are known, binary and in
+orthonormal directions, the objective is the squared error plus an l1 penalty, without decoder bias, and its
+expectation is exact, so that the optimum is compared with closed forms and not a run with a run. One latent
+on a parent and its child mixes them. Two latents on two features that are alike tilt towards each other, or
+one of them stands for both features. And decoders that know features and dictionary say what a score is
+worth.
+"""
+SECTION = Section.of("sae", "Sparse autoencoders", TEXT, hedging, pairs, ceiling)

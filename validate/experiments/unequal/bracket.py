@@ -20,8 +20,8 @@ from ..drawing import finish_axes, plot_function
 # A bracket that is at most so wide says what the loss is; an exponent this close to 1 counts as the law 1/m.
 NARROW = Criterion("code / bound", "<=", post_hoc(2.0))
 NEAR_ONE = Criterion("|exponent - 1|", "<=", post_hoc(0.1))
-STEEP = 5.0  # where the colours end
-KNOWN = 2.0  # the exponents alpha up to which a region is stated
+LARGEST_COLOUR = 5.0  # exponent at which the colours end
+LARGEST_ALPHA = 2.0  # up to which a region is stated
 
 
 def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int64]:
@@ -44,7 +44,7 @@ def run_bracket(
     *,
     n_features: int = 1000,
 ) -> xr.Dataset:
-    """Compute the proved bound and the loss of a priority code over the exponents of frequencies and widths.
+    """Return the proved bound and the loss of a priority code over the exponents of frequencies and widths.
 
     Parameters
     ----------
@@ -98,16 +98,16 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
         at["between"] / n,
         at["alpha"],
         at["code_exponent"],
-        norm=TwoSlopeNorm(1.0, 0.0, STEEP),
+        norm=TwoSlopeNorm(1.0, 0.0, LARGEST_COLOUR),
         cmap="RdBu_r",
         shading="nearest",
         rasterized=True,
     )
     ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
-    wide = (at["code"] / at["bound"]).values
-    if NARROW.satisfied(wide).any() and not NARROW.satisfied(wide).all():
+    factor = (at["code"] / at["bound"]).values
+    if NARROW.satisfied(factor).any() and not NARROW.satisfied(factor).all():
         ax.contour(
-            at["n_hidden"] / n, at["alpha"], wide, levels=[float(NARROW.limit)], colors="k", linewidths=1.0
+            at["n_hidden"] / n, at["alpha"], factor, levels=[float(NARROW.limit)], colors="k", linewidths=1.0
         )
     ax.grid(False)
     labels = {"xlabel": "ratio n_hidden / n_features", "ylabel": "alpha, of p ~ i^-alpha"}
@@ -116,28 +116,30 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 
 def _show(ds: xr.Dataset) -> TopicContent:
     factor = ds["code"] / ds["bound"]
-    apart: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
-    window: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))
-    said = []
+    difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
+    is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))
+    near_places = []
     for on in ds["number_on"].values:
-        inside = window.sel(number_on=on).any("between")
-        some = ds["alpha"].values[inside.values]
-        where = f"at some width for alpha = {span(some, 'g')}" if some.size else "at no width"
-        said.append(f"{where} with {on:g} on")
-    tame = factor.sel(alpha=slice(None, KNOWN))
-    wide = np.flatnonzero((~NARROW.satisfied(tame)).any(["alpha", "number_on"]))
-    beyond = ds["n_hidden"].values[wide[-1] + 1 :] if wide.size else ds["n_hidden"].values
+        alphas = ds["alpha"].values[is_near.sel(number_on=on).any("between").values]
+        where = f"at some width for alpha = {span(alphas, 'g')}" if alphas.size else "at no width"
+        near_places.append(f"{where} with {on:g} on")
+    is_narrow = (
+        NARROW.satisfied(factor.sel(alpha=slice(None, LARGEST_ALPHA))).all(["alpha", "number_on"]).values
+    )
+    n_leading = int(np.flatnonzero(~is_narrow).max(initial=-1)) + 1
+    narrow_widths = ds["n_hidden"].values[n_leading:]
     region = (
-        f"at most {NARROW:g} from m = {beyond[0]} on"
-        if beyond.size
+        f"at most {NARROW:g} from m = {narrow_widths[0]} on"
+        if narrow_widths.size
         else f"more than {NARROW:g} somewhere at every width"
     )
     text = (
         f"The local exponent of loss against width for n = {ds.attrs['n_features']} features, from the code; "
-        f"that of the bound differs from it by {float(apart.median()):.2g} in the median over all places and "
-        f"by at most {float(apart.max()):.2g}. It is within {NEAR_ONE:g} of 1, the law 1/m, "
-        f"{'; '.join(said)}. Elsewhere the exponent is its own. The bracket, code over bound, is "
-        f"{span(factor, '.3g')} at all {factor.size} places; for alpha up to {KNOWN:g} it is {region}."
+        f"that of the bound differs from it by {float(difference.median()):.2g} in the median over all places "
+        f"and by at most {float(difference.max()):.2g}. It is within {NEAR_ONE:g} of 1, the law 1/m, "
+        f"{'; '.join(near_places)}. Elsewhere the exponent is its own. The bracket, code over bound, is "
+        f"{span(factor, '.3g')} at all {factor.size} places; for alpha up to {LARGEST_ALPHA:g} it is "
+        f"{region}."
     )
     figure = Figure(
         "bracket",
@@ -151,8 +153,8 @@ def _show(ds: xr.Dataset) -> TopicContent:
     return TopicContent(text, [figure])
 
 
-_PART = ReproductionCheck(
+_CHECK = ReproductionCheck(
     {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
 )
-RUNS = {"bracket": Run.shipped("unequal_bracket", "the width law as a map", run_bracket, check=_PART)}
+RUNS = {"bracket": Run.shipped("unequal_bracket", "the width law as a map", run_bracket, check=_CHECK)}
 TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2"])]

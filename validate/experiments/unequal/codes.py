@@ -35,7 +35,7 @@ def run_codes(
     *,
     n_features: int = 1000,
 ) -> xr.Dataset:
-    """Compute the envelope of codes for power laws of frequencies.
+    """Return the envelope of codes for power laws of frequencies, beside exact losses and the bound.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
     at = ds.sel(number_on=number_on, alpha=alpha)
     ratio = at["n_hidden"] / ds.attrs["n_features"]
     parts = at["neurons"] / at["neurons"].sum("kind")
-    own = parts.drop_sel(kind="dropped")
-    ax.stackplot(ratio, own.T, labels=own["kind"].values.tolist(), colors=COLOURS)
+    coded = parts.drop_sel(kind="dropped")
+    ax.stackplot(ratio, coded.T, labels=coded["kind"].values.tolist(), colors=COLOURS)
     ax.plot(ratio, at["share"].sel(kind="dropped"), "k--", label="features dropped")
     ax.grid(False)
     ax.set(xscale="log", ylim=(0, 1), title=f"alpha = {alpha:g}, {number_on:g} on")
@@ -94,18 +94,19 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    gain, better = ds["split"] / ds["envelope"], ds["code"] / ds["envelope"]
-    over = ds["envelope"] / ds["bound"]
-    rugs = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
-    said = [f"{float(one):.0%} with {on:g} on" for on, one in zip(ds["number_on"].values, rugs, strict=True)]
+    envelope = ds["envelope"]
+    bracket = envelope / ds["bound"]
+    rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
+    rugs = [f"{float(share):.0%} with {float(share['number_on']):g} on" for share in rug_share]
     text = (
         "With one Lagrange multiplier for capacity, features of each frequency independently take the code "
         "that is best for them: dropped, kept, pairs, priority codes or the rug, for many copies of each "
         "feature. For features that are alike this is the envelope of codes. Over "
-        f"{over.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
-        f"{span(over, '.2g')} times the proved bound of these features, their priority code "
-        f"{span(better, '.3g')} times the envelope, and without priority codes it would be "
-        f"{span(gain, '.3g')} times as high. Of the neurons the rug has at most {', '.join(said)}."
+        f"{bracket.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
+        f"{span(bracket, '.2g')} times the proved bound of these features, their priority code "
+        f"{span(ds['code'] / envelope, '.3g')} times the envelope, and without priority codes it would be "
+        f"{span(ds['split'] / envelope, '.3g')} times as high. Of the neurons the rug has at most "
+        f"{', '.join(rugs)}."
     )
     pairs = [(float(on), float(a)) for on in ds["number_on"].values for a in ds["alpha"].values]
     figure = Figure(
@@ -120,6 +121,6 @@ def _show(ds: xr.Dataset) -> TopicContent:
     return TopicContent(text, [figure])
 
 
-_PART = ReproductionCheck({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)
-RUNS = {"codes": Run.shipped("unequal_codes", "what the neurons are spent on", run_codes, check=_PART)}
+_CHECK = ReproductionCheck({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)
+RUNS = {"codes": Run.shipped("unequal_codes", "what the neurons are spent on", run_codes, check=_CHECK)}
 TOPICS = [Topic("codes", ["codes"], _show)]

@@ -1,77 +1,39 @@
 """The width law: the loss against the number of hidden neurons, for features with power-law frequencies."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
-from ....solvers import rug
-from ....solvers.loss import exact_loss
-from ....solvers.unequal import KINDS, allocate, allocate_codes, realise
+from ....solvers.statistics import LEVEL as CONFIDENCE
+from ....solvers.statistics import line, student
 from ....theory.annotations import as_annotated
-from ....theory.features import Features
-from ....theory.unequal import capacities, loss_bound, power_law, priority_loss
-from ....theory.validation import FloatArray, integer, number
-from ...runner.declarations import from_rows
-from ...training import train
+from ....theory.validation import FloatArray
+from ...runner.declarations import (
+    Figure,
+    ReproductionCheck,
+    Run,
+    Table,
+    Topic,
+    TopicContent,
+    from_rows,
+    span,
+)
+from ...runner.findings import Criterion, Finding, derived, post_hoc
+from ..drawing import plot_function, plot_theory_vs_experiment
+from .descents import NEAR_CODE, show_descents
+from .models import PLACE_COLUMNS, measure_interference, source_law, train_models
 
-Model = tuple[FloatArray, FloatArray, FloatArray]  # W_out, W_in, b
-MODEL = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
-# Closer to 0 or 1 a feature counts as dropped, or kept exactly.
-EDGE = 1e-9
-
-
-def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the law of the source, values uniform on [0, 2]."""
-    on = number("on", on, 1e-90, integer("n_features", n_features, 1))
-    return power_law(alpha, n_features, on, scale=2.0)
-
-
-def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
-    """Return the losses of features with these capacities if all interference were normal.
-
-    At the best scales and biases; values uniform on [0, scale].
-
-    Examples
-    --------
-    >>> normal_losses(np.array([0.0, 0.5, 1.0]), Features(3, 0.1)).round(5)
-    array([0.03083, 0.00638, 0.     ])
-    """
-    inside = rug.optimum(law.p, np.clip(capacity, EDGE, 1 - EDGE)).loss * law.scale**2
-    return np.where(capacity < EDGE, law.variance, np.where(capacity > 1 - EDGE, 0.0, inside))
-
-
-def measured(M: FloatArray, law: Features) -> dict[str, float]:
-    """Return what is said of the weights of a model ReLU(M x + b)."""
-    capacity = capacities(M, law)
-    off = M * np.sqrt(law.variance)
-    np.fill_diagonal(off, 0.0)
-    own = np.sign(np.diagonal(M))[:, None]
-    weight = np.diagonal(M) ** 2 > 0
-    energy = np.sum(off[weight] ** 2)
-    return {
-        "capacity": float(capacity.sum()),
-        "normal": float(normal_losses(capacity, law).mean()),
-        "opposed": float(np.sum(np.minimum(off * own, 0.0)[weight] ** 2) / energy) if energy else np.nan,
-    }
-
-
-def trained(
-    law: Features, n_hidden: Any, seed: Any, steps: int, batch: int, **more: Any
-) -> tuple[xr.Dataset, list[Model]]:
-    """Train models by Adam; return their exact losses and their weights at the end.
-
-    The losses are in the dataset of `validate.training.train`, of whose attributes device and version stay.
-    """
-    settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
-    settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **more}
-    ds = train(law.n_features, n_hidden, law, seed, **settings).isel(end=0)
-    ds.attrs = {key: ds.attrs[key] for key in ("device_name", "torch_version")}
-    weights = (ds[name].values.astype(np.float64) for name in ("W_out", "W_in", "bias"))
-    return ds, list(zip(*weights, strict=True))
+ABOVE = Criterion("trained loss / proved bound", ">=", derived(1))
+# What counts as level between two lengths of training, and as higher after more steps.
+LEVEL = Criterion("|loss after fewer steps / after more - 1|", "<", post_hoc(0.05))
+WORSE = Criterion("loss after fewer steps / after more - 1", "<", -post_hoc(0.05))
+_DIMS = ("alpha", "tied", "weight_decay", "n_hidden", "steps", "seed")
 
 
 @as_annotated
@@ -89,7 +51,7 @@ def run_width(
     device: str = "auto",
     folder: str = "",
 ) -> xr.Dataset:
-    """Train models on features with power-law frequencies and measure their exact losses.
+    """Train models on features with power-law frequencies; return their exact losses and capacities.
 
     Adam, its rate falling from 1e-2 by half a cosine.
 
@@ -124,82 +86,188 @@ def run_width(
         capacities were normal; ``opposed``, the share of the variance of interference that comes from
         weights whose sign is not the output's own.
     """
-    shape: list[list[Any]] = [list(one) for one in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
-    hidden, seed = (np.ravel(one) for one in np.meshgrid(shape[3], shape[5], indexing="ij"))
+    axes: list[list[Any]] = [list(axis) for axis in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
+    hidden, seed = (np.ravel(grid) for grid in np.meshgrid(axes[3], axes[5], indexing="ij"))
     rows, facts = [], {}
-    for exponent, bound, decay, length in itertools.product(*shape[:3], shape[4]):
+    for exponent, is_tied, decay, length in itertools.product(*axes[:3], axes[4]):
         law = source_law(exponent, n_features, on)
-        name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{bound}_d{decay:g}_s{length}_b{batch}"
-        name += f"_m{'-'.join(map(str, shape[3]))}_r{'-'.join(map(str, shape[5]))}.ckpt"
-        checkpoint = Path(folder) / name if folder else None
-        given = {"tied": bool(bound), "weight_decay": decay, "device": device, "checkpoint": checkpoint}
-        ds, models = trained(law, hidden, seed, length, batch, **given)
+        name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{is_tied}_d{decay:g}_s{length}_b{batch}"
+        name += f"_m{'-'.join(map(str, axes[3]))}_r{'-'.join(map(str, axes[5]))}.ckpt"
+        settings = {
+            "tied": bool(is_tied),
+            "weight_decay": decay,
+            "device": device,
+            "checkpoint": Path(folder) / name if folder else None,
+        }
+        ds, models = train_models(law, hidden, seed, length, batch, **settings)
         facts = ds.attrs
         rows += [
-            {"loss": loss, "loss_error": error, **measured(decoder @ encoder, law)}
-            for loss, error, (decoder, encoder, _) in zip(
+            {"loss": loss, "loss_error": error, **measure_interference(W_out @ W_in, law)}
+            for loss, error, (W_out, W_in, _) in zip(
                 ds["loss"].values, ds["loss_se"].values, models, strict=True
             )
         ]
     # The loop has the lengths last, the models of one call after them.
-    places = dict(zip(MODEL, shape, strict=True))
+    coords = dict(zip(_DIMS, axes, strict=True))
     order = ("alpha", "tied", "weight_decay", "steps", "n_hidden", "seed")
-    ds = from_rows(rows, **{name: len(places[name]) for name in order}).assign_coords(places)
-    told = {"n_features": n_features, "on": on, "batch": batch}
-    return ds.transpose(*MODEL).assign_attrs(told | facts)
+    ds = from_rows(rows, **{dim: len(coords[dim]) for dim in order}).assign_coords(coords)
+    attrs = {"n_features": n_features, "on": on, "batch": batch}
+    return ds.transpose(*_DIMS).assign_attrs(attrs | facts)
 
 
-@as_annotated
-def run_split(
-    alpha: Sequence[float] = (0.0, 1.0, 2.0),
-    n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
-    *,
-    n_features: int = 128,
-    on: float = 1.0,
-    seed: int = 0,
-) -> xr.Dataset:
-    """Compute the best split of the hidden neurons at the places of `run_width`, and bounds of the loss.
-
-    Parameters
-    ----------
-    alpha, n_hidden, n_features, on
-        As for `run_width`.
-    seed : int
-        Of the matrices that realise a split.
-
-    Returns
-    -------
-    xarray.Dataset
-        Of (alpha, n_hidden): ``loss``, the least per feature if each is dropped, kept, in the rug or in a
-        pair, for many features that are on at a time. ``bound``, proved, is below every model, and
-        ``priority``, the exact loss of a code, is above the best; ``envelope`` is that of the best codes of
-        like features, if there are many copies of each. ``realised``, the exact loss of a matrix that
-        realises the split, is NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
+def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
+    """Return least-squares exponents e of a loss that falls as n_hidden^-e; n_hidden is the first axis.
 
     Examples
     --------
-    >>> ds = run_split([1.0], [2], n_features=16)
-    >>> bool((ds["bound"] <= ds["priority"]).all()), ds["count"].sum("kind").item()
-    (True, 16)
+    >>> exponents(np.array([[1.0, 2.0], [0.1, 0.02]]), np.array([1, 10])).round(12)
+    array([1., 2.])
     """
-    rows = []
-    for exponent, m in itertools.product(alpha, n_hidden):
-        law = source_law(exponent, n_features, on)
-        best = allocate(law, m, codes=("rug", "pairs", "skew pairs"))
-        try:
-            model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
-            realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
-        except ValueError:  # no tight frame has rows of these lengths, to the eye of the search
-            realised = np.nan
-        rows.append(
-            {
-                "loss": best.loss - best.gap,
-                "bound": loss_bound(law, m),
-                "priority": priority_loss(law, m),
-                "envelope": allocate_codes(law, m).loss,
-                "realised": realised,
-                "count": ("kind", np.bincount(best.kind, minlength=len(KINDS))),
-            }
+    return -line(np.log(n_hidden), np.log(loss))[1]
+
+
+@plot_function
+def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
+    """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
+    at = ds.sel(alpha=alpha)
+    lines: list[xr.DataArray | tuple[Any, ...]] = [
+        at[name].assign_attrs(label=label)
+        for name, label in (
+            ("bound", "proved bound"),
+            ("priority", "priority code, exact"),
+            ("split", "best split, normal interference"),
         )
-    ds = from_rows(rows, alpha=alpha, n_hidden=n_hidden).assign_coords(kind=list(KINDS))
-    return ds.assign_attrs(n_features=n_features, on=on)
+    ]
+    runs = at["loss"].isel(steps=-1, weight_decay=0).sel(tied=0).transpose("n_hidden", "seed", ...)
+    runs.attrs["long_name"] = "loss per feature"
+    plot_theory_vs_experiment(lines, runs, ax)
+    ax.set(xscale="log", yscale="log", title=f"alpha = {alpha:g}")
+    ax.legend()
+    return ax
+
+
+def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
+    """Return whether models are above the bound, and exact descents end near the code."""
+    free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
+    best = descended["loss"].min("begin")
+    return [
+        ABOVE.finding(free.isel(weight_decay=0, steps=-1) / split["bound"], origin=ds),
+        NEAR_CODE.finding(abs(best / descended["priority"] - 1), origin=descended),
+    ]
+
+
+def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
+    """Return what trained models do beside the bound, the code and the split; `ratio` is over the code."""
+    widths, n_features = split["n_hidden"].values, ds.attrs["n_features"]
+    free = ds.isel(weight_decay=0, steps=-1).sel(tied=0, drop=True)
+    slopes = []
+    for a in split["alpha"].values:
+        loss = free["loss"].sel(alpha=a).transpose("n_hidden", "seed").values
+        mean, half = student(exponents(loss, widths))
+        slopes.append(f"{mean:.2f} ± {half:.2f} at alpha = {a:g}")
+    narrow = [m for m in widths if m < n_features / 2]
+    shape = (free["loss"] / free["normal"]).sel(n_hidden=[m for m in narrow if m >= 10]).mean("seed")
+    mean_loss = free["loss"].mean("seed")
+    below = int((mean_loss < split["loss"]).sum())
+    level, worse = int(LEVEL.satisfied(abs(drift - 1)).sum()), int(WORSE.satisfied(drift - 1).sum())
+    times = [
+        f"{span(ratio.sel(alpha=a, n_hidden=narrow), '.2g')} (alpha = {a:g})" for a in split["alpha"].values
+    ]
+    return (
+        f"Models of {n_features} features, {ds.attrs['on']:g} on at a time on average, with free "
+        f"weights: from {widths[0]} to {widths[-1]} hidden neurons the loss falls with the exponents "
+        f"{', '.join(slopes)} (least squares over all widths, {CONFIDENCE:.0%} over {ds.sizes['seed']} "
+        "seeds). The loss is not a power of the width.\n\n"
+        "Few features are on at a time, and the interference is not normal. Trained models with free weights "
+        "give up capacity to have nearly all of their interference negative, so that an output that is off "
+        f"stays off: from m = 10 to n/2 they lose {span(shape, '.2f')} times "
+        "what normal interference of the same capacities would cost, and at "
+        f"{below} of {mean_loss.size} settings less than the best split of capacity. Even so "
+        "they are not the best models: the loss of a priority code, in which larger features turn the "
+        "outputs of smaller ones off, has a closed form, and below n/2 trained models lose "
+        f"{'; '.join(times)} times as much. Both are exact losses; the code's is a limit of lengths that "
+        "differ by many decades. Training has not converged either: "
+        f"{level} of {int(drift.notnull().sum())} settings move by less than {LEVEL:.0%} from "
+        f"{int(ds['steps'][0])} to {int(ds['steps'][-1])} steps, and {worse} end higher after more steps."
+    )
+
+
+def _show(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
+    ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
+    trained = ds.isel(weight_decay=0, steps=-1)
+    free = trained.sel(tied=0, drop=True)
+    ratio = free["loss"].mean("seed") / split["priority"]
+    drift = (ds["loss"].isel(weight_decay=0, steps=0) / trained["loss"]).mean("seed")
+    caption = (
+        f"Mean losses over {ds.sizes['seed']} seeds after {int(ds['steps'][-1])} steps. Split: the least "
+        "loss if interference is normal. Shorter: loss after fewer steps over that, free weights. Shape: the "
+        "loss over that of normal interference of the same capacities, and the share of its variance that is "
+        "negative."
+    )
+    descents_text, descents_table = show_descents(descended)
+    loss = trained["loss"].mean("seed")
+    means = {"tied" if t else "free": loss.sel(tied=t, drop=True) for t in ds["tied"].values}
+    columns = PLACE_COLUMNS | {"bound": "{bound:.3g}", "code": "{priority:.3g}", "split": "{loss:.3g}"}
+    columns |= {name: f"{{{name}:.3g}}" for name in means}
+    columns |= {"shorter": "{shorter:.2f}", "shape": "{shape:.2f}", "negative": "{negative:.0%}"}
+    means |= {
+        "shorter": drift.sel(tied=0, drop=True),
+        "shape": (free["loss"] / free["normal"]).mean("seed"),
+        "negative": free["opposed"].mean("seed"),
+    }
+    table = Table.formatted(
+        "Theory and training over the widths", split.drop_dims("kind").assign(means), columns, caption
+    )
+    merged = split.rename(loss="split").merge(ds[["loss"]])
+    merged.attrs = dict(ds.attrs)
+    figure = Figure(
+        "width",
+        "Loss against width",
+        f"Trained models with free weights, {CONFIDENCE:.0%} intervals, beside theory without a "
+        "fitted constant.",
+        merged,
+        [partial(plot_width, alpha=float(a)) for a in split["alpha"].values],
+        columns=3,
+    )
+    n_features = ds.attrs["n_features"]
+    narrow = [m for m in split["n_hidden"].values if m < n_features / 2]
+    return TopicContent(
+        f"{_width_text(ds, split, ratio, drift)}\n\n{descents_text}",
+        [figure],
+        [table, descents_table],
+        f"The least loss of n = {n_features} features is known within a factor of "
+        f"{float((split['priority'] / split['bound']).max()):.1f} at every width, and gradient descent stays "
+        f"up to {float(ratio.sel(n_hidden=narrow).max()):.1f} times above a code whose loss is exact (m < "
+        "n/2).",
+    )
+
+
+def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
+    """Return the check that makes the models of one width anew."""
+    reason = "exact losses are computed to 1e-6, by code that has changed"
+    return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), 1e-6, reason)
+
+
+def stored_run(what: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
+    """Return a stored run of trained models."""
+    return Run.shipped("unequal_width", what, run_width, settings, torch=True, **options)
+
+
+# Five seeds that nothing has used.
+_FRESH = {"alpha": [1], "n_hidden": [10, 32], "tied": [0], "steps": [8000], "seeds": [6, 7, 8, 9, 10]}
+RUNS = {
+    "width": stored_run(
+        "the width law",
+        check=exact_check(3, tied=[0], steps=[2000], seeds=[0]),
+        split_by=[{"alpha": [0]}, {"alpha": [1]}, {"alpha": [2]}],
+        concat_dim="alpha",
+    ),
+    "fresh": stored_run(
+        "the width law, seeds that were not seen when U2 was worded",
+        _FRESH,
+        check=exact_check(10, seeds=[6]),
+    ),
+}
+TOPICS = [
+    Topic("width", ["width", "split", "descended"], _show, claims=["U1", "U2"], judge=judge_width),
+]

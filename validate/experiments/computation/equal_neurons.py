@@ -1,0 +1,75 @@
+"""Losses of networks without output bias whose neurons are alike and are read together, at any size."""
+
+import itertools
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ....solvers.loss.methods.outputs import Law
+from ....solvers.loss.network.assemble import hidden_means
+from ....theory.computation import target_moments
+from ....theory.features import Features
+from ....theory.model import Model
+from ....theory.validation import FloatArray
+
+
+def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
+    """Return the least loss over p of n equal neurons, each of g features of its own, all read together.
+
+    Without output bias. A neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features; outputs read
+    their own neuron and the sum of all others, which knows the mean.
+    """
+    law = Features(g, p, "symmetric")
+    outputs, moments = Law(law), target_moments(law)
+
+    def loss(z: FloatArray) -> float:
+        W_in = np.r_[1.0, np.full(g - 1, z[0])][None]
+        model = Model(W_in, z[1], "relu", np.zeros((g, 1)), output="identity")
+        hidden = hidden_means(model, outputs, "relu", 1e-10)
+        m = float(hidden.mean[0])
+        b = np.stack([hidden.by_targets[0], (n - 1) * m * moments.mean])
+        explained = _explained(n, float(hidden.products[0, 0]), m * m, b)
+        return float(np.mean(moments.second.diagonal() - explained))
+
+    starts = itertools.product((0.05, 0.4), (0.0, 0.2))
+    return min(minimize(loss, z, method="Nelder-Mead", options={"maxiter": 60}).fun for z in starts) / p
+
+
+def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
+    """Return the least loss over p of n equal neurons that receive all features, and two of their weights.
+
+    Without biases. Neuron i has the weight 1 of feature i, one weight of the features of other neurons, and
+    one of those that have no neuron. A search evaluates at most `tries` losses.
+    """
+    outputs = Law(Features(F, p, "symmetric"))
+
+    def loss(z: FloatArray) -> float:
+        W_in = np.full((2, F), z[0])
+        W_in[:, n:] = z[1]
+        np.fill_diagonal(W_in, 1.0)
+        model = Model(W_in, hidden="relu", W_out=np.zeros((F, 2)), output="identity")
+        hidden = hidden_means(model, outputs, "relu", 1e-6)
+        (square, product), by = hidden.products[0], hidden.by_targets[0]
+        b = np.array([[by[0], by[-1]], [(n - 1) * by[1], (n - 1) * by[-1]]])
+        explained = _explained(n, square, product, b)
+        return float(p / 6 - (n * explained[0] + (F - n) * explained[1]) / F)
+
+    simplex = np.array([[0.0, 0.0], [-0.02, 0.0], [0.0, 0.02]])
+    end = minimize(
+        loss,
+        simplex[0],
+        method="Nelder-Mead",
+        options={"maxfev": tries, "initial_simplex": simplex, "xatol": 1e-5, "fatol": 1e-8 * p},
+    )
+    return float(end.fun) / p, end.x
+
+
+def _explained(n: int, square: float, product: float, b: FloatArray) -> FloatArray:
+    """Return what the best readout of a neuron and the sum of the n - 1 others takes off a mean square.
+
+    The n neurons have one mean square and one mean product of two; b are the means of the targets' products
+    with the neuron and with the sum.
+    """
+    r = n - 1
+    A = np.array([[square, r * product], [r * product, r * (square + (r - 1) * product)]])
+    return np.asarray(np.sum(b * np.linalg.lstsq(A, b)[0], axis=0))

@@ -1,0 +1,144 @@
+r"""Fans for \|x\|: their exact losses at the best readout, beside naive networks and the lower bound."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.computation import best_readout, network_loss
+from ....theory.annotations import as_annotated
+from ....theory.computation import equal_features_loss, fan_network, rare_losses
+from ....theory.features import Features
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows
+from ..drawing import finish_axes, plot_function
+
+Size = Sequence[int]  # n_features and n_hidden
+EPS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # small weights of fans, of which the best is taken
+
+
+def with_sizes(ds: xr.Dataset, sizes: Sequence[Size]) -> xr.Dataset:
+    """Return a dataset whose dimension ``size`` has the coordinates n_features and n_hidden."""
+    n_features, n_hidden = np.array(sizes).T
+    return ds.assign_coords(n_features=("size", n_features), n_hidden=("size", n_hidden))
+
+
+def size_label(at: xr.Dataset | xr.DataArray) -> str:
+    """Return the numbers of features and neurons as text."""
+    return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
+
+
+def label_floor(ax: Axes, x: float, y: float) -> None:
+    """Write what a line is above the point (x, y) on it."""
+    ax.annotate("floor", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
+
+
+def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
+    r"""Return the least loss over p of fans for \|x\|, its error, and the small weight that has it."""
+    law, losses = Features(F, p, "symmetric"), []
+    for small in eps:
+        model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")
+        loss = network_loss(model, law, "abs")
+        losses.append((loss.loss / p, loss.error_estimate / p, small))
+    return min(losses)
+
+
+@as_annotated
+def run_fans(
+    p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3),
+    sizes: Sequence[Size] = ((3, 3), (4, 3), (4, 4)),
+    eps: Sequence[float] = EPS,
+) -> xr.Dataset:
+    r"""Return exact losses of fans for \|x\| at their best readout, of naive networks, and the lower bound.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    sizes : sequence of (n_features, n_hidden)
+        At most 5 features, and at least 3 neurons.
+    eps : sequence of float
+        Weights of the features that are computed in full, of which the best is taken.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``floor``, ``naive`` and ``fan`` (size, p) per feature over p, ``error`` of the last, and ``eps``.
+
+    Examples
+    --------
+    >>> ds = run_fans([0.01], [(3, 3)], [0.1])
+    >>> bool(ds["fan"][0, 0] < 0.75 * ds["naive"][0, 0])
+    True
+    """
+    rows = []
+    for (F, n), q in itertools.product(sizes, p):
+        best, error, small = best_fan(F, n, q, eps)
+        naive = min(float(equal_features_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
+        floor = equal_features_loss("floor", q, F, n, target="abs")
+        rows.append({"floor": floor / q, "naive": naive / q, "fan": best, "error": error, "eps": small})
+    return with_sizes(from_rows(rows, size=len(sizes), p=list(p)), sizes)
+
+
+@plot_function
+def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the losses of fans, naive networks and the floor against p; of `run_fans`."""
+    for i in range(ds.sizes["size"]):
+        at = ds.isel(size=i)
+        ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=size_label(at))
+        ax.plot(ds["p"], at["floor"] / at["naive"], ":", color=f"C{i}")
+    ax.axhline(1, color="0.5", linewidth=0.8)
+    for low in np.unique((ds["floor"] / ds["naive"]).isel(p=0).round(2)):
+        label_floor(ax, float(ds["p"][0]), float(low))
+    return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    saved, sentences = 1 - ds["fan"] / ds["naive"], []
+    for i in range(ds.sizes["size"]):
+        at = ds.isel(size=i)
+        limit = rare_losses(int(at["n_features"]), int(at["n_hidden"]), target="abs")
+        p_saving = ds["p"].values[(saved.isel(size=i) > 0).values]
+        sentences.append(
+            f"{size_label(at)}: {float(saved.isel(size=i)[0]):.1%} at p = {float(ds['p'][0]):g} (limit "
+            f"{1 - limit.fan / limit.naive:.1%}), and some up to p = {p_saving.max():g}"
+        )
+    text = (
+        "One ReLU cannot compute |x|: two are needed for each feature, or one computes half of it. A fan of "
+        "n neurons computes n - 2 of them in full and halves of two more, where features are rare. All "
+        "neurons receive two carriers with positive weights, and the others with small weights that change "
+        "sign along the neurons; second differences of the neurons are |x|. Exact losses at the best "
+        f"readout, saved over the naive network: {'; '.join(sentences)}. In the limit p to 0 a fan is 1/3 "
+        "over the number of features above the floor for any n, so that with many neurons nearly n functions "
+        "are computed that take two neurons each. When features are on together a fan errs, more so the "
+        "smaller its weights."
+    )
+    caption = (
+        "Solid: fan with the best of several small weights; dotted: the floor. Both over the naive loss."
+    )
+    table = Table.formatted(
+        "Losses over p for |x|",
+        ds.drop_vars("error"),
+        {
+            "features": "{n_features}",
+            "neurons": "{n_hidden}",
+            "p": "{p:g}",
+            "floor": "{floor:.5f}",
+            "fan": "{fan:.5f}",
+            "its small weight": "{eps:g}",
+            "naive": "{naive:.5f}",
+        },
+        f"Errors of the fans' losses: at most {float(ds['error'].max()):.0e}.",
+    )
+    return TopicContent(
+        text,
+        [Figure("fans", "Fans compute |x| in superposition", caption, ds, plot_fans)],
+        [table],
+        f"For |x|, fans of ReLU neurons lose up to {float(saved.max()):.0%} less than neurons that serve one "
+        "feature each.",
+    )
+
+
+RUNS = {"fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0)}
+TOPICS = [Topic("fans", ["fans"], _show, claims=["K4"])]

@@ -1,0 +1,341 @@
+"""What the best known networks gain over naive ones, by task, p and features for each neuron."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.computation import best_network
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.computation import equal_features_loss, loss_floor, target_moments
+from ....theory.features import Features, synchronous
+from ....theory.validation import FloatArray
+from ...runner.declarations import (
+    SUMS,
+    Figure,
+    ReproductionCheck,
+    Run,
+    Table,
+    Topic,
+    TopicContent,
+    from_rows,
+    span,
+)
+from ...runner.findings import Criterion, Finding, post_hoc, preregistered, rounding
+from ..drawing import finish_axes, plot_function
+from .equal_neurons import disjoint_inputs_loss, shared_inputs_loss
+from .fans import Size, best_fan
+
+# Losses lie above a lower bound "with their error", so that has a limit of its own.
+LOSS_ERROR = Criterion("what a loss is off by, per feature over p", "<=", post_hoc(1e-5))
+FLOOR = Criterion("loss of a part less its floor, with its error", ">=", rounding(-1e-12))
+# The rest was fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and
+# |x|). Shares are those of the naive loss that the best known networks save.
+TIE = Criterion("size of the share saved, ReLU with output bias", "<=", preregistered(1e-6))
+MEANS = Criterion("share saved without bias, less 3p/8", "<=", rounding(1e-9))
+SHARING = Criterion(
+    "share saved without bias / p, two features a neuron, p of 0.01 or less (0.150 is derived)",
+    ">=",
+    preregistered(0.9 * 0.150),
+)
+FANS = Criterion("share saved, |x| at a neuron a feature, p = 0.001", ">=", preregistered(0.45))
+DENSE = Criterion("share saved, |x| at a neuron a feature, p = 0.3", "<", preregistered(0.1))
+MIXED = Criterion("share saved, x + ReLU(x) at two features a neuron", "<", preregistered(0.05))
+PAIRS = Criterion(
+    "share saved, on in pairs, two features a neuron, p of 0.1 or less", ">=", preregistered(0.01)
+)
+
+
+@dataclass(frozen=True)
+class NetworkTask:
+    """Targets of a network: "relu" or "abs", and what differs from independent features with output bias."""
+
+    target: str
+    bias: bool = True
+    """Whether outputs have biases."""
+    mixed: bool = False
+    """Whether the features are added to the targets."""
+    in_pairs: bool = False
+    """Whether features are on in pairs."""
+
+    def law(self, n_features: int, p: float) -> Features:
+        """Return the law of so many features."""
+        groups = [synchronous([k, k + 1], p) for k in range(0, n_features, 2)] if self.in_pairs else []
+        return Features(n_features, p, "symmetric", groups=groups)
+
+    def mixing(self, n_features: int) -> FloatArray | None:
+        """Return the matrix by which features are added to targets."""
+        return np.eye(n_features) if self.mixed else None
+
+
+TASKS = {
+    "relu": NetworkTask("relu"),
+    "relu without bias": NetworkTask("relu", bias=False),
+    "relu, on in pairs": NetworkTask("relu", in_pairs=True),
+    "x + relu": NetworkTask("relu", mixed=True),
+    "abs": NetworkTask("abs"),
+}
+_LARGEST_GROUP = 3  # features of a neuron of which its means and those with the targets are exact integrals
+
+
+def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
+    """Return the lower convex envelope of losses per feature against neurons per feature, at some places.
+
+    A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
+    enough features. It is the largest of the lines below all points: those through two of them. More neurons
+    than any part has are left idle.
+    """
+    envelope, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
+    for i, j in itertools.combinations(range(neurons.size), 2):
+        if neurons[i] != neurons[j]:
+            slope = (loss[j] - loss[i]) / (neurons[j] - neurons[i])
+            line = loss[i] - slope * neurons[i]
+            if np.all(line + slope * neurons <= loss + 1e-12 * loss.max()):
+                envelope = np.maximum(envelope, line + slope * at)
+    return envelope
+
+
+def _part(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
+    """Return losses over p of the best network for a few features, and of the naive one."""
+    mixing = task.mixing(F)
+    best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
+    losses = {"best": best.loss, "naive": best.naive, "floor": best.floor, "error": best.error_estimate}
+    return {name: loss / p for name, loss in losses.items()}
+
+
+def _unbiased(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
+    """Return losses over p of n neurons without output bias: the naive ones, and the least closed form."""
+    n_features = np.rint(ratio * n)
+    naive, *losses = (
+        [float(equal_features_loss(name, p, F, n)) / p for F in n_features]
+        for name in ("unbiased", "readout", "constant")
+    )
+    if tries:
+        losses.append([shared_inputs_loss(int(F), n, p, tries)[0] if n < F else np.inf for F in n_features])
+    return np.array(naive), np.min(losses, axis=0)
+
+
+def _row(
+    task: NetworkTask,
+    p: float,
+    ratio: FloatArray,
+    sizes: Sequence[Size],
+    search: Mapping[str, int],
+    *,
+    n: int,
+    tries: int,
+    fans: Sequence[Size],
+) -> tuple[dict[str, FloatArray], float]:
+    """Return a task's losses over p by features for each neuron, and the least excess over a lower bound."""
+    parts = [_part(F, m, p, task, search) for F, m in sizes]
+    pair, mixing = task.law(2, p), task.mixing(2)
+    floors = [loss_floor(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]
+    dropped = floors[0] if task.bias else target_moments(pair, task.target, mixing=mixing).second[0, 0] / p
+    neurons = np.r_[0.0, [m / F for F, m in sizes]]
+    best = np.r_[dropped, [part["best"] for part in parts]]
+    if task.target == "abs":
+        best = np.r_[best, [best_fan(F, m, p)[0] for F, m in fans]]
+        neurons = np.r_[neurons, [m / F for F, m in fans]]
+    if not task.bias:
+        groups = [g for g in range(2, _LARGEST_GROUP + 1) if g <= ratio.max()]
+        best = np.r_[best, [disjoint_inputs_loss(g, n, p) for g in groups]]
+        neurons = np.r_[neurons, [1 / g for g in groups]]
+    row = {"best": _envelope(neurons, best, 1 / ratio)}
+    if task.bias:
+        naive = np.r_[dropped, [part["naive"] for part in parts]]
+        row["naive"] = _envelope(neurons[: naive.size], naive, 1 / ratio)
+    else:
+        row["naive"], closed = _unbiased(ratio, n, p, tries)
+        row["best"] = np.minimum(row["best"], closed)
+    row["floor"] = np.interp(1 / ratio, [0.0, 0.5, 1.0], floors)
+    row["error"] = np.full(ratio.shape, max(part["error"] for part in parts))
+    return row, min(part["best"] - part["floor"] + part["error"] for part in parts)
+
+
+@as_annotated
+def run_map(
+    p: Sequence[float] = (1e-3, 0.01, 0.1, 0.3, 1.0),
+    per_neuron: Sequence[float] = (1.0, 4 / 3, 1.5, 2.0, 3.0, 5.0),
+    sizes: Sequence[Size] = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 3)),
+    *,
+    starts: int = 3,
+    steps: int = 60,
+    n_hidden: int = 60,
+    tries: int = 0,
+    fans: Sequence[Size] = (),
+    tasks: Sequence[str] = tuple(TASKS),
+    seed: int = 0,
+) -> xr.Dataset:
+    r"""Return losses of the best known networks over (p, features for each neuron), by task.
+
+    Networks of a few features are searched, and joined to networks of any size: of disjoint parts, some of
+    them features without a neuron, in the shares that are best. Without output bias the closed forms of
+    `equal_features_loss` for `n_hidden` neurons take part, and as many neurons alike that are read together:
+    of a few features each, or of all.
+
+    Parameters
+    ----------
+    p : sequence of float
+        Probabilities that a feature is on, in (0, 1].
+    per_neuron : sequence of float
+        Features for each neuron, at least 1.
+    sizes : sequence of (n_features, n_hidden)
+        Of the parts, at most 5; where features are on in pairs those of an even number of features.
+    starts, steps, seed : int
+        As in `best_network`.
+    n_hidden : int
+        Number of neurons in the closed forms, and of those that are alike.
+    tries : int
+        Losses, of a tenth of a second, that a search for neurons of all features takes; 0 for none.
+    fans : sequence of (n_features, n_hidden)
+        Further parts, for \|x\|: fans (`run_fans`), which are not searched.
+    tasks : sequence of str
+        Names in `TASKS`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``best``, ``floor``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The naive
+        network's neurons serve one feature each, at their best readout; without output bias it drops what it
+        does not compute. ``excess`` (task, p) is the least loss of a part above its floor, and its error.
+
+    Examples
+    --------
+    >>> ds = run_map([0.1], [2.0], [(1, 1), (2, 1)], starts=1, steps=10)
+    >>> bool((ds["best"] <= ds["naive"] * (1 + 1e-9)).all())
+    True
+    """
+    ratio = validation.real("per_neuron", per_neuron, 1.0, 1e6)
+    probabilities = validation.probability("p", p)
+    n = validation.integer("n_hidden", n_hidden, 1)
+    names = validation.choices("tasks", tasks, tuple(TASKS))
+    search = {"starts": starts, "steps": steps, "rng": seed}
+    rows: list[dict[str, Any]] = []
+    for name, q in itertools.product(names, map(float, probabilities)):
+        task = TASKS[name]
+        parts = [(F, m) for F, m in sizes if not (task.in_pairs and F % 2)]
+        row, excess = _row(task, q, ratio, parts, search, n=n, tries=tries, fans=fans)
+        rows.append({**{key: ("per_neuron", values) for key, values in row.items()}, "excess": excess})
+    ds = from_rows(rows, task=list(names), p=list(p))
+    largest = max(F for F, _ in [*sizes, *fans])
+    return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(
+        starts=starts, n_hidden=n, largest=largest
+    )
+
+
+@plot_function
+def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the share of the naive loss that is saved against p, by task, and what the floor allows."""
+    at = ds.sel(per_neuron=2.0, method="nearest")
+    for k, task in enumerate(ds["task"].values):
+        losses = at.sel(task=task)
+        for name, style in (("best", "o-"), ("floor", ":")):
+            saved = 1 - losses[name] / losses["naive"]
+            label = str(task) if name == "best" else None
+            ax.plot(ds["p"], saved.where(saved > 1e-7), style, color=f"C{k}", markersize=4, label=label)
+    ax.set(xscale="log", yscale="log", ylim=(1e-5, 1))
+    return finish_axes(ax, xlabel="p", ylabel="share of the naive loss saved")
+
+
+def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the shares of the naive loss that are saved and that the floor allows; of `run_map`.
+
+    With a neuron for each feature the naive network may lose nothing, and they are nan.
+    """
+    naive = ds["naive"].where(ds["naive"] > 1e-9)
+    return 1 - ds["best"] / naive, 1 - ds["floor"] / naive
+
+
+def judge_map(ds: xr.Dataset) -> list[Finding]:
+    """Return the findings of the map's criteria, where the grid has their places."""
+    saved, _ = saved_shares(ds)
+    p = ds["p"]
+    at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))
+    unbiased = saved.sel(task="relu without bias")
+    values = {
+        LOSS_ERROR: ds["error"],
+        FLOOR: ds["excess"],
+        TIE: abs(saved.sel(task="relu")),
+        MEANS: unbiased - 3 * p / 8,
+        SHARING: (at_two.sel(task="relu without bias") / p)[p.values <= 0.01],
+        FANS: at_one.sel(task="abs")[p.values <= 1e-3],
+        DENSE: at_one.sel(task="abs")[np.isclose(p, 0.3)],
+        MIXED: at_two.sel(task="x + relu"),
+        PAIRS: at_two.sel(task="relu, on in pairs")[p.values <= 0.1],
+    }
+    return [
+        criterion.finding(array.values[~np.isnan(array.values)], kind="numeric")
+        for criterion, array in values.items()
+    ]
+
+
+def _per_cent(share: float) -> str:
+    return f"{round(100 * share, 9) + 0.0:.3g}"
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    saved, allowed = saved_shares(ds)
+    rows = []
+    for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):
+        shares = (array.sel(task=task, per_neuron=ratio).values for array in (saved, allowed))
+        cells = [
+            "-" if np.isnan(share) else f"{_per_cent(share)} ({_per_cent(limit)})"
+            for share, limit in zip(*shares, strict=True)
+        ]
+        rows.append([str(task), f"{float(ratio):.3g}", *cells])
+    error = float((ds["error"] / ds["naive"].where(saved.notnull())).max())
+    columns = ("task", "features a neuron", *(f"p = {p:g}" for p in ds["p"].values))
+    table = Table(
+        "Share of the naive loss saved by the best known networks, in per cent, and allowed by the floor",
+        columns,
+        rows,
+        "In brackets: what the floor allows; a dash where the naive network loses nothing. "
+        "A network is of disjoint parts, each the best that was found "
+        f"for a few features. Errors of the losses: at most {error:.0e} of the naive one. What is found is "
+        "an upper bound on the least loss; nothing is said of networks between it and the floor.",
+    )
+    at_two = saved.sel(per_neuron=2.0, method="nearest")
+    ranges = [f"{task}: {span(100 * at_two.sel(task=task), '.2g')} %" for task in ds["task"].values]
+    text = (
+        "With a linear readout, an output bias and targets that are independent and alike nothing is below "
+        "the naive network in squared error (theorem on the page `computation`): the first rows are 0, and "
+        "so is what the floor allows. Something is gained where one of these is left out: without output "
+        "bias, for features that are on together, and for targets that one neuron cannot compute. Shares "
+        f"of the naive loss saved at two features a neuron, over p: {'; '.join(ranges)}. Features on in "
+        "pairs have the same p, and values that are independent. The naive network's neurons serve one "
+        "feature each, at their best readout; without output bias it answers 0 where it computes nothing, as "
+        "in public code. "
+        f"The grid has parts of {ds.attrs['largest']} features at most, and for |x| fans of more features "
+        "save more."
+    )
+    caption = "Two features a neuron. Solid: the best network known; dotted: what the floor allows."
+    return TopicContent(
+        text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table]
+    )
+
+
+_SETTINGS = {
+    "p": [1e-3, 0.01, 0.03, 0.1, 0.3, 1.0],
+    "sizes": [[1, 1], [2, 1], [2, 2], [3, 1], [3, 2], [3, 3], [4, 2]],
+    "fans": [[4, 4], [5, 5]],
+    "starts": 4,
+    "steps": 100,
+}
+RUNS = {
+    "map": Run.shipped(
+        "computation_map",
+        "what the best known networks gain",
+        run_map,
+        _SETTINGS,
+        seconds=1500.0,
+        split_by="p",
+        concat_dim="p",
+        check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, (), 1e-6, SUMS),
+    )
+}
+TOPICS = [Topic("map", ["map"], _show, judge=judge_map)]

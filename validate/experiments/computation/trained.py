@@ -1,0 +1,174 @@
+"""Where training ends: small networks by the exact gradient, over naive ones."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from scipy.optimize import minimize
+
+from ....solvers.computation import best_network, network_loss
+from ....theory.annotations import as_annotated
+from ....theory.computation import loss_floor, target_moments
+from ....theory.features import Features
+from ....theory.model import Model
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
+from ...runner.findings import Criterion, Finding, derived, preregistered, rounding
+from ..drawing import finish_axes, plot_function
+from .fans import label_floor
+from .gain_map import LOSS_ERROR
+
+# Fixed before any network was trained, with the places.
+ABOVE = Criterion("loss less the floor, with its error", ">=", derived(0))
+NEAR = Criterion("|loss / naive - 1|", "<=", preregistered(1e-3))
+BELOW = Criterion("loss / naive - 1", "<", rounding(-1e-9))
+HALF_NEAR = Criterion(f"share of seeds within {NEAR:g} of naive, first place", ">=", preregistered(0.5))
+HALF_BELOW = Criterion("share of seeds below naive, second and third place", ">=", preregistered(0.5))
+ONE_BELOW = Criterion("seeds below naive, fourth place", ">=", preregistered(1))
+
+Place = tuple[str, bool, int, int, float]  # target, output bias, n_features, n_hidden and p
+PLACES: tuple[Place, ...] = (
+    ("relu", True, 3, 2, 0.1),
+    ("relu", False, 3, 2, 0.1),
+    ("relu", False, 2, 1, 1.0),
+    ("abs", True, 3, 3, 0.01),
+)
+
+
+def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
+    """Train one network; return its loss over p, the gradient, and the number of dead neurons."""
+    target, bias, F, n, p = place
+    law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
+    sizes = ((n, F), (n,), (F, n), (F if bias else 0,))
+    ends = np.cumsum([int(np.prod(size)) for size in sizes])[:-1]
+    scale = float(target_moments(law, target).second.diagonal().mean())
+
+    def model(z: FloatArray) -> Model:
+        U, b, V, c = (part.reshape(size) for part, size in zip(np.split(z, ends), sizes, strict=True))
+        return Model(U, b_in=b, hidden="relu", W_out=V, b=c if bias else 0.0, output="identity")
+
+    def value(z: FloatArray) -> tuple[float, FloatArray]:
+        result = network_loss(model(z), law, target, gradient=True)
+        gradient = result.gradient or {}
+        names = ("W_in", "b_in", "W_out", "b")[: 4 if bias else 3]
+        return result.loss / scale, np.concatenate([gradient[name].ravel() for name in names]) / scale
+
+    widths = [np.sqrt(6 / F), 0.01, np.sqrt(6 / n), 0.01]
+    z = np.concatenate([w * rng.uniform(-1, 1, size).ravel() for w, size in zip(widths, sizes, strict=True)])
+    end = minimize(
+        value,
+        z,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "maxfun": 4 * steps, "ftol": 1e-15, "gtol": 1e-9},
+    )
+    network = model(end.x)
+    result = network_loss(network, law, target)
+    return {
+        "loss": result.loss / p,
+        "error": result.error_estimate / p,
+        "gradient": float(np.abs(end.jac).max()),
+        "dead": int((network.b_in + np.abs(network.W_in).sum(axis=1) <= 0).sum()),
+    }
+
+
+@as_annotated
+def run_trained(
+    places: Sequence[Place] = PLACES,
+    *,
+    seeds: Sequence[int] = range(20),
+    steps: int = 2000,
+) -> xr.Dataset:
+    """Train all weights and biases by the exact gradient until it vanishes, from the usual random weights.
+
+    Weights begin uniform with the variance 2 over a neuron's inputs (Kaiming), biases at 0 but for
+    noise of a hundredth, as a hidden bias of 0 is a kink. Steps are those of L-BFGS.
+
+    Parameters
+    ----------
+    places : sequence of (target, bias, n_features, n_hidden, p)
+        At most 5 features.
+    seeds : sequence of int
+    steps : int
+        At most; a run ends before where the gradient is 1e-9 of the mean square of the targets.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``loss`` (place, seed), ``error``, ``gradient``, ``dead`` (neurons that no input turns on), and by
+        place ``floor`` and ``naive``, per feature over p.
+
+    Examples
+    --------
+    >>> ds = run_trained([("relu", True, 2, 1, 0.5)], seeds=[0], steps=100)
+    >>> bool((ds["loss"] >= ds["floor"] - ds["error"]).all())
+    True
+    """
+    rows = [_train(place, seed, steps) for place, seed in itertools.product(places, seeds)]
+    references = []
+    for target, bias, F, n, p in places:
+        law = Features(F, p, "symmetric")
+        naive = best_network(law, n, target, bias=bias, starts=1, steps=1, rng=0).naive
+        references.append({"floor": loss_floor(law, n, target, bias=bias) / p, "naive": naive / p})
+    ds = from_rows(rows, place=len(places), seed=list(seeds))
+    ds = ds.merge(from_rows(references, place=len(places)))
+    names = [f"{t}{'' if bias else ' without bias'}, {F} on {n}, p = {p:g}" for t, bias, F, n, p in places]
+    return ds.assign_coords(name=("place", names))
+
+
+@plot_function
+def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw where trained networks end, over the naive loss, a column for each place; of `run_trained`."""
+    for i in range(ds.sizes["place"]):
+        at = ds.isel(place=i)
+        ax.plot(np.full(at.sizes["seed"], i), at["loss"] / at["naive"], "o", color=f"C{i}", ms=3, alpha=0.6)
+        ax.plot([i - 0.3, i + 0.3], [at["floor"] / at["naive"]] * 2, "k-", linewidth=1)
+    ax.axhline(1, color="0.5", linewidth=0.8)
+    ax.set_xticks(range(ds.sizes["place"]), [str(k + 1) for k in range(ds.sizes["place"])])
+    label_floor(ax, -0.3, float((ds["floor"] / ds["naive"]).isel(place=0)))
+    return finish_axes(ax, None, xlabel="place", ylabel="loss / naive")
+
+
+def judge_trained(ds: xr.Dataset) -> list[Finding]:
+    """Return the findings of the criteria of trained networks; the places are those of `PLACES`."""
+    excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
+    near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
+    return [
+        LOSS_ERROR.finding(ds["error"]),
+        ABOVE.finding(ds["loss"] - ds["floor"] + ds["error"]),
+        HALF_NEAR.finding(near[:1].mean(axis=1)),
+        HALF_BELOW.finding(below[1:3].mean(axis=1)),
+        ONE_BELOW.finding(below[3:].sum(axis=1)),
+    ]
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    ratio, rows = ds["loss"] / ds["naive"], []
+    for i, name in enumerate(ds["name"].values):
+        at = ratio.isel(place=i).values
+        n_below, n_near = int(BELOW.satisfied(at - 1).sum()), int(NEAR.satisfied(np.abs(at - 1)).sum())
+        losses = (at.min(), np.median(at), float(ds["floor"][i] / ds["naive"][i]))
+        rows.append([i + 1, str(name), at.size, n_near, n_below, *(f"{loss:.3f}" for loss in losses)])
+    n_dead = [str(int(count)) for count in (ds["dead"] > 0).sum("seed")]
+    text = (
+        "All weights and biases, trained by the exact gradient with L-BFGS from random weights. Places and "
+        f"criteria were fixed before. {rows[0][3]} of {rows[0][2]} seeds end at the naive loss at the first "
+        f"place, and below it {', '.join(f'{row[4]} of {row[2]}' for row in rows[1:])} at the others. Runs "
+        f"with a neuron that no input turns on: {', '.join(n_dead)}. Gradients at the ends are at "
+        f"most {span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
+    )
+    columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "floor")
+    caption = "Each dot is a seed."
+    return TopicContent(
+        text,
+        [Figure("trained", "Where training ends", caption, ds, plot_trained)],
+        [Table("Trained networks over naive ones", columns, rows)],
+    )
+
+
+RUNS = {
+    "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),
+}
+TOPICS = [Topic("trained", ["trained"], _show, judge=judge_trained)]

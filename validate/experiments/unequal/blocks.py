@@ -1,0 +1,121 @@
+"""The best codes of blocks of dependent features in the limit of many, and exact losses of their matrices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ....solvers.loss import exact_loss
+from ....solvers.unequal import BlockOptimum, block_optimum, realise_blocks
+from ....theory.annotations import as_annotated
+from ....theory.features import Features
+from ....theory.unequal import independent_copies, priority_loss, priority_weights
+from ....theory.validation import FloatArray
+from ...runner.declarations import SUMS, ReproductionCheck, Run, from_rows
+from .pairs import FEW_ON, HALF_ON, OFTEN_ON, Case, case_coords, even_integer, pair_law
+
+REACHES = 1e4, 1e6, 1e8  # longest over shortest encodings of priority codes that are built
+
+
+def _exact(model: Sequence[FloatArray], law: Features) -> float:
+    """Return the exact loss of a model (W_out, W_in, b)."""
+    W_out, W_in, b = model
+    return exact_loss(W_out @ W_in, b, law, tol=1e-5).loss
+
+
+def _dropped(code: BlockOptimum) -> float:
+    """Return the share of the features that have no capacity."""
+    return float(sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts))
+
+
+def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
+    """Return the coefficients that most blocks with neurons have, with zeros up to a size."""
+    main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
+    return np.pad(main.coefficients, (0, size - len(main.b)))
+
+
+@as_annotated
+def run_blocks(
+    cases: Sequence[Case] = (("exclusive", 1.0, 0.1, 0.25),),
+    sizes: Sequence[int] = (32, 64),
+    seeds: Sequence[int] = range(3),
+    *,
+    pairs: Sequence[int] = (1,),
+    starts: int = 3,
+) -> xr.Dataset:
+    """Return losses of the best codes of blocks in the limit, and of matrices of these and priority codes.
+
+    Parameters
+    ----------
+    cases, sizes
+        As for `run_groups`.
+    seeds : sequence of int
+        Of the matrices.
+    pairs : sequence of int
+        Pairs in a block, 1 or 2: two pairs may share directions (minutes a case).
+    starts : int
+        Random starts of each search.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and gaps of the searches;
+        ``coefficients`` (case, pairs, output, feature) of the part that most blocks with neurons have, with
+        zeros outside the block; ``dropped`` (case, pairs), the share of the features without capacity;
+        ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the code of
+        blocks that has the least. ``priority`` (case, n_features), of `theory.unequal.priority_loss`;
+        ``built`` (case, reach), the exact loss of its weights at the smallest size.
+
+    Examples
+    --------
+    >>> ds = run_blocks([("exclusive", 1.0, 0.1, 0.4)], sizes=[16], seeds=[0])
+    >>> bool(ds["predicted"] < ds["constructed"].min()), ds["coefficients"].sel(pairs=1)[0, 0, 1].item() < 0
+    (True, True)
+    """
+    sizes = [even_integer("sizes", n) for n in sizes]
+    rows = []
+    for kind, strength, p, ratio in cases:
+        law = pair_law(kind, strength, p)
+        codes = [block_optimum(independent_copies(law, count), ratio, starts=starts) for count in pairs]
+        best, count = min(zip(codes, pairs, strict=True), key=lambda pair: pair[0].loss)
+        block = independent_copies(law, count)
+        places = [(independent_copies(law, n // 2), max(1, round(ratio * n))) for n in sizes]
+        small, m = min(places, key=lambda place: place[0].n_features)
+        constructed = [
+            [_exact(realise_blocks(best, block, n // block.n_features, rng=seed), whole) for seed in seeds]
+            for n, (whole, _) in zip(sizes, places, strict=True)
+        ]
+        rows.append(
+            {
+                "predicted": ("pairs", [code.loss for code in codes]),
+                "gap": ("pairs", [code.gap for code in codes]),
+                "dropped": ("pairs", [_dropped(code) for code in codes]),
+                "coefficients": (
+                    ("pairs", "output", "feature"),
+                    [_coefficients(code, 2 * max(pairs)) for code in codes],
+                ),
+                "constructed": (("n_features", "seed"), constructed),
+                "priority": ("n_features", [priority_loss(*place) for place in places]),
+                "built": ("reach", [_exact(priority_weights(small, m, reach), small) for reach in REACHES]),
+            }
+        )
+    ds = from_rows(rows, case=len(cases)).assign_coords(case_coords(cases))
+    return ds.assign_coords(reach=list(REACHES), pairs=list(pairs), n_features=sizes, seed=list(seeds))
+
+
+def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
+    """Return a stored run of best codes; those of whole pairs need no random starts."""
+    settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
+    check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
+    pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]
+    split: dict[str, Any] = {} if whole else {"split_by": pieces, "concat_dim": "case"}
+    return Run.shipped("unequal_blocks", what, run_blocks, settings, check=check, **split)
+
+
+RUNS = {
+    "blocks": _stored_run("their best codes", FEW_ON, [32, 64, 128]),
+    "blocks_often": _stored_run("pairs at p = 0.4: codes", OFTEN_ON, [64, 128]),
+    # Made in one run.
+    "blocks_dense": _stored_run("pairs at p = 0.5: codes", HALF_ON, [64, 128], whole=True),
+}

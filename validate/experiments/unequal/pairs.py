@@ -1,0 +1,121 @@
+"""Pairs of features that depend on each other: their laws, trained models, and which share directions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ....theory import validation
+from ....theory.features import Features, exclusive, synchronous
+from ....theory.unequal import block_capacities, partial_dependence
+from ....theory.validation import FloatArray
+from ...runner.declarations import entry_of
+from ...training import DROPPED
+from ...training.engine import Model, load_torch, new_model, run_block
+from ...training.schedule import CONVERGED, learning_rates
+
+KINDS: dict[str, Callable[..., Any]] = {"exclusive": exclusive, "synchronous": synchronous}
+PEAK_RATE = 1e-2  # largest rate of Adam
+OPPOSED = -0.5  # a feature counts as opposed from this share of the diagonal on
+
+Case = Sequence[Any]  # kind, strength, p, ratio
+CASE_COORDS = ("kind", "strength", "p", "ratio")
+
+
+def _cases(p: float, ratio: float) -> list[list[Any]]:
+    return [[kind, strength, p, ratio] for kind in KINDS for strength in (0.5, 1.0)]
+
+
+# The cases of the stored runs, by how many features are on.
+FEW_ON = _cases(0.1, 0.25)
+OFTEN_ON = _cases(0.4, 0.125)
+HALF_ON = _cases(0.5, 0.25)
+
+
+def pair_law(kind: str, strength: float, p: float) -> Features:
+    """Return the law of a pair: so much of the kind's own table, the rest independent."""
+    table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
+    return Features(2, p, groups=[partial_dependence(table, strength)])
+
+
+def check_cases(cases: Sequence[Case]) -> None:
+    """Refuse cases that are not (kind, strength, p, ratio), or out of range."""
+    for case in cases:
+        if len(case) != 4:
+            raise ValueError(
+                f"`cases` must be (kind, strength, p, ratio); got {validation.short_repr(case)}."
+            )
+        validation.number("cases", case[3], 0, 1, brackets="(]")
+        with entry_of("cases"):
+            pair_law(*case[:3])
+
+
+def even_integer(name: str, value: int) -> int:
+    """Return an even number of features, of at least 4."""
+    number = validation.integer(name, value, 4)
+    if number % 2:
+        raise ValueError(f"`{name}` must be even, as features come in pairs; got {number}.")
+    return number
+
+
+def case_coords(cases: Sequence[Case]) -> dict[str, Any]:
+    """Return the coordinates of the dimension ``case``."""
+    columns = zip(*cases, strict=True)
+    return {name: ("case", list(column)) for name, column in zip(CASE_COORDS, columns, strict=True)}
+
+
+def case_label(at: xr.Dataset) -> str:
+    """Return kind and strength of a case as text."""
+    return f"{at['kind'].values}, strength {float(at['strength']):g}"
+
+
+def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
+    """Return datasets with the cases that all of them have, in the order of the first.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    keys = [[*zip(*(ds[name].values.tolist() for name in CASE_COORDS), strict=True)] for ds in datasets]
+    common = [key for key in keys[0] if all(key in other for other in keys)]
+    if not common:
+        raise ValueError(f"`datasets` must have a case in common; got {keys}.")
+    return [
+        ds.isel(case=[ds_keys.index(key) for key in common])
+        for ds, ds_keys in zip(datasets, keys, strict=True)
+    ]
+
+
+def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Model:
+    """Train a model with free weights on the law of all features."""
+    torch = load_torch()
+    model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")
+    run_block(torch, [model], learning_rates(0, steps, steps, PEAK_RATE)[:, None], batch)
+    model.ends[CONVERGED] = model.parameters.numpy()
+    return model
+
+
+def geometry(M: FloatArray, law: Features) -> dict[str, float]:
+    """Return which features share a direction, of a model of independent pairs 2j, 2j + 1.
+
+    ``partner``: mean of M_ij/M_ii over the features that are kept, j the other of the pair. ``opposed``:
+    share of them that receive some feature of another pair with half their own weight or more and the
+    opposite sign. ``dropped``: share of all features. ``together`` and ``apart``: mean capacities of the
+    pairs' sums and differences.
+    """
+    diagonal = M.diagonal()
+    is_kept = diagonal >= DROPPED * diagonal.max()
+    partner = (np.arange(len(M)) ^ 1)[is_kept, None]
+    relative = M[is_kept] / diagonal[is_kept, None]
+    partner_weight = np.take_along_axis(relative, partner, axis=1)[:, 0]
+    np.put_along_axis(relative, partner, 0.0, axis=1)
+    C = np.mean(block_capacities(M, law), axis=0)
+    return {
+        "partner": float(partner_weight.mean()),
+        "opposed": float(np.mean(relative.min(axis=1) <= OPPOSED)),
+        "dropped": float(np.mean(~is_kept)),
+        "together": float(C.sum() / 2),
+        "apart": float(np.trace(C) - C.sum() / 2),
+    }

@@ -1,0 +1,73 @@
+"""The best split of hidden neurons over features, and bounds of the loss, at the places of the width law."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from ....solvers.loss import exact_loss
+from ....solvers.unequal import KINDS, allocate, allocate_codes, realise
+from ....theory.annotations import as_annotated
+from ....theory.unequal import loss_bound, priority_loss
+from ...runner.declarations import Run, from_rows
+from .models import source_law
+
+
+@as_annotated
+def run_split(
+    alpha: Sequence[float] = (0.0, 1.0, 2.0),
+    n_hidden: Sequence[int] = (1, 3, 10, 32, 100),
+    *,
+    n_features: int = 128,
+    on: float = 1.0,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Return losses of the best split of the hidden neurons at the places of `run_width`, and their bounds.
+
+    Parameters
+    ----------
+    alpha, n_hidden, n_features, on
+        As for `run_width`.
+    seed : int
+        Of the matrices that realise a split.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (alpha, n_hidden): ``loss``, the least per feature if each is dropped, kept, in the rug or in a
+        pair, for many features that are on at a time. ``bound``, proved, is below every model, and
+        ``priority``, the exact loss of a code, is above the best; ``envelope`` is that of the best codes of
+        like features, if there are many copies of each. ``realised``, the exact loss of a matrix that
+        realises the split, is NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
+
+    Examples
+    --------
+    >>> ds = run_split([1.0], [2], n_features=16)
+    >>> bool((ds["bound"] <= ds["priority"]).all()), ds["count"].sum("kind").item()
+    (True, 16)
+    """
+    rows = []
+    for exponent, m in itertools.product(alpha, n_hidden):
+        law = source_law(exponent, n_features, on)
+        best = allocate(law, m, codes=("rug", "pairs", "skew pairs"))
+        try:
+            model = realise(best, law, rng=np.random.default_rng([seed, n_features, m]))
+            realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
+        except ValueError:  # no tight frame has rows of these lengths, to the eye of the search
+            realised = np.nan
+        rows.append(
+            {
+                "loss": best.loss - best.gap,
+                "bound": loss_bound(law, m),
+                "priority": priority_loss(law, m),
+                "envelope": allocate_codes(law, m).loss,
+                "realised": realised,
+                "count": ("kind", np.bincount(best.kind, minlength=len(KINDS))),
+            }
+        )
+    ds = from_rows(rows, alpha=alpha, n_hidden=n_hidden).assign_coords(kind=list(KINDS))
+    return ds.assign_attrs(n_features=n_features, on=on)
+
+
+RUNS = {"split": Run(run_split, seconds=40)}
