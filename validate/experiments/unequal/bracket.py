@@ -135,8 +135,8 @@ def _show(ds: xr.Dataset) -> TopicContent:
     )
     text = (
         f"The local exponent of loss against width for n = {ds.attrs['n_features']} features, from the code; "
-        f"that of the bound differs from it by {float(difference.median()):.2g} in the median over all places "
-        f"and by at most {float(difference.max()):.2g}. It is within {NEAR_ONE:g} of 1, the law 1/m, "
+        f"that of the bound differs from it by {float(difference.median()):.2g} in the median over all "
+        f"places and by at most {float(difference.max()):.2g}. It is within {NEAR_ONE:g} of 1, the law 1/m, "
         f"{'; '.join(near_places)}. Elsewhere the exponent is its own. The bracket, code over bound, is "
         f"{span(factor, '.3g')} at all {factor.size} places; for alpha up to {LARGEST_ALPHA:g} it is "
         f"{region}."
