@@ -114,11 +114,11 @@ def quiet() -> Iterator[None]:
     >>> with quiet(), report_progress("counting") as tell:
     ...     tell("at the first of two")
     """
-    before, _line.taken = _line.taken, True
+    taken_before, _line.taken = _line.taken, True
     try:
         yield
     finally:
-        _line.taken = before
+        _line.taken = taken_before
 
 
 def time_left(seconds: float, done: int, planned: int) -> str:

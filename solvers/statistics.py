@@ -165,7 +165,7 @@ def more_often(first: int, second: int, runs: int) -> float:
     0.05
     """
     runs = integer("runs", runs, 1)
-    counts = [integer(name, one, 0, runs) for name, one in (("first", first), ("second", second))]
+    counts = [integer(name, number, 0, runs) for name, number in (("first", first), ("second", second))]
     table = np.array([[count, runs - count] for count in counts])
     return float(scipy.stats.fisher_exact(table, alternative="greater").pvalue)
 
@@ -243,21 +243,23 @@ def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArra
     >>> low.round(12), slope.round(12)
     (array([1., 5.]), array([2., 0.]))
     """
-    place, found = vector("x", x), np.asarray(values, np.float64)
-    off = place - place.mean()
+    x_values, y_values = vector("x", x), np.asarray(values, np.float64)
+    off = x_values - x_values.mean()
     if not off.any():
-        raise ValueError(f"`x` must have two different numbers or more; got {place.tolist()!r:.80}.")
-    if found.shape[:1] != place.shape:
-        raise ValueError(f"`values` must have the length of `x`, {place.size}; got the shape {found.shape}.")
-    slope = np.asarray(np.tensordot(off, found, (0, 0)) / (off @ off))
-    return np.asarray(found.mean(axis=0) - slope * place.mean()), slope
+        raise ValueError(f"`x` must have two different numbers or more; got {x_values.tolist()!r:.80}.")
+    if y_values.shape[:1] != x_values.shape:
+        raise ValueError(
+            f"`values` must have the length of `x`, {x_values.size}; got the shape {y_values.shape}."
+        )
+    slope = np.asarray(np.tensordot(off, y_values, (0, 0)) / (off @ off))
+    return np.asarray(y_values.mean(axis=0) - slope * x_values.mean()), slope
 
 
 @as_annotated
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
     logarithm = np.log(real("x", vector("x", x), 0, brackets="(]"))
-    return lambda some: float(line(logarithm, np.log(np.maximum(some.mean(axis=0), 1e-9)))[1])
+    return lambda runs: float(line(logarithm, np.log(np.maximum(runs.mean(axis=0), 1e-9)))[1])
 
 
 @as_annotated
@@ -283,10 +285,10 @@ def jackknife(
     level = _level(level)
     if samples.ndim == 0 or len(samples) < 2:
         raise ValueError(f"`samples` must have two runs or more; got shape {samples.shape}.")
-    runs, whole = len(samples), float(statistic(samples))
+    runs, full_statistic = len(samples), float(statistic(samples))
     without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
     half = float(scipy.stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
-    return _around(whole, half, level, runs)
+    return _around(full_statistic, half, level, runs)
 
 
 @as_annotated
@@ -300,10 +302,10 @@ def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
     """
     x = vector("x", x)
     values = vector("values", values, x.size)
-    reached = np.flatnonzero(values >= level)
-    if not reached.size:
+    indices = np.flatnonzero(values >= level)
+    if not indices.size:
         return float("nan")
-    k = int(reached[0])
+    k = int(indices[0])
     if k == 0:
         return float(x[0])
     part = (level - values[k - 1]) / (values[k] - values[k - 1])

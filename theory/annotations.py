@@ -68,11 +68,11 @@ def _entries(name: str, value: Any, kind: Any) -> list[Any]:
     array = isinstance(value, np.ndarray) and value.ndim > 0
     none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
     listed = (array or isinstance(value, kind)) and not none
-    found = list(itertools.islice(value, _MOST_LISTED + 1)) if listed else []
-    if not (listed and (found or kind is not Sequence)) or len(found) > _MOST_LISTED:
+    entries = list(itertools.islice(value, _MOST_LISTED + 1)) if listed else []
+    if not (listed and (entries or kind is not Sequence)) or len(entries) > _MOST_LISTED:
         rule = "a list of one entry or more" if kind is Sequence else "a list"
         raise ValueError(f"`{name}` must be {rule}; got {short_repr(value)}.")
-    return found
+    return entries
 
 
 def _strip_optional(kind: Any) -> Any:
@@ -86,7 +86,7 @@ def _members(kind: Any) -> list[Any]:
     kind = _strip_optional(kind)
     if get_origin(kind) not in (UnionType, Union):
         return [kind]
-    return [member for one in get_args(kind) for member in _members(one)]
+    return [member for argument in get_args(kind) for member in _members(argument)]
 
 
 def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
@@ -131,11 +131,16 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
         entries = _entries(name, value, Sequence)
         if len(entries) != len(inner):
             raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {short_repr(value)}.")
-        return tuple(_convert(name, entry, own) for entry, own in zip(entries, inner, strict=True))
+        return tuple(
+            _convert(name, entry, entry_kind) for entry, entry_kind in zip(entries, inner, strict=True)
+        )
     if origin is Mapping:
         if not isinstance(value, Mapping):
             raise ValueError(f"`{name}` must be a mapping; got {short_repr(value)}.")
-        return {_convert(name, key, inner[0]): _convert(name, one, inner[1]) for key, one in value.items()}
+        return {
+            _convert(name, key, inner[0]): _convert(name, entry_value, inner[1])
+            for key, entry_value in value.items()
+        }
     if _of_a_file(kind):
         return kind(_path(name, value))
     if origin is Callable:
@@ -205,15 +210,17 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:
             return function(*args, **kwargs)  # which refuses them in Python's words
         for name, value in bound.arguments.items():
-            one = signature.parameters[name]
-            if value is one.default:
+            parameter = signature.parameters[name]
+            if value is parameter.default:
                 continue
-            if one.kind is one.VAR_KEYWORD:
-                fitted: Any = {key: _convert(key, given, one.annotation) for key, given in value.items()}
-            elif one.kind is one.VAR_POSITIONAL:
-                fitted = tuple(_convert(name, given, one.annotation) for given in value)
+            if parameter.kind is parameter.VAR_KEYWORD:
+                fitted: Any = {
+                    key: _convert(key, argument, parameter.annotation) for key, argument in value.items()
+                }
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                fitted = tuple(_convert(name, argument, parameter.annotation) for argument in value)
             else:
-                fitted = _convert(name, value, one.annotation)
+                fitted = _convert(name, value, parameter.annotation)
             bound.arguments[name] = fitted
         try:
             return function(*bound.args, **bound.kwargs)

@@ -65,7 +65,7 @@ class Derivation:
         if hasattr(self.expression, "as_immutable"):
             object.__setattr__(self, "expression", self.expression.as_immutable())
         names = [str(symbol) for symbol in self.symbols]
-        missing = {str(one) for one in self.expression.free_symbols.difference(self.symbols)}
+        missing = {str(free_symbol) for free_symbol in self.expression.free_symbols.difference(self.symbols)}
         if missing or len(set(names)) < len(names):
             raise ValueError(
                 f"`symbols` must be all free symbols of the expression, {sorted(missing | set(names))}, "
@@ -103,15 +103,15 @@ class Derivation:
                 f"`values` must have the names {sorted(names)}; got {short_repr(sorted(values))}."
             )
         function = self._compiled("mpmath")
-        before = None
+        previous = None
         for guard in _GUARDS:
             with mpmath.workdps(digits + guard):
-                found = function(*(mpmath.mpmathify(values[name]) for name in names))
+                value = function(*(mpmath.mpmathify(values[name]) for name in names))
                 # 0 may be what cancelled, so the most digits that are tried decide on it
-                sure = guard == _GUARDS[-1] or 0 not in _entries(found)
-                if before is not None and sure and _agree(before, found, digits):
-                    return found
-            before = found
+                sure = guard == _GUARDS[-1] or 0 not in _entries(value)
+                if previous is not None and sure and _agree(previous, value, digits):
+                    return value
+            previous = value
         raise ValueError(f"`digits` must be fewer for {self.expression}; got {digits}.")
 
     def numeric(self) -> Callable[..., Any]:
@@ -132,7 +132,7 @@ def derived(expression: Any, *assumptions: str) -> Derivation:
 
 def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
     """Keep what a derivation gives: SymPy takes seconds, and it is the same each time."""
-    kept: Any = lru_cache(maxsize=None, typed=True)(derive)
+    cached: Any = lru_cache(maxsize=None, typed=True)(derive)
 
     @wraps(derive)
     def found(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -140,7 +140,7 @@ def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
             hash((args, *kwargs.values()))
         except TypeError:  # not a valid argument, which the derivation says
             return derive(*args, **kwargs)
-        return cast(R, kept(*args, **kwargs))
+        return cast(R, cached(*args, **kwargs))
 
     return found
 
@@ -151,12 +151,12 @@ def _entries(value: Any) -> list[Any]:
     return [*value] if isinstance(value, mpmath.matrix) else [value]
 
 
-def _agree(one: Any, other: Any, digits: int) -> bool:
+def _agree(left: Any, right: Any, digits: int) -> bool:
     import mpmath
 
     small = mpmath.mpf(10) ** -digits
     nothing = small * mpmath.mpf(10) ** -600  # what shrinks as digits are added is zero
     return all(
         abs(a - b) <= max(small * abs(b), nothing)
-        for a, b in zip(_entries(one), _entries(other), strict=True)
+        for a, b in zip(_entries(left), _entries(right), strict=True)
     )

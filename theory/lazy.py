@@ -32,7 +32,7 @@ def lazy_submodules(
     """
 
     def names() -> list[str]:
-        return sorted(only or {found.name for found in pkgutil.iter_modules(path)})
+        return sorted(only or {module.name for module in pkgutil.iter_modules(path)})
 
     def get(name: str) -> ModuleType:
         if name.startswith("_") or name not in names():
@@ -46,9 +46,9 @@ def lazy_submodules(
 
 def public_modules(package: ModuleType) -> Iterator[ModuleType]:
     """Yield a package's modules, and those of its packages that have no public names of their own."""
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        module = importlib.import_module(found.name)
-        if found.ispkg and not hasattr(module, "__all__"):
+    for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(module_info.name)
+        if module_info.ispkg and not hasattr(module, "__all__"):
             yield from public_modules(module)
         else:
             yield module

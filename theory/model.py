@@ -104,8 +104,8 @@ class Model:
 
         W_in = checked("W_in", validation.matrix("W_in", self.W_in))
         n_hidden = W_in.shape[0]
-        given = W_in.T if self.W_out is None else self.W_out
-        W_out = checked("W_out", validation.matrix("W_out", given, (None, n_hidden)))
+        decoder = W_in.T if self.W_out is None else self.W_out
+        W_out = checked("W_out", validation.matrix("W_out", decoder, (None, n_hidden)))
         sizes = {"hidden": n_hidden, "output": W_out.shape[0]}
         jumps = [
             n
@@ -126,8 +126,8 @@ class Model:
             validation.numbers_or_repeat("b_in", self.b_in, n_hidden),
             validation.numbers_or_repeat("b", self.b, W_out.shape[0]),
         )
-        made = {"W_in": W_in, "b_in": checked("b_in", b_in), "W_out": W_out, "b": checked("b", b)}
-        for name, value in {**made, "thresholds": thresholds}.items():
+        arrays = {"W_in": W_in, "b_in": checked("b_in", b_in), "W_out": W_out, "b": checked("b", b)}
+        for name, value in {**arrays, "thresholds": thresholds}.items():
             object.__setattr__(self, name, value)
 
     @property

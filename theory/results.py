@@ -53,23 +53,23 @@ def _copied(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple):
-        return tuple(_copied(one) for one in value)
+        return tuple(_copied(item) for item in value)
     if type(value) is dict:
-        return _Table({name: _copied(one) for name, one in value.items()})
+        return _Table({name: _copied(item) for name, item in value.items()})
     return value
 
 
 def _key(value: Any) -> Any:
     """Return something that compares and hashes like the value: NaN equals NaN, -0.0 equals 0.0."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return "array", value.shape, tuple(_key(one) for one in value.flat)
+        return "array", value.shape, tuple(_key(item) for item in value.flat)
     if isinstance(value, np.ndarray):
-        plain = np.where(value != value, np.nan, value + 0) if value.dtype.kind in "fc" else value
-        return value.dtype.str, value.shape, np.ascontiguousarray(plain).tobytes()
+        normalised = np.where(value != value, np.nan, value + 0) if value.dtype.kind in "fc" else value
+        return value.dtype.str, value.shape, np.ascontiguousarray(normalised).tobytes()
     if isinstance(value, tuple):
-        return tuple(_key(one) for one in value)
+        return tuple(_key(item) for item in value)
     if isinstance(value, dict):
-        return frozenset((name, _key(one)) for name, one in value.items())
+        return frozenset((name, _key(item)) for name, item in value.items())
     if isinstance(value, float) and value != value:
         return "not a number", float
     try:
@@ -92,7 +92,7 @@ def _short(value: Any) -> str:
     if type(value) is tuple:
         text = f"({', '.join(map(_short, value))}{',' if len(value) == 1 else ''})"
     elif isinstance(value, dict):
-        text = f"{{{', '.join(f'{name!r}: {_short(one)}' for name, one in value.items())}}}"
+        text = f"{{{', '.join(f'{name!r}: {_short(item)}' for name, item in value.items())}}}"
     else:
         text = f"{value:.9g}" if isinstance(value, float) else " ".join(repr(value).split())
     return text if len(text) <= 90 else text[:86] + " ..."
@@ -111,7 +111,7 @@ def _message(self: Any) -> str:
     status = self.status
     if isinstance(status, enum.Enum):
         return str(status.value)
-    return " ".join(dict.fromkeys(str(one.value) for one in np.asarray(status, dtype=object).flat))
+    return " ".join(dict.fromkeys(str(outcome.value) for outcome in np.asarray(status, dtype=object).flat))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -138,10 +138,10 @@ def result(cls: type[C]) -> type[C]:
     target.__post_init__ = __post_init__
     for method in (__setstate__, __eq__, __hash__, *(() if "__repr__" in cls.__dict__ else (__repr__,))):
         setattr(target, method.__name__, method)
-    made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(target)
-    if "status" in made.__dataclass_fields__ and not hasattr(made, "message"):
-        made.message = property(_message)
-    return made  # type: ignore[no-any-return]
+    dataclass: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(target)
+    if "status" in dataclass.__dataclass_fields__ and not hasattr(dataclass, "message"):
+        dataclass.message = property(_message)
+    return dataclass  # type: ignore[no-any-return]
 
 
 # --- The methods of all results -----------------------------------------------------------------------------

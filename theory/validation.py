@@ -265,16 +265,16 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     message = f"`{name}` must {rule}; got {short_repr(value)}."
     try:
         # An array without axes is the number in it; `item` would turn spans of time into integers.
-        one = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-        if not _is_real(one) or np.ma.is_masked(value):
+        scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        if not _is_real(scalar) or np.ma.is_masked(value):
             raise TypeError(message)
-        found = int(one)
-        exact = bool(found == one)
+        number = int(scalar)
+        exact = bool(number == scalar)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(message) from error
-    if not exact or found < low or (high is not None and found > high):
+    if not exact or number < low or (high is not None and number > high):
         raise ValueError(message)
-    return found
+    return number
 
 
 def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
@@ -284,10 +284,10 @@ def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
 
 def power_of_two(name: str, value: Any) -> int:
     """Return `value` as an int after checking that it is a power of two, 1 included."""
-    found = integer(name, value, 1)
-    if found & (found - 1):
-        raise ValueError(f"`{name}` must be a power of two; got {short_repr(found)}.")
-    return found
+    exponent = integer(name, value, 1)
+    if exponent & (exponent - 1):
+        raise ValueError(f"`{name}` must be a power of two; got {short_repr(exponent)}.")
+    return exponent
 
 
 _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
@@ -327,9 +327,9 @@ def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = Fals
     wrong = array[(array < 0) | (array >= size) | (array != np.floor(array))]
     if wrong.size:
         raise ValueError(f"`{name}` must be integers from 0 to {size - 1}; got {wrong[0]:g}.")
-    found, times = np.unique(array, return_counts=True)
-    if distinct and found.size < array.size:
-        raise ValueError(f"`{name}` must be distinct; got {found[times > 1][0]:g} twice.")
+    unique, times = np.unique(array, return_counts=True)
+    if distinct and unique.size < array.size:
+        raise ValueError(f"`{name}` must be distinct; got {unique[times > 1][0]:g} twice.")
     return array.astype(np.int64)
 
 
@@ -516,10 +516,10 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         cause: Exception | None = None
         try:
             with np.errstate(all="ignore"):
-                found = function(*args, **kwargs)
-            parts = found if isinstance(found, tuple) else (found,)
+                result = function(*args, **kwargs)
+            parts = result if isinstance(result, tuple) else (result,)
             if all(np.all(np.isfinite(part)) for part in parts):  # type: ignore[arg-type]
-                return found
+                return result
         except ArithmeticError as error:
             cause = error
         except ValueError as error:
@@ -527,9 +527,9 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
             if str(error).startswith("`") or _shapes_agree([*args, *kwargs.values()]):
                 raise
             rule, cause = "of shapes that broadcast together", error
-        given = dict(zip(names, args, strict=False)) | kwargs
-        which = ", ".join(f"`{name}`" for name in given)
-        values = ", ".join(f"{name} = {short_repr(value, 40)}" for name, value in given.items())
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        which = ", ".join(f"`{name}`" for name in arguments)
+        values = ", ".join(f"{name} = {short_repr(value, 40)}" for name, value in arguments.items())
         raise ValueError(f"{which} must be {rule}; got {values}.") from cause
 
     return checked

@@ -82,12 +82,12 @@ def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     sparse = [0.02, -0.01, largest] if free else [0.1, -0.9 * largest, 0.0]
     bounds = [(-6.0, 2.0), (-5.0, 50.0), (-0.9, 0.9) if free else (0.0, 0.0)]
     best: dict[float, FloatArray] = {}
-    for one in np.unique(p)[::-1].tolist():
-        loss = partial(_loss, code, one, max(1e-12, 1e-6 * one))
-        rug = optimum(one, code.n_hidden / code.n_features)
+    for p_k in np.unique(p)[::-1].tolist():
+        loss = partial(_loss, code, p_k, max(1e-12, 1e-6 * p_k))
+        rug = optimum(p_k, code.n_hidden / code.n_features)
         normal = [float(np.log(rug.a)), float(rug.b / rug.a), 0.0]
-        best[one] = _least(loss, [*list(best.values())[-1:], normal, sparse], bounds)
-    return np.array([best[one] for one in p.tolist()])
+        best[p_k] = _least(loss, [*list(best.values())[-1:], normal, sparse], bounds)
+    return np.array([best[p_k] for p_k in p.tolist()])
 
 
 def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False) -> list[list[Block]]:
@@ -120,7 +120,7 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     """
     on = validation.probability("p", validation.vector("p", p), low=LEAST_P)
     tied = validation.flag("tied", tied)
-    found = []
+    blocks_by_p = []
     for name in validation.choices("names", names, CODES):
         code = overlaps(name)
         # A shift pays where there is positive interference to subtract, and a dimension to spare.
@@ -138,5 +138,5 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
                 )
             sizes = name + _SHIFTED * shifted, code.n_features, code.n_hidden + shifted
             columns = np.stack([on, scale, bias, shift, losses], axis=1).tolist()
-            found.append([Block(*sizes, *column) for column in columns])
-    return found
+            blocks_by_p.append([Block(*sizes, *column) for column in columns])
+    return blocks_by_p

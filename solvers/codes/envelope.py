@@ -181,7 +181,7 @@ def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArr
 def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: str) -> Envelope:
     """Return the envelope, given the blocks at all different values of p."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
-    distinct, place = np.unique(on, return_inverse=True)
+    distinct, position = np.unique(on, return_inverse=True)
     names, ratios, losses = zip(*points(distinct, found, models), strict=True)
     count = len(names)
     ratio = np.concatenate([ratios, _RUG_RATIOS])
@@ -191,7 +191,7 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
     alone = np.asarray(rug.optimum(on, r).loss)
     (least, structured, share), (first, second) = np.empty((3, on.size)), np.empty((2, on.size), np.intp)
     for k in range(distinct.size):
-        mine = place.ravel() == k
+        mine = position.ravel() == k
         structured[mine] = _mix(r[mine], ratio[:count], loss[:count, k])[0]
         least[mine], first[mine], second[mine], share[mine] = _mix(r[mine], ratio, loss[:, k])
     pure = alone <= least

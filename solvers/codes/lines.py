@@ -118,10 +118,10 @@ class _Course:
             corners = np.vstack([x, x + q * np.eye(3)])
             how: Any = {"initial_simplex": corners, "xatol": 0.01 * q, "fatol": 1e-9, "maxiter": 100}
             x = optimize.minimize(loss, x, method="Nelder-Mead", bounds=self.bounds, options=how).x
-        found = q * q * _loss(self.code, q, 1e-12, x)
-        lower = found < self.loss[k] * (1.0 - _SAME)
-        if found < self.loss[k]:
-            self.x[k], self.loss[k] = x, found
+        scaled_loss = q * q * _loss(self.code, q, 1e-12, x)
+        lower = scaled_loss < self.loss[k] * (1.0 - _SAME)
+        if scaled_loss < self.loss[k]:
+            self.x[k], self.loss[k] = x, scaled_loss
         return lower
 
     def add(self, k: int, tol: float) -> bool:
@@ -135,8 +135,8 @@ class _Course:
         self.take(k, self.x[k - 1])
         self.take(k, self.x[k + 1])
         if abs(np.log(self.loss[k] / zero_ratio_loss(middle)) - expected) <= tol:
-            for kept in (self.p, self.x, self.loss):
-                del kept[k]
+            for history in (self.p, self.x, self.loss):
+                del history[k]
             return False
         for step in (-1, 1):  # on, as long as what was found here is better there
             j = k + step
@@ -206,7 +206,7 @@ def lines(
     high = validation.number("high", high, low, 1, brackets="(]")
     tol = validation.number("tol", tol, 1e-7, 1)
     p = np.geomspace(low, high, max(_STENCIL, 1 + int(np.ceil(np.log(high / low) / _FAR))))
-    found = []
+    code_lines = []
     for name in names:
         code = overlaps(name)
         free = max(code.values) > 0.0 and code.n_hidden + 1 < code.n_features
@@ -215,5 +215,5 @@ def lines(
             x, losses = np.array(course.x), np.array(course.loss)
             a = np.exp(x[:, 0])
             sizes = name + _SHIFTED * shifted, code.n_features, code.n_hidden + shifted
-            found.append(Line(*sizes, np.array(course.p), a, a * x[:, 1], x[:, 2], losses))
-    return found
+            code_lines.append(Line(*sizes, np.array(course.p), a, a * x[:, 1], x[:, 2], losses))
+    return code_lines

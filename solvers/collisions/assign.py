@@ -64,8 +64,8 @@ def _assign(w: npt.NDArray[np.float64], order: npt.NDArray[np.int64], neuron: np
     taken = np.zeros((m, 2), dtype=np.bool_)
     neuron[:] = -1
     both = 0
-    for place in order:
-        i, k = place // m, place % m
+    for input_index in order:
+        i, k = input_index // m, input_index % m
         side = 1 if w[i, k] > 0.0 else 0
         if neuron[i] < 0 and w[i, k] != 0.0 and not taken[k, side]:
             neuron[i] = k

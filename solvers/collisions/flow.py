@@ -242,8 +242,8 @@ def flow(
     force, listed = (tied_force, tied_listed) if interference else (free_force, free_listed)
     lists = {"listed": listed, "wakes": interference} if lam > 0.0 else {}
 
-    def run(one: FloatArray) -> dict[str, Any]:
-        end, strengths = np.array(one, order="C"), np.full(n, lam)
+    def run(W_run: FloatArray) -> dict[str, Any]:
+        end, strengths = np.array(W_run, order="C"), np.full(n, lam)
 
         def total(E: FloatArray, D: FloatArray) -> float:
             return _total(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
@@ -253,8 +253,8 @@ def flow(
 
     if W.ndim == 2:
         return Flow(t=times, **run(W))
-    found = parallel_map(lambda at: run(W[at]), W.shape[0], workers)
-    return Flow(t=times, **{name: np.array([one[name] for one in found]) for name in found[0]})
+    results = parallel_map(lambda at: run(W[at]), W.shape[0], workers)
+    return Flow(t=times, **{name: np.array([W_run[name] for W_run in results]) for name in results[0]})
 
 
 def flow_untied(
@@ -321,9 +321,9 @@ def flow_untied(
     def force(x: FloatArray, first: IntArray, rows: IntArray, work: FloatArray, out: FloatArray) -> None:
         X, F = x.reshape(2 * n, m), out.reshape(2 * n, m)
         G = X[n:] @ X[:n].T
-        own = np.diagonal(G).copy()
+        diagonal = np.diagonal(G).copy()
         C = -np.maximum(G, 0.0)
-        np.fill_diagonal(C, np.where(own > 0.0, 1.0 - own, 0.0))
+        np.fill_diagonal(C, np.where(diagonal > 0.0, 1.0 - diagonal, 0.0))
         np.dot(C.T, X[n:], out=F[:n])
         np.dot(C, X[:n], out=F[n:])
         F -= decay * X

@@ -43,8 +43,8 @@ def _split(U: FloatArray) -> FloatArray:
 def _readout(T: FloatArray, R: FloatArray) -> FloatArray:
     """Return V of least |T - V R|."""
     values, vectors = np.linalg.eigh(R @ R.T)
-    kept = values > _CUT * values[-1]
-    return np.asarray((T @ R.T @ vectors[:, kept] / values[kept]) @ vectors[:, kept].T)
+    is_large = values > _CUT * values[-1]
+    return np.asarray((T @ R.T @ vectors[:, is_large] / values[is_large]) @ vectors[:, is_large].T)
 
 
 def best_mixed_network(
@@ -105,7 +105,7 @@ def best_mixed_network(
 
     helped = np.sum(T[:, :F] ** 2, axis=0)
     naive = np.eye(F)[np.argsort(-helped, kind="stable")[:n]]
-    found = [(value(naive.ravel())[0], naive)]
+    candidates = [(value(naive.ravel())[0], naive)]
     for k in range(count):
         U = generator.normal(size=(n, F)) * (0.1 if k % 3 == 0 else 1.0)
         U = naive + U if k % 3 == 0 else (np.abs(U) if k % 3 == 1 else U)
@@ -113,8 +113,8 @@ def best_mixed_network(
             value, U.ravel(), jac=True, method="L-BFGS-B",
             options={"maxiter": most, "maxfun": 2 * most, "ftol": 1e-12, "gtol": 1e-9},
         )  # fmt: skip
-        found.append((float(end.fun), end.x.reshape(n, F)))
-    loss, U = min(found, key=lambda one: one[0])
+        candidates.append((float(end.fun), end.x.reshape(n, F)))
+    loss, U = min(candidates, key=lambda candidate: candidate[0])
     floor = float(np.sum(np.linalg.eigvalsh(T @ T.T)[: F - n])) / (6 * F)
     model = Model(U, hidden="relu", W_out=_readout(T, _split(U)), output="identity")
-    return MixedNetwork(model, loss / 6, max(floor, 0.0), found[0][0] / 6)
+    return MixedNetwork(model, loss / 6, max(floor, 0.0), candidates[0][0] / 6)

@@ -54,8 +54,8 @@ def _places(rows: FloatArray, b: FloatArray) -> FloatArray:
     """Return where w x + b is 0, for those that depend on x."""
     moves = np.abs(rows) > 1e-300
     with np.errstate(over="ignore"):
-        found = -b[moves] / rows[moves]
-    return np.asarray(found[np.isfinite(found)])
+        kinks = -b[moves] / rows[moves]
+    return np.asarray(kinks[np.isfinite(kinks)])
 
 
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
@@ -134,10 +134,10 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
 
 
 def _even(power: int) -> int:
-    found = validation.integer("power", power, 2, _MOST)
-    if found % 2:
-        raise ValueError(f"`power` must be even; got {found}.")
-    return found
+    exponent = validation.integer("power", power, 2, _MOST)
+    if exponent % 2:
+        raise ValueError(f"`power` must be even; got {exponent}.")
+    return exponent
 
 
 def best_power(
@@ -173,12 +173,14 @@ def best_power(
     count, generator = validation.integer("starts", starts, 0), validation.generator("rng", rng)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        found, (by_U, by_b, by_V, by_c) = _value(z[None, :2], z[2:3], z[3:5, None], z[5:], on, even, goal)
-        return found / on, np.r_[by_U.ravel(), by_b, by_V.ravel(), by_c] / on
+        power_value, (by_U, by_b, by_V, by_c) = _value(
+            z[None, :2], z[2:3], z[3:5, None], z[5:], on, even, goal
+        )
+        return power_value / on, np.r_[by_U.ravel(), by_b, by_V.ravel(), by_c] / on
 
-    def ended(z: FloatArray, held: bool) -> tuple[float, FloatArray]:
+    def ended(z: FloatArray, zero_bias: bool) -> tuple[float, FloatArray]:
         bounds: list[tuple[float | None, float | None]] = [(None, None)] * 7
-        if held:
+        if zero_bias:
             bounds[2] = (0.0, 0.0)
         end = minimize(
             value, z, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-10}
@@ -195,7 +197,7 @@ def best_power(
     alone = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, float(naive.x)])
     begun = [alone, np.array([1.0, 1.0, 0.0, 0.5, 0.5, 0.0, 0.0])]
     begun += [generator.normal(size=7) for _ in range(count)]
-    ends = [ended(z, held) for z in begun for held in (True, False)]
+    ends = [ended(z, zero_bias) for z in begun for zero_bias in (True, False)]
     loss, z = min(ends, key=lambda end: end[0])
     size = np.abs(z[:2]).max() or 1.0
     model = Model(

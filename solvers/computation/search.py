@@ -99,8 +99,8 @@ class Aim:
         if live.any():
             size = np.sqrt(square[live])
             values, vectors = np.linalg.eigh(H[np.ix_(live, live)] / np.outer(size, size))
-            kept = values > _CUT * max(values[-1], 1e-300)
-            inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+            is_large = values > _CUT * max(values[-1], 1e-300)
+            inverse = (vectors[:, is_large] / values[is_large]) @ vectors[:, is_large].T
             V[:, live] = (inverse @ (T[live] / size[:, None])).T / size
         return V, (self.moments.mean - V @ means.mean if self.bias else np.zeros(F))
 
@@ -116,12 +116,12 @@ class Aim:
 
 
 def _checked(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    found = validation.instance("law", law, Features)
+    features = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
-    n = found.n_features
+    n = features.n_features
     if mixing is not None:
         mixing = validation.real("mixing", validation.matrix("mixing", mixing, (n, n)), -1e50, 1e50)
-    return found, name, mixing
+    return features, name, mixing
 
 
 def network_loss(
@@ -247,14 +247,14 @@ def _starts(
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield hidden layers to descend from: fans, naive ones moved a little, and random ones."""
     F = aim.law.n_features
-    made = []
+    models = []
     for kind, least in (("abs", 3), ("mixed", 2)):
         if least <= n <= F:
-            made += [(fan_network(F, n, target=kind, eps=eps)[0], np.zeros(n)) for eps in _EPS]
-    made += [(U + 0.1 * rng.normal(size=U.shape), b) for U, b in _naive(aim, n)]
+            models += [(fan_network(F, n, target=kind, eps=eps)[0], np.zeros(n)) for eps in _EPS]
+    models += [(U + 0.1 * rng.normal(size=U.shape), b) for U, b in _naive(aim, n)]
     for k in range(count):
-        if k < len(made):
-            yield made[k]
+        if k < len(models):
+            yield models[k]
         else:
             yield rng.normal(size=(n, F)), (k % 2) * 0.3 * rng.normal(size=n)
 
@@ -282,9 +282,9 @@ def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_]
     def value(z: FloatArray) -> tuple[float, FloatArray]:
         """Return loss and derivatives in units of the mean variance of the targets."""
         model = aim.network(*split(z))
-        found = aim.loss(model, gradient=True)
-        by = found.gradient or {}
-        return found.loss / size, np.r_[by["W_in"].ravel(), by["b_in"][free]] / size
+        loss_found = aim.loss(model, gradient=True)
+        by = loss_found.gradient or {}
+        return loss_found.loss / size, np.r_[by["W_in"].ravel(), by["b_in"][free]] / size
 
     end = minimize(
         value,
@@ -350,28 +350,28 @@ def best_network(
 
     def surely(end: _End) -> _End:
         """Return the end with its loss at most: a descent may end where the loss has a large error."""
-        found = aim.loss(aim.network(end[1], end[2]))
-        return found.loss + found.error_estimate, *end[1:]
+        loss = aim.loss(aim.network(end[1], end[2]))
+        return loss.loss + loss.error_estimate, *end[1:]
 
     ends = [surely((0.0, U, b, np.inf)) for U, b in _naive(aim, n)]
     naive = min(end[0] for end in ends)
     done = []
-    held = np.zeros(n, np.bool_)
+    is_fixed = np.zeros(n, np.bool_)
     for U, b in _starts(aim, n, count, generator):
-        first = _descend(aim, *_unit(U, b), held if not b.any() else ~held, most)
+        first = _descend(aim, *_unit(U, b), is_fixed if not b.any() else ~is_fixed, most)
         near = np.abs(first[2]) < _NEAR
         second = _descend(aim, first[1], np.where(near, 0.0, first[2]), ~near, most)
         freed = second[2].copy()
         freed[near] = 0.05 * generator.normal(size=int(near.sum()))
-        third = _descend(aim, second[1], freed, ~held, most)
+        third = _descend(aim, second[1], freed, ~is_fixed, most)
         done.append(min(map(surely, (first, second, third)), key=lambda end: end[0]))
     # A descent that ends at a naive network's loss has a gradient to show for it.
     best = min([*done, *ends], key=lambda end: end[0] * (1 - _SAME * (end[3] < np.inf)))
-    found = aim.loss(model := aim.network(best[1], best[2]))
+    loss = aim.loss(model := aim.network(best[1], best[2]))
     return Network(
         model,
-        found.loss,
-        found.error_estimate,
+        loss.loss,
+        loss.error_estimate,
         loss_floor(law, n, name, mixing=M, bias=bias),
         naive,
         sum(end[0] <= best[0] * (1 + 2 * _SAME) for end in done),

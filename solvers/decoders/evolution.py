@@ -110,8 +110,8 @@ def state_evolution(
             status = Status.CONVERGED
             break
         missing, left = 1.0 / ratio - 1.0, losses[-1]
-        kept = left / ratio if projection == "gaussian" else missing * left / (1.0 - left / sigma**2)
-        sigma = float(np.sqrt(kept))
+        gain = left / ratio if projection == "gaussian" else missing * left / (1.0 - left / sigma**2)
+        sigma = float(np.sqrt(gain))
     return Evolution(np.array(sigmas), np.array(losses), losses[-1], len(losses), status)
 
 
@@ -137,8 +137,8 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
             return float(-bayes_loss(p, np.exp(log_sigma), values=law) * np.exp(-2.0 * log_sigma))
 
         scan = np.log(np.geomspace(1e-6, 3.0, 46))
-        found = [ratio(x) for x in scan]
-        k = int(np.argmin(found))
+        ratios = [ratio(x) for x in scan]
+        k = int(np.argmin(ratios))
         ends = scan[max(k - 1, 0)], scan[min(k + 1, scan.size - 1)]
         return -float(minimize_scalar(ratio, bounds=ends, method="bounded", options={"xatol": 1e-6}).fun)
 

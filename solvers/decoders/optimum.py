@@ -80,8 +80,8 @@ def optimum(
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
     decoder = validation.choice("decoder", decoder, DECODERS)
     on, s = validation.broadcast(p=on, sigma=s)
-    found = np.vectorize(partial(_best, values, decoder), otypes=[np.float64] * 4)(on, s)
-    return Decoder(*(part[()] for part in found))
+    optima = np.vectorize(partial(_best, values, decoder), otypes=[np.float64] * 4)(on, s)
+    return Decoder(*(part[()] for part in optima))
 
 
 def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
@@ -120,13 +120,13 @@ def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, 
     least = np.flatnonzero(
         (losses[1:-1] <= losses[:-2]) & (losses[1:-1] <= losses[2:]) & (losses[1:-1] <= 1.01 * losses.min())
     )
-    found = [(losses[0], scan[0]), (losses[-1], scan[-1])]
+    candidates = [(losses[0], scan[0]), (losses[-1], scan[-1])]
     for k in least:
         inside = minimize_scalar(
             loss, bounds=(scan[k], scan[k + 2]), method="bounded", options={"xatol": 1e-7}
         )
-        found.append((float(inside.fun), float(inside.x)))
-    best, shift = min(found)
+        candidates.append((float(inside.fun), float(inside.x)))
+    best, shift = min(candidates)
     if limit[3] <= best:
         return limit
     theta = shift * sigma
@@ -175,9 +175,9 @@ def topk_optimum(
     @cache
     def best(k: int) -> TopK:
         nodes = topk_nodes(values, k, n, noise, q)
-        y, off, on, mean, _, _, kept = nodes
+        y, off, on, mean, _, _, power_kept = nodes
         # y - x is regressed on what is kept, as in `best_line`
-        weights, error = kept * (off + on), kept * (off * y + on * (y - mean))
+        weights, error = power_kept * (off + on), power_kept * (off * y + on * (y - mean))
         m0, m1 = weights.sum(), weights @ y
         middle = m1 / m0
         shrink = (error @ (y - middle)) / (weights @ (y - middle) ** 2)
@@ -190,15 +190,15 @@ def topk_optimum(
     theta = _best(values, "jumprelu", q, noise)[0]
     share = float(active_fraction(max(theta, -BELOW * noise), q, noise, values=values))
     limit = share * n * np.array([0.7, 0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1, 1.4])
-    tried = np.concatenate([np.arange(1, 17), np.geomspace(16, max(n, 16), 24), limit])
-    tried = np.unique(np.clip(np.round(tried), 1, n))
-    losses = [best(int(one)).loss for one in tried]
+    counts = np.concatenate([np.arange(1, 17), np.geomspace(16, max(n, 16), 24), limit])
+    counts = np.unique(np.clip(np.round(counts), 1, n))
+    losses = [best(int(k_try)).loss for k_try in counts]
     at = int(np.argmin(losses))
-    low, high = int(tried[max(at - 1, 0)]), int(tried[min(at + 1, tried.size - 1)])
+    low, high = int(counts[max(at - 1, 0)]), int(counts[min(at + 1, counts.size - 1)])
     while high - low > 4:
         third = (high - low) // 3
         if best(low + third).loss <= best(high - third).loss:
             high -= third
         else:
             low += third
-    return min((best(one) for one in range(low, high + 1)), key=lambda found: found.loss)
+    return min((best(k_try) for k_try in range(low, high + 1)), key=lambda result: result.loss)

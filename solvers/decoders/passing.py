@@ -159,11 +159,11 @@ def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: i
             else:
                 # What lies farther out belongs to other laws.
                 at = np.clip(y, (-12.0 if values.support[0] < 0.0 else 0.0) - 30.0 * sigma, 60.0)
-                found, variance = denoised(values, at, sigma, p)
+                estimate, variance = denoised(values, at, sigma, p)
                 loss = float(np.mean(variance))
                 sigmas.append(sigma)
                 path.append(loss)
-                x = found if sigma <= min(sigmas) else x
-                sigma, y = channel.send((found, loss))
+                x = estimate if sigma <= min(sigmas) else x
+                sigma, y = channel.send((estimate, loss))
                 continue
             return Passing(x, np.array(sigmas), np.array(path), len(path), status)

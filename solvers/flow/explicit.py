@@ -78,18 +78,18 @@ def _march(
     path: FloatArray,
 ) -> tuple[float, int, int, int]:
     """Integrate y in place, write it at all times; return time reached, steps kept and rejected, the end."""
-    t, kept, rejected = 0.0, 0, 0
+    t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
     sizes = np.empty(np.max(group) + 1)
     velocity(t, y, parameters, slopes[0])
     size, speed = max(np.max(np.abs(y)), floor), np.max(np.abs(slopes[0]))
     h = rtol**0.2 * size / speed if speed > 0.0 else np.inf
-    for place in range(times.size):
-        until = times[place]
+    for time_index in range(times.size):
+        until = times[time_index]
         while t < until:
-            if kept + rejected >= max_steps:
-                return t, kept, rejected, 1
-            check_interrupt((kept + rejected) % 64 == 63)
+            if accepted + rejected >= max_steps:
+                return t, accepted, rejected, 1
+            check_interrupt((accepted + rejected) % 64 == 63)
             last = t + h >= until
             step = until - t if last else h
             end = y
@@ -107,15 +107,15 @@ def _march(
                 rejected += 1
                 h = step * factor
                 if t + h == t:  # no step is small enough
-                    return t, kept, rejected, 2 if np.isfinite(ratio) else 3
+                    return t, accepted, rejected, 2 if np.isfinite(ratio) else 3
                 continue
-            kept += 1
+            accepted += 1
             t = until if last else t + step
             h = max(h, step * factor) if last else step * factor
             y[:] = end
             slopes[0] = slopes[6]
-        path[place] = y
-    return t, kept, rejected, 0
+        path[time_index] = y
+    return t, accepted, rejected, 0
 
 
 _VECTOR = types.float64[::1]
@@ -238,6 +238,6 @@ def integrate(
             error.add_note(f"Raised by `velocity` at the start, from {constants.size} `parameters`.")
             raise
         ends = march(velocity, y, constants, groups, floor, times, rtol, most, path)
-    reached, kept, rejected, end = ends
+    times_reached, accepted, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
-    return Trajectory(times, states, float(reached), kept, rejected, ENDS[end])
+    return Trajectory(times, states, float(times_reached), accepted, rejected, ENDS[end])

@@ -211,12 +211,12 @@ def _march(
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
     force(w, first, rows, work, f0)
-    kept, rejected, quiet = 0, 0, 0
+    accepted, rejected, unchanged_steps = 0, 0, 0
     while t < until:
-        if kept + rejected >= most:
-            return t, h, curve, kept, rejected, _STEPS
-        check_interrupt((kept + rejected) % 64 == 63)
-        if few >= 0 and kept % _COUNT_EVERY == 0 and _integrate_row(w, f0, rows, lam) <= few:
+        if accepted + rejected >= most:
+            return t, h, curve, accepted, rejected, _STEPS
+        check_interrupt((accepted + rejected) % 64 == 63)
+        if few >= 0 and accepted % _COUNT_EVERY == 0 and _integrate_row(w, f0, rows, lam) <= few:
             break
         last = t + h >= until
         step = until - t if last else h
@@ -232,22 +232,24 @@ def _march(
             rejected += 1
             h = proposed
             if not t + h > t:
-                return t, h, curve, kept, rejected, _STALLED if np.isfinite(error) else _DIVERGED
+                return t, h, curve, accepted, rejected, _STALLED if np.isfinite(error) else _DIVERGED
             continue
-        kept += 1
+        accepted += 1
         curve = max(curve, fresh) if last else fresh
         t = until if last else t + step
         h = max(h, proposed) if last else proposed
         w[:], f0[:] = end, f3
         if step < longest or proposed < longest:
-            quiet = 0
-        elif quiet > 0 and np.all(w == seen):
+            unchanged_steps = 0
+        elif unchanged_steps > 0 and np.all(w == seen):
             t = until
         else:
-            quiet += 1
-            if quiet & (quiet - 1) == 0:  # a power of two, after Brent: cycles of any length are found
+            unchanged_steps += 1
+            if (
+                unchanged_steps & (unchanged_steps - 1) == 0
+            ):  # a power of two, after Brent: cycles of any length are found
                 seen[:] = w
-    return t, h, curve, kept, rejected, _REACHED
+    return t, h, curve, accepted, rejected, _REACHED
 
 
 _VECTOR, _INDICES, _MATRIX = types.float64[::1], types.int64[::1], types.float64[:, ::1]
@@ -301,8 +303,8 @@ def _list(
             return
         columns, rows = np.divmod(np.flatnonzero(moving.T), W.shape[0])  # column by column
         first = np.append(0, np.cumsum(np.count_nonzero(moving, axis=0)))
-        before = W[rows, columns]
-        w = before.copy()
+        W_start = W[rows, columns]
+        w = W_start.copy()
         state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.left), -1
         t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
@@ -311,7 +313,7 @@ def _list(
         excess = math.sqrt(np.max(np.sum(np.maximum(rest - strengths, 0.0) ** 2, axis=1)))
         # The force grew by that excess in the time passed: a weight missed at most half their product.
         if 0.5 * excess * (t - at.t) > at.tol:
-            W[rows, columns] = before
+            W[rows, columns] = W_start
             feel()
             at.h = 0.5 * (t - at.t) if steps == 1 else at.h
             at.rejected += steps + rejected

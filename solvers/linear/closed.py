@@ -48,13 +48,13 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     array([1.3955  , 0.906431, 0.5     ])
     """
     W = initial_weights("W0", W0)
-    found = sized_spectrum(covariance, len(W))
-    U = found.eigenvectors
-    lam = (np.bincount(found.space, found.eigenvalues) / found.multiplicities)[found.space]
+    spectrum = sized_spectrum(covariance, len(W))
+    U = spectrum.eigenvectors
+    lam = (np.bincount(spectrum.space, spectrum.eigenvalues) / spectrum.multiplicities)[spectrum.space]
     times = checked_times(t)
     check_fits("t", times.size, times.size * W.size)
     states = _riccati(U.T @ W, lam, times)
-    path, loss = U @ states, losses(states, states, found.eigenvalues)
+    path, loss = U @ states, losses(states, states, spectrum.eigenvalues)
     return LinearFlow(times, path, np.swapaxes(path, 1, 2), loss, float(times[-1]))
 
 
@@ -82,24 +82,26 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     array([0.780776, 0.624811])
     """
     w = real("w0", vector("w0", w0), -LARGEST, LARGEST)
-    found = checked_spectrum(covariance, n_features=w.size)
-    start = found.eigenvectors.T @ w
+    spectrum = checked_spectrum(covariance, n_features=w.size)
+    start = spectrum.eigenvectors.T @ w
     live = start != 0
     if not np.any(live):
         raise ValueError("`w0` must not be 0; got all zeros.")
     # in units of the slowest rate, so that the root is bracketed by lengths alone
-    rates = (found.eigenvalues / found.eigenvalues[-1])[live]
+    rates = (spectrum.eigenvalues / spectrum.eigenvalues[-1])[live]
     logs = np.log(np.abs(start[live]))
 
     def excess(tau: float) -> float:
         return float(special.logsumexp(2 * (logs + rates * tau)))
 
-    here = excess(0.0)
-    other = -np.sign(here) * (abs(here) / 2 + 1e-9)  # the length changes at least as e^tau
+    excess_at_zero = excess(0.0)
+    other = -np.sign(excess_at_zero) * (
+        abs(excess_at_zero) / 2 + 1e-9
+    )  # the length changes at least as e^tau
     tau = optimize.brentq(excess, 0.0, other, xtol=1e-300, rtol=1e-15)
     end = np.zeros_like(start)
     end[live] = np.sign(start[live]) * np.exp(logs + rates * tau)
-    return np.asarray(found.eigenvectors @ (end / np.linalg.norm(end)))
+    return np.asarray(spectrum.eigenvectors @ (end / np.linalg.norm(end)))
 
 
 def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
@@ -110,15 +112,15 @@ def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
     """
     states = np.empty((times.size, *X.shape))
     limit = _FARTHEST / max(float(rates.max()), 1e-300)
-    for place, time in enumerate(times):
+    for time_index, time in enumerate(times):
         growth = rates * min(float(time), limit)
         share = -np.expm1(-2 * growth)
         with np.errstate(divide="ignore"):
             logs = np.log(share) / 2 + growth  # of sqrt(w)
         top, rest = _orthonormal(logs, X)
         old = logs >= -20  # else there was too little time to be seen in R
-        states[place] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
-        states[place, old] = (1 / np.sqrt(share[old]))[:, None] * rest[old]
+        states[time_index] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
+        states[time_index, old] = (1 / np.sqrt(share[old]))[:, None] * rest[old]
     return states
 
 

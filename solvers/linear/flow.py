@@ -129,8 +129,8 @@ def gradient_flow(
     if B0 is not None and not pair:
         raise ValueError(f"`B0` must be left out unless `rule` is 'pair'; got it with {rule!r}.")
     B = W.T if B0 is None else checked_weights("B0", B0, (hidden, n))
-    found = sized_spectrum(covariance, n)
-    lam, U = found.eigenvalues, found.eigenvectors
+    spectrum = sized_spectrum(covariance, n)
+    lam, U = spectrum.eigenvalues, spectrum.eigenvectors
     X = np.vstack((U.T @ W, U.T @ B.T)) if pair else U.T @ W
     rows = np.tile(np.arange(n)[:, None], (len(X) // n, hidden))
     velocity, constants = (_pair_velocity, lam) if pair else (_tied_velocity, np.append(_SHARES[rule], lam))

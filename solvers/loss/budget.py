@@ -47,10 +47,10 @@ def loss_by(
     """
     if not deadline.is_limit():
         return evaluator_of(tol).of_arrays(M, b)
-    found = None
+    loss = None
     longest = [int(np.argmax(np.abs(M).sum(axis=1)))]
-    for digits in (*(one for one in _TOLERANCES if one > tol), tol):
-        left = max(_SHARE * deadline.seconds_left(), 0.0 if found else _LEAST_SECONDS)
+    for digits in (*(tolerance for tolerance in _TOLERANCES if tolerance > tol), tol):
+        left = max(_SHARE * deadline.seconds_left(), 0.0 if loss else _LEAST_SECONDS)
         evaluator = evaluator_of(digits)
         for _ in range(2):  # the first time something may be prepared that all rows share
             start = work_seconds()
@@ -60,7 +60,7 @@ def loss_by(
                 break
         if needed > left:
             break
-        found = evaluator.of_arrays(M, b)
-        if set(found.method.split(", ")) <= _EXACT:
+        loss = evaluator.of_arrays(M, b)
+        if set(loss.method.split(", ")) <= _EXACT:
             break
-    return found
+    return loss

@@ -158,31 +158,31 @@ class Evaluator:
         frequencies: int | None = None,
         refuse: bool = True,
     ):
-        self.given, self.tol, self.budget, self.method = law, tol, budget, method
+        self.law_argument, self.tol, self.budget, self.method = law, tol, budget, method
         self.workers, self.classes, self.frequencies, self.refuse = workers, classes, frequencies, refuse
         self._known: dict[int, Law] = {}
 
-    # --- Edge ----------------------------------------------------------------------------------------------
+    # --- Arguments -----------------------------------------------------------------------------------------
 
     def law(self, n: int) -> Law:
         """Return the law for n features, with what methods have computed of it."""
         if n not in self._known:
-            self._known[n] = law = Law(_law(self.given, n))
+            self._known[n] = law = Law(_law(self.law_argument, n))
             if self.classes is not None:
                 p = float(law.p[0])
-                few = class_weights(n, p, self.classes) if self.classes else np.array([0.0, 1.0])
-                law.kept["classes"] = few
+                one_active = np.array([0.0, 1.0])  # the limit p -> 0
+                law.cache["classes"] = class_weights(n, p, self.classes) if self.classes else one_active
         return self._known[n]
 
     def __call__(self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None) -> Loss:
         """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
         if isinstance(model, Model):
-            bends = model.hidden != "identity" or model.output == "jumprelu"
-            if bends or model.n_outputs != model.n_features:
+            is_nonlinear = model.hidden != "identity" or model.output == "jumprelu"
+            if is_nonlinear or model.n_outputs != model.n_features:
                 rule = "linear hidden neurons and an output, ReLU or identity, for each feature"
                 raise ValueError(f"`model` must have {rule}; got {model!r}.")
-            found = self.of_arrays(model.M, model.bias, gradient, rows, relu=model.output == "relu")
-            return _of_model(model, found, rows) if gradient else found
+            loss = self.of_arrays(model.M, model.bias, gradient, rows, relu=model.output == "relu")
+            return _of_model(model, loss, rows) if gradient else loss
         try:
             M, b = model
         except (TypeError, ValueError):
@@ -214,15 +214,15 @@ class Evaluator:
         self, law: Law, M: FloatArray, features: IntArray, b: FloatArray, gradient: bool, relu: bool = True
     ) -> Loss:
         """Return the mean loss of outputs, for arguments that are checked."""
-        found, names = self.outputs(law, M, features, b, gradient, relu)
+        outputs, methods = self.outputs(law, M, features, b, gradient, relu)
         importance = law.features.importance[features]
         weights = importance / features.size
         by, slope_errors = None, None
         if gradient:
-            by = {"M": frozen(weights[:, None] * found.by_M), "b": frozen(weights * found.by_b)}
-            slope_errors = frozen(weights * found.slope_errors)
-        loss, error = float(np.mean(importance * found.losses)), float(np.mean(importance * found.errors))
-        return Loss(loss, error, frozen(found.losses), frozen(found.errors), by, slope_errors, names)
+            by = {"M": frozen(weights[:, None] * outputs.by_M), "b": frozen(weights * outputs.by_b)}
+            slope_errors = frozen(weights * outputs.slope_errors)
+        loss, error = float(np.mean(importance * outputs.losses)), float(np.mean(importance * outputs.errors))
+        return Loss(loss, error, frozen(outputs.losses), frozen(outputs.errors), by, slope_errors, methods)
 
     # --- The outputs, in the features' own units and in units of their scales -------------------------------
 
@@ -231,106 +231,124 @@ class Evaluator:
     ) -> tuple[Outputs, str]:
         """Return outputs and the methods used; row k of `M` and b[k] make the output for features[k]."""
         units = law.scale[features]
-        stretched = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
-        rows = Rows(stretched, features, np.require(b / units, np.float64, ["C", "W"]), relu)
-        found, names = self._heard(law, rows, slopes)
-        losses = np.maximum(found.losses, 0.0) * units**2  # by rounding they may be below 0
-        errors = found.errors * units**2
+        scaled_weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
+        rows = Rows(scaled_weights, features, np.require(b / units, np.float64, ["C", "W"]), relu)
+        scaled_outputs, methods = self.drop_zero_weight_inputs(law, rows, slopes)
+        losses = np.maximum(scaled_outputs.losses, 0.0) * units**2  # by rounding they may be below 0
+        errors = scaled_outputs.errors * units**2
         if self.refuse:
             self._refuse_lost("loss of", losses, errors, law)
         if not slopes:
-            return Outputs(losses, errors, found.by_M, found.by_b, found.slope_errors), names
+            return Outputs(
+                losses, errors, scaled_outputs.by_M, scaled_outputs.by_b, scaled_outputs.slope_errors
+            ), methods
         scales = np.outer(units, law.scale)
-        by_M, slope_errors = found.by_M * scales, found.slope_errors * scales.max(axis=1)
+        by_M, slope_errors = scaled_outputs.by_M * scales, scaled_outputs.slope_errors * scales.max(axis=1)
         if self.refuse:
             self._refuse_lost("derivatives by", np.abs(by_M).max(axis=1), slope_errors, law)
-        slope_errors = np.maximum(slope_errors, found.slope_errors * units)
-        return Outputs(losses, errors, by_M, found.by_b * units, slope_errors), names
+        slope_errors = np.maximum(slope_errors, scaled_outputs.slope_errors * units)
+        return Outputs(losses, errors, by_M, scaled_outputs.by_b * units, slope_errors), methods
 
     def _refuse_lost(self, name: str, sizes: FloatArray, errors: FloatArray, law: Law) -> None:
         """Refuse errors above a share of what they belong to and of the largest E x^2."""
         least = max(REJECT_RTOL, 2.0 * self.tol)
         lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
         if np.any(lost):
-            k, few = int(np.flatnonzero(lost)[0]), self.frequencies
-            more = "" if few is None else f", or more `frequencies` than {few}"
+            k, most_frequencies = int(np.flatnonzero(lost)[0]), self.frequencies
+            remedy = "" if most_frequencies is None else f", or more `frequencies` than {most_frequencies}"
             raise ValueError(
-                f"`M` must have entries that double precision can tell apart{more}; the {name} row {k}, "
+                f"`M` must have entries that double precision can tell apart{remedy}; the {name} row {k}, "
                 f"{sizes[k]:.3g}, would be off by up to {errors[k]:.3g}."
             )
 
-    def _heard(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Leave out the features that have no weight in any output; derivatives by these follow."""
-        if not law.independent or "classes" in law.kept:
-            return self.sided(law, rows, slopes)
-        heard = np.abs(rows.M).max(axis=0) > uniform_fourier.NEGLIGIBLE
-        heard[rows.features] = True
-        if heard.all():
-            return self.sided(law, rows, slopes)
-        places = np.cumsum(heard) - 1
-        less = Rows(np.ascontiguousarray(rows.M[:, heard]), places[rows.features], rows.b, rows.relu)
-        found, names = self.sided(law.without(heard), less, slopes)
-        if slopes:  # E x_j d/db, as they are independent of the outputs
-            by_M = found.by_b[:, None] * law.mean
-            by_M[:, heard] = found.by_M
-            found = Outputs(found.losses, found.errors, by_M, found.by_b, found.slope_errors)
-        return found, names
+    def drop_zero_weight_inputs(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+        """Return outputs without the inputs of negligible weight everywhere.
 
-    def sided(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs; where one is 0 unless others are on, the mean of derivatives at both sides."""
-        found, names = self._solved(law, rows, slopes)
-        if not slopes or rows.b.all() or not rows.relu or "classes" in law.kept:
-            return found, names
+        The gradient by a dropped weight is E[x_j] dL/db_i, as x_j is independent of output i.
+        """
+        if not law.independent or "classes" in law.cache:
+            return self.average_at_kinks(law, rows, slopes)
+        is_nonzero = np.abs(rows.M).max(axis=0) > uniform_fourier.NEGLIGIBLE
+        is_nonzero[rows.features] = True
+        if is_nonzero.all():
+            return self.average_at_kinks(law, rows, slopes)
+        new_index = np.cumsum(is_nonzero) - 1
+        nonzero_rows = Rows(
+            np.ascontiguousarray(rows.M[:, is_nonzero]), new_index[rows.features], rows.b, rows.relu
+        )
+        outputs, methods = self.average_at_kinks(law.without(is_nonzero), nonzero_rows, slopes)
+        if slopes:  # E x_j d/db, as they are independent of the outputs
+            by_M = outputs.by_b[:, None] * law.mean
+            by_M[:, is_nonzero] = outputs.by_M
+            outputs = Outputs(outputs.losses, outputs.errors, by_M, outputs.by_b, outputs.slope_errors)
+        return outputs, methods
+
+    def average_at_kinks(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
+        """Return the outputs, with the average of the one-sided derivatives at kinks.
+
+        A kink is where the pre-activation vanishes unless other features are active.
+        """
+        outputs, methods = self.solve_rows(law, rows, slopes)
+        if not slopes or rows.b.all() or not rows.relu or "classes" in law.cache:
+            return outputs, methods
         kink = (rows.b == 0.0) & (rows.M[np.arange(rows.b.size), rows.features] == 0.0)
         if kink.any():
-            at = rows.picked(kink)
-            aside = np.full(at.b.size, KINK_OFFSET)
+            kink_rows = rows.picked(kink)
+            offset = np.full(kink_rows.b.size, KINK_OFFSET)
             if law.values.atoms and not law.values.bounded:  # others may be 0, and e^(s b) must fall
-                least = np.where(at.M != 0.0, np.abs(at.M), np.inf).min(axis=1)
-                aside = np.where(np.isfinite(least), 1e-12 * least, KINK_OFFSET)
-            on, off = (self._solved(law, at._replace(b=side), True)[0] for side in (aside, -aside))
-            found.by_M[kink], found.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
-            found.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
-        return found, names
+                smallest_weight = np.where(kink_rows.M != 0.0, np.abs(kink_rows.M), np.inf).min(axis=1)
+                offset = np.where(np.isfinite(smallest_weight), 1e-12 * smallest_weight, KINK_OFFSET)
+            on, off = (
+                self.solve_rows(law, kink_rows._replace(b=side), True)[0] for side in (offset, -offset)
+            )
+            outputs.by_M[kink], outputs.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
+            outputs.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
+        return outputs, methods
 
     # --- The dispatcher ------------------------------------------------------------------------------------
 
-    def tried(
-        self, law: Law, slopes: bool, rows: Rows | None = None, ask: AccuracyRequest | None = None
+    def candidate_methods(
+        self, law: Law, slopes: bool, rows: Rows | None = None, request: AccuracyRequest | None = None
     ) -> list[str]:
         """Return the methods that may serve: those that take the least time first, if outputs are passed."""
-        names = list(self._allowed(law, slopes))
-        if rows is None or ask is None or len(names) < 2:
+        names = list(self._methods_for(law, slopes))
+        if rows is None or request is None or len(names) < 2:
             return names
         names = [name for name in names if METHODS[name].covers(rows, law).any()]
-        seconds = {name: float(METHODS[name].estimated_seconds(rows, law, ask)) for name in names}
+        seconds = {name: float(METHODS[name].estimated_seconds(rows, law, request)) for name in names}
         exact = [seconds[name] for name in EXACT if name in seconds]
-        if (
-            "moments" in seconds and exact
-        ):  # after a sum over all states, which sees outputs that are exactly 0
+        if "moments" in seconds and exact:  # after sums over all states, which see outputs that are exactly 0
             seconds["moments"] = 1.001 * min(exact)
         return sorted(names, key=lambda name: seconds[name])
 
-    def _allowed(self, law: Law, slopes: bool) -> Iterator[str]:
-        """Yield the methods that have what is asked for."""
+    def _methods_for(self, law: Law, slopes: bool) -> Iterator[str]:
+        """Yield the methods that give losses, and derivatives if `slopes`, at this law."""
         for name in METHODS:
-            # Whoever limits frequencies wants a sum over them, unless few features make one needless.
+            # `frequencies` asks for a sum over them, unless few features make one needless.
             most = MOST_NODES_WITHOUT_FREQUENCIES if self.frequencies else folding.MOST_NODES_WITH_SLOPES
             if name == "folds" and (self.frequencies or slopes) and folding.terms(law) > most:
                 continue
             if name == "discrete" and (self.frequencies or (slopes and not discrete.has_slopes(law))):
                 continue
             # In the limit of rare features (classes = 0) patterns have no probabilities.
-            few = "classes" not in law.kept or name == "classes" or (name == "patterns" and self.classes != 0)
-            no = slopes or (self.budget is not None and self.method == "auto")  # derivatives, nor an end
-            if few and self.method in ("auto", name) and not (name == "uniform" and no):
+            serves_classes = (
+                "classes" not in law.cache or name == "classes" or (name == "patterns" and self.classes != 0)
+            )
+            excludes_uniform = slopes or (
+                self.budget is not None and self.method == "auto"
+            )  # derivatives, nor an end
+            if (
+                serves_classes
+                and self.method in ("auto", name)
+                and not (name == "uniform" and excludes_uniform)
+            ):
                 yield name
 
-    def refuse_uncovered(self, law: Law, slopes: bool, dear: dict[str, float]) -> NoReturn:
-        """Say why no method serves; some may have been too expensive."""
-        if dear:
-            name = min(dear, key=lambda one: dear[one])
-            rule = f"at least {dear[name]:.3g} terms for the method {name!r}"
+    def refuse_uncovered(self, law: Law, slopes: bool, over_budget: dict[str, float]) -> NoReturn:
+        """Raise ValueError as no method covers the outputs; `over_budget` has the terms of costly ones."""
+        if over_budget:
+            name = min(over_budget, key=lambda method: over_budget[method])
+            rule = f"at least {over_budget[name]:.3g} terms for the method {name!r}"
             raise ValueError(f"`budget` must be {rule}; got {self.budget:g}.")
         if self.classes is not None:
             count = sum(comb(law.n, k) for k in range(self.classes + 1))
@@ -347,63 +365,69 @@ class Evaluator:
         require(law.values, "law", "transform")
         raise AssertionError  # else a method covers all
 
-    def _solved(self, law: Law, rows: Rows, slopes: bool, *, first_only: bool = False) -> tuple[Outputs, str]:
+    def solve_rows(
+        self, law: Law, rows: Rows, slopes: bool, *, first_only: bool = False
+    ) -> tuple[Outputs, str]:
         """Return the outputs, each by the first method that covers it, and leaves enough digits if asked."""
         count, n = rows.M.shape
-        most = WORK if self.budget is None else self.budget / count
-        ask, found = AccuracyRequest(slopes, self.tol, self.frequencies, most, self.workers), None
+        max_terms = WORK if self.budget is None else self.budget / count
+        request, outputs = AccuracyRequest(slopes, self.tol, self.frequencies, max_terms, self.workers), None
         used: list[str] = []
-        dear: dict[str, float] = {}
-        names = self.tried(law, slopes, rows, ask)
-        if self._conditions_pay(law, rows, names, ask):
-            found, name = self._conditioned(law, rows, slopes)
+        over_budget: dict[str, float] = {}
+        names = self.candidate_methods(law, slopes, rows, request)
+        if self._conditions_pay(law, rows, names, request):
+            outputs, name = self._conditioned(law, rows, slopes)
             used.append(name)
         for name in names:
             method = METHODS[name]
             which = method.covers(rows, law)
-            if found is not None:  # a loss near 0 has no size of its own
-                size = np.maximum(np.abs(found.losses), _LEAST_SIZE * law.square.max())
-                if np.all(found.errors <= max(self.tol, patterns.LOOSE) * size):
+            if outputs is not None:  # a loss near 0 has no size of its own
+                size = np.maximum(np.abs(outputs.losses), _LEAST_SIZE * law.square.max())
+                if np.all(outputs.errors <= max(self.tol, patterns.FALLBACK_RTOL) * size):
                     break
-                allowed = (
-                    np.inf if first_only else max(self.tol, getattr(method, "LOOSE", FALLBACK_RTOL)) * size
+                max_errors = (
+                    np.inf
+                    if first_only
+                    else max(self.tol, getattr(method, "FALLBACK_RTOL", FALLBACK_RTOL)) * size
                 )
-                which &= ~(found.errors <= allowed) | np.isinf(found.errors)
+                which &= ~(outputs.errors <= max_errors) | np.isinf(outputs.errors)
             if not which.any():
                 continue
             if self.budget is not None and count * method.terms(law) > self.budget:
-                dear[name] = count * method.terms(law)
+                over_budget[name] = count * method.terms(law)
                 continue
             used.append(name)
-            if found is None and which.all():
-                found = method.solve(rows, law, ask)
+            if outputs is None and which.all():
+                outputs = method.solve(rows, law, request)
                 if self.refuse and not first_only:
                     continue
-                return found, name
-            part = method.solve(rows if which.all() else rows.picked(which), law, ask)
-            if found is None:
+                return outputs, name
+            part = method.solve(rows if which.all() else rows.picked(which), law, request)
+            if outputs is None:
                 none = np.zeros((2, count))
-                found = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *none)
-            better = part.errors < found.errors[which]
-            merge_equal_inputs(found, np.flatnonzero(which)[better], part, better)
-        if found is None or np.isinf(found.errors).any():
-            self.refuse_uncovered(law, slopes, dear)
-        return found, ", ".join(used)
+                outputs = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *none)
+            better = part.errors < outputs.errors[which]
+            merge_equal_inputs(outputs, np.flatnonzero(which)[better], part, better)
+        if outputs is None or np.isinf(outputs.errors).any():
+            self.refuse_uncovered(law, slopes, over_budget)
+        return outputs, ", ".join(used)
 
     # --- Groups --------------------------------------------------------------------------------------------
 
-    def _conditions_pay(self, law: Law, rows: Rows, names: list[str], ask: AccuracyRequest) -> bool:
+    def _conditions_pay(self, law: Law, rows: Rows, names: list[str], request: AccuracyRequest) -> bool:
         """Return whether each joint state of the groups, by methods for independent features, takes less."""
         features = law.features
-        if not features.groups or features.exactly is not None or "classes" in law.kept:
+        if not features.groups or features.exactly is not None or "classes" in law.cache:
             return False
         states = float(np.prod([float(np.count_nonzero(chances)) for _, _, chances in features.groups]))
         if self.budget is not None or self.method != "auto" or states > MOST_STATES or not names:
             return False
-        direct = float(METHODS[names[0]].estimated_seconds(rows, law, ask))
+        direct = float(METHODS[names[0]].estimated_seconds(rows, law, request))
         alone = law.given_on(features.p, np.arange(law.n))
-        (name, *_) = self.tried(alone, ask.slopes, rows, ask) or [names[0]]
-        seconds = float(METHODS[name].estimated_seconds(rows, alone, ask)) + SECONDS_PER_STATE / rows.b.size
+        (name, *_) = self.candidate_methods(alone, request.slopes, rows, request) or [names[0]]
+        seconds = (
+            float(METHODS[name].estimated_seconds(rows, alone, request)) + SECONDS_PER_STATE / rows.b.size
+        )
         return 2.0 * states * seconds < direct  # both are rough
 
     def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
@@ -413,30 +437,30 @@ class Evaluator:
         """
         count, n = rows.M.shape
         sums = [np.zeros(count, np.longdouble) for _ in range(4)]
-        by_M, used = np.zeros((count, n), np.longdouble), set()
+        by_M, methods_used = np.zeros((count, n), np.longdouble), set()
         for chance, on in _joint_states(law.features):
             for which in _rows_by_target(on, rows.features):
                 # A feature that is off counts only as the target of an output.
                 members = np.flatnonzero((on > 0.0) | (np.arange(n) == rows.features[which[0]]))
-                place = np.cumsum(np.isin(np.arange(n), members)) - 1
+                new_index = np.cumsum(np.isin(np.arange(n), members)) - 1
                 M = np.ascontiguousarray(rows.M[np.ix_(which, members)])
-                part = Rows(M, place[rows.features[which]], rows.b[which], rows.relu)
+                part = Rows(M, new_index[rows.features[which]], rows.b[which], rows.relu)
                 key = ("given", on.tobytes(), members.tobytes())
-                if key not in law.kept:
-                    law.kept[key] = law.given_on(on[members], members)
-                found, names = self._solved(law.kept[key], part, slopes, first_only=True)
-                used.update(names.split(", "))
-                terms = (found.losses, found.errors, found.by_b, found.slope_errors)
+                if key not in law.cache:
+                    law.cache[key] = law.given_on(on[members], members)
+                outputs, methods = self.solve_rows(law.cache[key], part, slopes, first_only=True)
+                methods_used.update(methods.split(", "))
+                terms = (outputs.losses, outputs.errors, outputs.by_b, outputs.slope_errors)
                 for total, term in zip(sums, terms, strict=True):
                     if term.size:
                         total[which] += chance * term
-                if found.by_M.size:
-                    by_M[np.ix_(which, members)] += chance * found.by_M
+                if outputs.by_M.size:
+                    by_M[np.ix_(which, members)] += chance * outputs.by_M
         losses, errors, by_b, slope_errors = (np.asarray(total, np.float64) for total in sums)
         # Each probability of a joint state is a product of those of the groups.
         errors += 2.0**-52 * (len(law.features.groups) + 2) * np.abs(losses)
         return Outputs(losses, errors, np.asarray(by_M, np.float64), by_b, slope_errors), ", ".join(
-            sorted(used)
+            sorted(methods_used)
         )
 
 
@@ -468,28 +492,34 @@ _EXACT = AccuracyRequest(True, 1e-12, None, WORK, 1)
 
 
 class Descent:
-    """The loss as descents want it: for arrays that are known to be right, and whatever digits are lost.
+    """Loss and gradient for optimisers: no validation, and no refusal when digits cancel.
 
-    It is called with M and b, and returns the loss and its derivatives. `exact` says whether nothing but
-    rounding is left, `method` how; else `frequencies` and `tol` may be changed at any time.
+    `exact` says whether only rounding is left, with `method`; else `frequencies` and `tol` may be changed.
     """
 
     def __init__(self, features: Features, classes: int | None, frequencies: int, tol: float, end: float):
         n = features.n_features
         if classes == n and Descent(features, None, frequencies, tol, end).exact:
             classes = None
-        self._loose = Evaluator(
+        self._lenient = Evaluator(
             features, workers=None, refuse=False, classes=classes, frequencies=frequencies
         )
-        self._law, self._rows, self.frequencies, self.tol = self._loose.law(n), np.arange(n), frequencies, tol
-        whole = Rows(np.zeros((n, n)), self._rows, np.ones(n))
-        names = self._loose.tried(self._law, True, whole, AccuracyRequest(True, tol, frequencies, WORK, 1))
+        self._law, self._rows, self.frequencies, self.tol = (
+            self._lenient.law(n),
+            np.arange(n),
+            frequencies,
+            tol,
+        )
+        all_rows = Rows(np.zeros((n, n)), self._rows, np.ones(n))
+        names = self._lenient.candidate_methods(
+            self._law, True, all_rows, AccuracyRequest(True, tol, frequencies, WORK, 1)
+        )
         names = [name for name in names if name != "moments"]
-        self.method = next((name for name in names if METHODS[name].covers(whole, self._law).all()), "")
+        self.method = next((name for name in names if METHODS[name].covers(all_rows, self._law).all()), "")
         if not self.method:
-            self._loose.refuse_uncovered(self._law, True, {})
+            self._lenient.refuse_uncovered(self._law, True, {})
         self.exact: bool = self.method in ("classes", "folds", "patterns")
-        self._end = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
+        self._final = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
         self._by_b, self._by_M = (
@@ -497,42 +527,44 @@ class Descent:
             share[:, None] * np.outer(features.scale, features.scale),
         )
 
-    def _found(self, M: FloatArray, b: FloatArray) -> Outputs:
+    def scaled_outputs(self, M: FloatArray, b: FloatArray) -> Outputs:
         """Return the outputs in units of the scales."""
         rows = Rows(M * self._stretch, self._rows, b / self._law.scale)
-        if self.exact and b.all():  # as `sided` would, in less time
-            found: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
-            return found
-        self._loose.frequencies, self._loose.tol = None if self.exact else self.frequencies, self.tol
-        return self._loose.sided(self._law, rows, True)[0]
+        if self.exact and b.all():  # what `average_at_kinks` returns, in less time
+            outputs: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
+            return outputs
+        self._lenient.frequencies, self._lenient.tol = None if self.exact else self.frequencies, self.tol
+        return self._lenient.average_at_kinks(self._law, rows, True)[0]
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss per feature and its derivatives by M and b."""
-        found = self._found(M, b)
-        return float(self._share @ found.losses), self._by_M * found.by_M, self._by_b * found.by_b
+        outputs = self.scaled_outputs(M, b)
+        return float(self._share @ outputs.losses), self._by_M * outputs.by_M, self._by_b * outputs.by_b
 
     def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return what the derivatives of each row and its bias are off by."""
-        return np.asarray(np.maximum(self._by_M.max(axis=1), self._by_b) * self._found(M, b).slope_errors)
+        """Return the largest error of the derivatives by each row and its bias."""
+        return np.asarray(
+            np.maximum(self._by_M.max(axis=1), self._by_b) * self.scaled_outputs(M, b).slope_errors
+        )
 
     def loss_and_error(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss as descents see it, and what it is off by."""
-        found = self._found(M, b)
-        return float(self._share @ found.losses), float(self._share @ found.errors)
+        """Return the loss at the current tolerance, and its error."""
+        outputs = self.scaled_outputs(M, b)
+        return float(self._share @ outputs.losses), float(self._share @ outputs.errors)
 
-    def end_at(self, tol: float) -> Evaluator:
-        """Return the evaluator of the loss that is returned, at a tolerance."""
-        return Evaluator(self._end.given, tol=tol, workers=None, classes=self._end.classes)
+    def evaluator_at(self, tol: float) -> Evaluator:
+        """Return an evaluator with validation at a tolerance."""
+        return Evaluator(self._final.law_argument, tol=tol, workers=None, classes=self._final.classes)
 
-    def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and what it is off by, as good as can be."""
-        found = self._end.of_arrays(M, b)
-        return found.loss, found.error_estimate
+    def final_loss(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
+        """Return the loss and its error at the smallest tolerance."""
+        loss = self._final.of_arrays(M, b)
+        return loss.loss, loss.error_estimate
 
 
-def _of_model(model: Model, found: Loss, rows: Any) -> Loss:
+def _of_model(model: Model, loss: Loss, rows: Any) -> Loss:
     """Return a loss with the derivatives by all arrays of a model with linear hidden neurons."""
-    by_M, by_b = found.by_M, found.by_b
+    by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:
         picked = validation.indices("rows", rows, model.n_outputs)
         all_M, all_b = np.zeros(model.M.shape), np.zeros(model.n_outputs)
@@ -541,5 +573,5 @@ def _of_model(model: Model, found: Loss, rows: Any) -> Loss:
         by_M, by_b = all_M, all_b
     by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
     by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
-    gradient = {**(found.gradient or {}), **by, "b_in": model.W_out.T @ by_b}
-    return replace(found, gradient=gradient)
+    gradient = {**(loss.gradient or {}), **by, "b_in": model.W_out.T @ by_b}
+    return replace(loss, gradient=gradient)

@@ -82,10 +82,10 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     0.026922302302
     """
     row = real("row", vector("row", row), -LARGEST, LARGEST)
-    one = Evaluator(law, tol=_tol(tol))
-    made, feature = one.law(row.size), np.array([integer("i", i, 0, row.size - 1)])
+    evaluator = Evaluator(law, tol=_tol(tol))
+    features_law, feature = evaluator.law(row.size), np.array([integer("i", i, 0, row.size - 1)])
     bias = np.array([number("b", b, -LARGEST, LARGEST)])
-    return one.mean(made, row[np.newaxis], feature, bias, False)
+    return evaluator.mean(features_law, row[np.newaxis], feature, bias, False)
 
 
 def value_and_gradient(

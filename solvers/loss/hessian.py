@@ -84,15 +84,15 @@ def row_hessian(
         return _by_differences(row, i, b, law)
     unit = float(law.scale[i])
     stretch = np.append(law.scale / unit, 1.0 / unit)
-    found = _derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
+    derivatives = _derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
     scales = stretch * unit
-    hessian, largest = found.hessian * np.outer(scales, scales), float(scales.max())
+    hessian, largest = derivatives.hessian * np.outer(scales, scales), float(scales.max())
     errors = (
-        found.error_estimate * unit**2,
-        found.gradient_error * largest * unit,
-        found.hessian_error * largest**2,
+        derivatives.error_estimate * unit**2,
+        derivatives.gradient_error * largest * unit,
+        derivatives.hessian_error * largest**2,
     )
-    return RowDerivatives(found.loss * unit**2, found.gradient * scales * unit, hessian, *errors)
+    return RowDerivatives(derivatives.loss * unit**2, derivatives.gradient * scales * unit, hessian, *errors)
 
 
 def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
@@ -101,47 +101,47 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     step = STEP * max(float(np.abs(at).max()), 1e-3)
     far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
     moved = at + step * far * np.vstack([np.zeros(at.size), *4 * [np.eye(at.size)]])
-    one, rows = Evaluator(law, tol=1e-13, workers=None), np.full(moved.shape[0], i)
-    found, _ = one.outputs(one.law(row.size), moved[:, :-1], rows, moved[:, -1], True)
-    gradients = np.column_stack([found.by_M, found.by_b])
+    evaluator, rows = Evaluator(law, tol=1e-13, workers=None), np.full(moved.shape[0], i)
+    outputs, _ = evaluator.outputs(evaluator.law(row.size), moved[:, :-1], rows, moved[:, -1], True)
+    gradients = np.column_stack([outputs.by_M, outputs.by_b])
     ends = gradients[1:].reshape(4, at.size, at.size)
     hessian = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)
-    coarse, slope_error = (ends[2] - ends[1]) / (2.0 * step), float(found.slope_errors.max())
+    coarse, slope_error = (ends[2] - ends[1]) / (2.0 * step), float(outputs.slope_errors.max())
     # The weights of the four gradients sum to 18/12 in size.
     error = float(np.abs(hessian - coarse).max()) + 1.5 * slope_error / step
-    errors = float(found.errors[0]), float(found.slope_errors[0]), error
-    return RowDerivatives(float(found.losses[0]), gradients[0], 0.5 * (hessian + hessian.T), *errors)
+    errors = float(outputs.errors[0]), float(outputs.slope_errors[0]), error
+    return RowDerivatives(float(outputs.losses[0]), gradients[0], 0.5 * (hessian + hessian.T), *errors)
 
 
 def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
-    n, own = row.size, float(law.p[i])
+    n, p_target_active = row.size, float(law.p[i])
     mean, square = law.values.moment(1), law.values.moment(2)
-    heard = np.abs(row) > SILENT
-    heard[i] = False
-    task = row[heard], law.p[heard], float(row[i]), own, b, law.values
-    whole: tuple[Any, ...] = _of_heard(*task, frequencies)
-    loss, (by_b, by_a), by_m, corner, sides, block = whole
+    is_nonzero = np.abs(row) > SILENT
+    is_nonzero[i] = False
+    task = row[is_nonzero], law.p[is_nonzero], float(row[i]), p_target_active, b, law.values
+    sums: tuple[Any, ...] = _sums_over_inputs(*task, frequencies)
+    loss, (by_b, by_a), by_m, corner, mixed, block = sums
     changes = np.zeros(3)
     for part, times in ((2, 4.0), (4, 2.0)):
-        fewer: tuple[Any, ...] = _of_heard(*task, frequencies // part)
-        change = [
-            float(np.abs(np.subtract(x, y)).max(initial=0.0)) for x, y in zip(whole, fewer, strict=True)
-        ]
+        fewer: tuple[Any, ...] = _sums_over_inputs(*task, frequencies // part)
+        change = [float(np.abs(np.subtract(x, y)).max(initial=0.0)) for x, y in zip(sums, fewer, strict=True)]
         changes = np.maximum(changes, times * np.array([change[0], max(change[1:3]), max(change[3:])]))
-    size = own * square + b * b + float(law.p @ row**2)  # that of the terms that rounding is in units of
+    size = (
+        p_target_active * square + b * b + float(law.p @ row**2)
+    )  # that of the terms that rounding is in units of
     errors = (changes + ROUNDING * size).tolist()
     # A feature of weight 0 is independent of the output's noise: in place of x_j stand its moments.
-    other = np.flatnonzero(np.arange(n) != i)
-    silent = other[~heard[other]]
-    index = np.append(np.flatnonzero(heard), n)
+    others = np.flatnonzero(np.arange(n) != i)
+    silent = others[~is_nonzero[others]]
+    index = np.append(np.flatnonzero(is_nonzero), n)
     spread = np.zeros((index.size, n + 1))
     spread[np.arange(index.size), index] = 1.0
     spread[-1, silent] = mean * law.p[silent]
     gradient = np.append(by_m, by_b) @ spread
-    hessian = spread.T @ np.block([[block, sides[:1].T], [sides[:1], corner[:1, :1]]]) @ spread
+    hessian = spread.T @ np.block([[block, mixed[:1].T], [mixed[:1], corner[:1, :1]]]) @ spread
     hessian[silent, silent] = square * law.p[silent] * corner[0, 0]
     gradient[i] = by_a
-    hessian[i] = hessian[:, i] = np.append(sides[1], corner[0, 1]) @ spread
+    hessian[i] = hessian[:, i] = np.append(mixed[1], corner[0, 1]) @ spread
     hessian[i, i] = corner[1, 1]
     return RowDerivatives(max(loss, 0.0), gradient, hessian, *errors)
 
@@ -157,34 +157,44 @@ def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArra
     return np.where(near, series, (edge - 3.0 * second) / np.where(near, 1.0, z))
 
 
-def _of_heard(
-    m: FloatArray, p: FloatArray, a: float, own: float, b: float, values: Values, frequencies: int
+def _sums_over_inputs(
+    m: FloatArray, p: FloatArray, a: float, p_target_active: float, b: float, values: Values, frequencies: int
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the loss, its derivatives by (b, a) and m, the second by (b, a) twice, (b, a) and m, m twice."""
     parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])
     none = float(off[-1])
     alone = p * off[:-1] * np.concatenate([np.cumprod((1.0 - p)[::-1])[::-1][1:], [1.0]])[: p.size]
-    whole = none * np.array(pointwise(b, a, own, parts))
+    pointwise_sums = none * np.array(pointwise(b, a, p_target_active, parts))
     by_m, second = np.zeros(m.size), np.zeros((3, m.size))
     for j in range(m.size):
-        more, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, own, parts)
-        whole += alone[j] * np.array(more)
+        one_on_terms, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, p_target_active, parts)
+        pointwise_sums += alone[j] * np.array(one_on_terms)
         by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
-    loss = whole[0] + own * values.moment(2) * (1.0 - none - alone.sum())
-    by_ba, corner = whole[1:3].copy(), np.array([[whole[3], whole[4]], [whole[4], whole[5]]])
-    sides, block = second[1:].copy(), np.diag(second[0])
+    loss = pointwise_sums[0] + p_target_active * values.moment(2) * (1.0 - none - alone.sum())
+    by_ba, corner = (
+        pointwise_sums[1:3].copy(),
+        np.array([[pointwise_sums[3], pointwise_sums[4]], [pointwise_sums[4], pointwise_sums[5]]]),
+    )
+    mixed, block = second[1:].copy(), np.diag(second[0])
     if m.size < 2:  # all patterns are known, and there is no mass whose period could be chosen
-        return float(loss), by_ba, by_m, corner, sides, block
-    c, h, _, _ = lattice(parts, m, a, b, own, independent(p), np.inf, 1.0)
+        return float(loss), by_ba, by_m, corner, mixed, block
+    c, h, _, _ = lattice(parts, m, a, b, p_target_active, independent(p), np.inf, 1.0)
     for start in range(0, frequencies, CHUNK):
         k = np.arange(start, min(start + CHUNK, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)
         f, mine = transforms_at(values, "s", s[:, None] * m), transforms_at(values, "s", s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
-        K = weight * (2.0 * (1.0 - own + own * mine[0]) / s - 2.0 * own * mine[1]) / s**2
-        K_a = weight * 2.0 * own * (mine[1] / s - mine[2]) / s
-        K_aa = weight * 2.0 * own * (mine[2] / s - _third(values, s * a, mine[2]))
+        K = (
+            weight
+            * (
+                2.0 * (1.0 - p_target_active + p_target_active * mine[0]) / s
+                - 2.0 * p_target_active * mine[1]
+            )
+            / s**2
+        )
+        K_a = weight * 2.0 * p_target_active * (mine[1] / s - mine[2]) / s
+        K_aa = weight * 2.0 * p_target_active * (mine[2] / s - _third(values, s * a, mine[2]))
         factors = 1.0 - p + p * f[0]
         product = factors.prod(axis=1)
         rest = product - none - (alone * f[0]).sum(axis=1)
@@ -195,11 +205,11 @@ def _of_heard(
         by_m += (K @ slopes).real
         across = (s * K_a * rest).real.sum()
         corner += [[(s * s * K * rest).real.sum(), across], [across, (K_aa * rest).real.sum()]]
-        sides += (np.array([s * K, K_a]) @ slopes).real
+        mixed += (np.array([s * K, K_a]) @ slopes).real
         ratio = p * f[1] * s[:, None] / factors
         pairs = (((K * product)[:, None] * ratio).T @ ratio).real
         np.fill_diagonal(pairs, ((K * s * s) @ (left * f[2])).real)
         block += pairs
         if np.abs(product).max() + none + float(np.sum(alone)) < GONE:
             break
-    return float(loss), by_ba, by_m, corner, sides, block
+    return float(loss), by_ba, by_m, corner, mixed, block

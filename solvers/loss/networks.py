@@ -25,10 +25,10 @@ class Networks(Evaluator):
         self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
         """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
-        plain = isinstance(target, str) and target == "identity"
-        if isinstance(model, Model) and (model.hidden != "identity" or not plain):
+        is_identity = isinstance(target, str) and target == "identity"
+        if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
             return self._network(model, gradient, rows, target)
-        if not plain:
+        if not is_identity:
             raise ValueError(f"`target` must be 'identity' for arrays; got {validation.short_repr(target)}.")
         return super().__call__(model, gradient, rows)
 
@@ -47,12 +47,12 @@ class Networks(Evaluator):
         if not gradient:
             model, B = assemble.rest_of(model, B)
         if model.hidden == "identity":
-            found = assemble.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
+            network_loss = assemble.linear_loss(model, law, A, name, importance, gradient, self.tol, B)
         else:
-            found = assemble.network_loss(
+            network_loss = assemble.network_loss(
                 model, law, A, name, importance, gradient, self.tol, self.budget, self.workers, B
             )
-        losses, errors, error, slopes, slope_error, method = found
+        losses, errors, error, slopes, slope_error, method = network_loss
         if slopes is not None and model.tied:
             slopes["W_in"] = frozen(slopes["W_in"] + slopes.pop("W_out").T)
         losses = np.maximum(losses, 0.0)
@@ -70,8 +70,8 @@ class Networks(Evaluator):
             if readout is None:
                 rule = "a linear output ('identity'), or outputs that read neurons of one direction each"
                 raise ValueError(f"`model` must have {rule}; got {model!r}, and not so output {k}.")
-            own = A[k : k + 1], name, np.ones(1), False, self.tol, self.budget, self.workers
-            found.append(assemble.network_loss(readout, law, *own, None if B is None else B[k : k + 1]))
+            settings = A[k : k + 1], name, np.ones(1), False, self.tol, self.budget, self.workers
+            found.append(assemble.network_loss(readout, law, *settings, None if B is None else B[k : k + 1]))
         losses = np.maximum([float(one[0][0]) for one in found], 0.0)
         errors = np.array([one[2] for one in found])
         mean, error = (float(np.mean(importance * one)) for one in (losses, errors))

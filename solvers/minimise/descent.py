@@ -36,7 +36,7 @@ class DescentResult:
     x: FloatArray
     value: float
     slope: float
-    """Length of the gradient, or of what the caller takes for it."""
+    """Norm of the (projected) gradient."""
     steps: int
     status: Status
     curvature: float | None = None
@@ -75,20 +75,20 @@ class _Variables:
         if not self.kinks.size:
             return level, by
         level += float(self.price @ (y[self.kinks] + y[self.size :]))
-        whole = np.concatenate([by, self.price - by[self.kinks]])
-        whole[self.kinks] += self.price
-        return level, whole
+        by_parts = np.concatenate([by, self.price - by[self.kinks]])
+        by_parts[self.kinks] += self.price
+        return level, by_parts
 
     def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
         """Return bounds of y."""
         if bounds is None and not self.kinks.size:
             return None
-        found: list[Any] = [(None, None)] * self.size
+        limits: list[Any] = [(None, None)] * self.size
         for k, bound in enumerate(bounds or ()):
-            found[k] = tuple(None if one is None else one / self.metric[k] for one in bound)
+            limits[k] = tuple(None if end is None else end / self.metric[k] for end in bound)
         for k in self.kinks.tolist():
-            found[k] = 0.0, found[k][1]
-        return found + [found[k] for k in self.kinks.tolist()]
+            limits[k] = 0.0, limits[k][1]
+        return limits + [limits[k] for k in self.kinks.tolist()]
 
 
 class _Evaluations:
@@ -105,17 +105,17 @@ class _Evaluations:
         """Return the value, with the gradient if there is one."""
         if self.count:
             self.deadline.check()
-        found = self.function(self.variables.point(y))
+        values = self.function(self.variables.point(y))
         self.count += 1
         if self.gradient:
-            self.last_slope = float(np.linalg.norm(found[1]))
-            if found[0] < self.least:
-                self.least, self.slope = found[0], self.last_slope
-            found = self.variables.pulled(y, *found)
-        value = float(found[0] if self.gradient else found)
+            self.last_slope = float(np.linalg.norm(values[1]))
+            if values[0] < self.least:
+                self.least, self.slope = values[0], self.last_slope
+            values = self.variables.pulled(y, *values)
+        value = float(values[0] if self.gradient else values)
         if value < self.value:
             self.best, self.value = y.copy(), value
-        return found
+        return values
 
     def end(self) -> DescentResult:
         """Return the best point so far as that of a descent that was stopped."""
@@ -206,27 +206,27 @@ class Round:
     """One round of a race: how each start of it descends, and how many distinct ends go on."""
 
     descend: Callable[[DescentResult], DescentResult]
-    kept: int = 1
-    near: float = np.inf
+    n_kept: int = 1
+    margin: float = np.inf
     """Ends that are above the least by more than this do not go on, but for the second."""
 
 
 def distinct(
     ends: Sequence[DescentResult],
     alike: Callable[[DescentResult, DescentResult], bool] | None = None,
-    kept: int = 2**30,
-    near: float = np.inf,
+    n_kept: int = 2**30,
+    margin: float = np.inf,
 ) -> list[DescentResult]:
     """Return the distinct ends, best first; each has the starts of all that are like it."""
-    found: list[DescentResult] = []
+    unique: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
-        for k, other in enumerate(found if alike else ()):
-            if alike is not None and alike(other, end):
-                found[k] = replace(other, starts=other.starts + end.starts, steps=other.steps + end.steps)
+        for k, known in enumerate(unique if alike else ()):
+            if alike is not None and alike(known, end):
+                unique[k] = replace(known, starts=known.starts + end.starts, steps=known.steps + end.steps)
                 break
         else:
-            found.append(end)
-    return [end for k, end in enumerate(found[:kept]) if k < 2 or end.value <= found[0].value + near]
+            unique.append(end)
+    return [end for k, end in enumerate(unique[:n_kept]) if k < 2 or end.value <= unique[0].value + margin]
 
 
 @single_blas_thread()
@@ -236,23 +236,25 @@ def successive_elimination(
     alike: Callable[[DescentResult, DescentResult], bool] | None = None,
     *,
     workers: int | None = 1,
-    whole: bool = False,
+    keep_all: bool = False,
 ) -> tuple[list[DescentResult], list[DescentResult]]:
     """Return the ends of the last round, best first, and those left behind; the best distinct ones go on."""
-    field, lost = list(field), []
-    for one in rounds:
+    field, eliminated = list(field), []
+    for elimination in rounds:
 
-        def further(k: int, one: Round = one, field: list[DescentResult] = field) -> DescentResult:
-            end = one.descend(field[k])
+        def further(
+            k: int, elimination: Round = elimination, field: list[DescentResult] = field
+        ) -> DescentResult:
+            end = elimination.descend(field[k])
             return replace(end, steps=field[k].steps + end.steps, starts=field[k].starts)
 
         ends = parallel_map(further, len(field), workers)
-        if whole:
+        if keep_all:
             return [end for end in ends if not np.isnan(end.value)], []
         ends = distinct(ends, alike)
-        field = distinct(ends, None, one.kept, one.near)
-        lost += ends[len(field) :]
-    return field, lost
+        field = distinct(ends, None, elimination.n_kept, elimination.margin)
+        eliminated += ends[len(field) :]
+    return field, eliminated
 
 
 def fd_hessian(
@@ -269,8 +271,8 @@ def fd_hessian(
         left[j] = (middle - gradient(moved)) / h
     if np.abs(right - left).max() > _KINK * max(np.abs(right).max(), np.abs(left).max()):
         return None
-    whole = 0.5 * (left + right)
-    return np.asarray(0.5 * (whole + whole.T))
+    central = 0.5 * (left + right)
+    return np.asarray(0.5 * (central + central.T))
 
 
 @single_blas_thread()
@@ -283,18 +285,18 @@ def newton(
     steps: int = 4,
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
     """Take Newton steps across the columns of `fixed`; return point, least curvature and its direction."""
-    kept = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
-    if not kept.size:
+    complement = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
+    if not complement.size:
         return x, None, None
-    values, vectors = np.linalg.eigh(kept.T @ hessian @ kept)
-    vectors = kept @ vectors
+    values, vectors = np.linalg.eigh(complement.T @ hessian @ complement)
+    vectors = complement @ vectors
     firm = np.abs(values) > _FLAT * np.abs(values).max()
     least = slope(x)
     for _ in range(steps):
         by = vectors.T @ gradient(x)
         new = x - vectors @ np.where(firm, by / np.where(firm, values, 1.0), 0.0)
-        less = slope(new)
-        if not less < 0.5 * least:
+        new_slope = slope(new)
+        if not new_slope < 0.5 * least:
             break
-        x, least = new, less
+        x, least = new, new_slope
     return x, float(values[0]), vectors[:, 0]

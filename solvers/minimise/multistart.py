@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -31,40 +31,71 @@ from .starts import Model, group_starts, ordered_starts, perturbed_models, rando
 
 __all__ = ["descend", "lower_bound", "minimise"]
 
-_MOST_FEATURES, _LARGEST = 64, 1024
-_HUGE = 1e20  # largest weight that is given: the loss holds fourth powers of it
-_WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
+_MOST_FEATURES = 64  # of a search; beyond, starts no longer reach the global minimum
+_MOST_FEATURES_DESCENT = 1024  # of one descent
+_LARGEST_WEIGHT = 1e20  # of a start: the loss holds fourth powers of it
+_HESSIAN_WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
+_SECONDS_PER_WORK = 5e-8
 # Largest step of these differences: outputs of dropped features bend where a weight moves by their bias.
 _HESSIAN_STEP = 5e-8
 # Least step of a bias, which otherwise is a tenth of it: the loss bends at bias 0.
 _LEAST_BIAS_STEP = 1e-10
-# Steps by four times the frequencies, and by 16 times.
-_FINER = (30, 5)
+_REFINED_STEPS = (30, 5)  # of descents by four times the frequencies, and by 16 times
 _KICK = 0.05  # length of the step off a saddle
-# Seconds that a Hessian by differences takes, in units of its work.
-_SECONDS_PER_WORK = 5e-8
-_SMALL = 0.1  # encodings shorter than this count as dropped when their biases are set
-# A race, first on samples: how many; frequencies that judge the ends; steps and gradient of a descent; moves
-# of features for each random start, in batches that begin at so many of the best ends; distinct ends kept.
-_SAMPLES, _JUDGE, _STEPS, _RACED, _MORE, _BATCH, _BASES, _KEPT = 2048, 256, 300, 1e-3, 6, 8, 3, 6
-# Then on the loss itself: steps of all that are kept; two and all within so much of the best go on; the
-# gradient to which few frequencies lead where there is no metric.
-_SHORT, _NEAR, _COARSE = 8, 3e-5, 1e-4
-# Variables up to which the Hessian on the samples is the metric of descents, step of its differences, and the
-# least curvature, in units of the largest.
-_METRIC, _METRIC_STEP, _METRIC_LEAST = 500, 1e-4, 1e-3
-# Shares of a budget of seconds after which the first round ends, and the moves of features.
-_STARTS, _MOVES = 0.4, 0.6
-# Rounds of further starts where too few ended at the best, and the share of the first one's seconds that must
-# be left for another.
-_ROUNDS, _ENOUGH = 4, 0.5
-# Share of what is left then that the metrics may take.
-_METRICS = 0.3
-_ROUNDING = 1e-12  # of objectives, in units of the zero model
+_SADDLE_CURVATURE = -1e-6  # least curvature, in units of the zero model, below which an end is a saddle
+_SHORT_ENCODING = 0.1  # encodings shorter than this count as dropped when their biases are set
+_OBJECTIVE_ROUNDING = 1e-12  # in units of the zero model
 _LEAST_P = 1e-100  # rarer features have no bound
-# Objectives, in units of the zero model, and invariants of M and b that count as the same; and in a race.
-_SAME, _ALIKE = 1e-6, 1e-3
-_SAME_RACED, _ALIKE_RACED = 1e-4, 1e-2
+# Objectives, in units of the zero model, that count as the same minimum.
+_SAME_OBJECTIVE = 1e-6
+# Relative difference of the invariants of M and b of the same minimum.
+_SAME_INVARIANTS = 1e-3
+_MAX_ROUNDS = 4  # of further starts where too few ended at the best
+_ROUND_SHARE = 0.5  # of the seconds taken so far that must be left for another round
+
+
+@dataclass(frozen=True)
+class _Screening:
+    """How starts are screened: by descents on samples, then by short ones on the loss itself."""
+
+    samples: int = 2048
+    judge_frequencies: int = 256
+    """Of the loss by which ends on samples are compared."""
+    steps: int = 300
+    """Of a descent on samples at most."""
+    gradient_norm: float = 1e-3
+    """At which a descent on samples ends."""
+    moves_per_start: int = 6
+    """Moves of features of the best ends, for each random start."""
+    batch: int = 8
+    """Moves between which the best ends are sorted anew."""
+    bases: int = 3
+    """Best ends that moves begin at."""
+    finalists: int = 6
+    """Distinct ends that are continued on the loss itself."""
+    short_steps: int = 8
+    """Of the first descents of these on the loss."""
+    margin: float = 3e-5
+    """Objective above the best up to which ends go on then, in units of the zero model; two always do."""
+    coarse_gradient_norm: float = 1e-4
+    """To which few frequencies lead where there is no metric."""
+    same_objective: float = 1e-4
+    same_invariants: float = 1e-2
+    starts_share: float = 0.4
+    """Of a budget of seconds, after which the descents from all starts end."""
+    moves_share: float = 0.6
+    """The same for the moves of features."""
+    metrics_share: float = 0.3
+    """Of what is left then that the metrics may take."""
+    most_metric_variables: int = 500
+    """Up to which the Hessian on the samples is the metric of descents."""
+    metric_step: float = 1e-4
+    """Of the differences that give this Hessian."""
+    least_metric_curvature: float = 1e-3
+    """In units of the largest."""
+
+
+_SCREENING = _Screening()
 
 
 def _descent(
@@ -75,21 +106,21 @@ def _descent(
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
     settings: Any = {"l1": l1, "steps": steps, "deadline": aim.deadline}
     if metric is not None:
-        found = descent.descend(aim.smooth, x, metric=metric, gtol=1e-16, still=0.5 * tol, **settings)
+        result = descent.descend(aim.smooth, x, metric=metric, gtol=1e-16, still=0.5 * tol, **settings)
     else:
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
         # Biases above 0 cost b² on the many inputs without features, a stiffness of 1/p.
         scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
-        found = descent.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
-    if found.status is Status.DIVERGED:
-        return found
+        result = descent.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
+    if result.status is Status.DIVERGED:
+        return result
     if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
-        found = replace(found, value=aim.value(found.x), slope=float(np.linalg.norm(aim.slope(found.x))))
-    still = found.slope <= tol and not aim.deadline.is_over()
-    still = still and found.slope + aim.slope_error(found.x) <= tol
-    return replace(found, status=Status.CONVERGED if still else found.status)
+        result = replace(result, value=aim.value(result.x), slope=float(np.linalg.norm(aim.slope(result.x))))
+    still = result.slope <= tol and not aim.deadline.is_over()
+    still = still and result.slope + aim.slope_error(result.x) <= tol
+    return replace(result, status=Status.CONVERGED if still else result.status)
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
@@ -104,7 +135,11 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     diagonal = np.maximum(np.diag(M), 0.0)
     answer = np.where(diagonal > 0.0, diagonal * top, 0.0) if np.isfinite(top).all() else diagonal
     dead = (by_b == 0.0) & ~by_M.any(axis=1) & (answer + b <= 0.0)
-    dead = (b <= 0.0) & (dead | (np.linalg.norm(W_out, axis=1) < _SMALL)) & (aim.features.importance > 0.0)
+    dead = (
+        (b <= 0.0)
+        & (dead | (np.linalg.norm(W_out, axis=1) < _SHORT_ENCODING))
+        & (aim.features.importance > 0.0)
+    )
     if not dead.any():
         return None
     return aim.join(
@@ -127,13 +162,13 @@ def _from(
     # Samples may be a poor metric.
     if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
         other = _descent(aim, end.x, steps, tol)
-        end = replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
+        end = replace(min(end, other, key=lambda result: result.value), steps=end.steps + other.steps)
     possible = reset_dead and np.isfinite(end.value) and not aim.deadline.is_over()
     again = _revive(aim, end.x) if possible else None
     if again is None:
         return end
     other = _descent(aim, again, steps, tol, metric)
-    return replace(min(end, other, key=lambda one: one.value), steps=end.steps + other.steps)
+    return replace(min(end, other, key=lambda result: result.value), steps=end.steps + other.steps)
 
 
 def _polish(
@@ -143,7 +178,7 @@ def _polish(
     if not aim.exact:
         return _refine(aim, end, tol)
     work = 2.0 * aim.size * aim.work  # of a Hessian by differences
-    expensive = work > _WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
+    expensive = work > _HESSIAN_WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
     if expensive or aim.l1 or not np.isfinite(end.value):
         return end
     try:
@@ -157,20 +192,20 @@ def _newton_and_kicks(
 ) -> DescentResult:
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
-        if end.curvature is None or end.curvature > -1e-6 or vector is None:
+        if end.curvature is None or end.curvature > _SADDLE_CURVATURE or vector is None:
             return end
-        sides = [end.x + side * _KICK * vector for side in (1.0, -1.0)]
-        tries = [_from(aim, x, steps, tol, reset_dead=reset_dead) for x in sides]
-        best = min(tries, key=lambda one: one.value)
+        kicked = [end.x + side * _KICK * vector for side in (1.0, -1.0)]
+        tries = [_from(aim, x, steps, tol, reset_dead=reset_dead) for x in kicked]
+        best = min(tries, key=lambda result: result.value)
         if not best.value < end.value:
             return end
-        end = replace(best, steps=end.steps + sum(one.steps for one in tries), starts=end.starts)
+        end = replace(best, steps=end.steps + sum(result.steps for result in tries), starts=end.starts)
     return _newton(aim, end, tol)[0]
 
 
 def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
     """Descend by more frequencies where their error hides whether the gradient is within `tol`."""
-    for steps in _FINER:
+    for steps in _REFINED_STEPS:
         if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
             break
         start = work_seconds()
@@ -204,10 +239,10 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
-    turns, held, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
-    if held.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
-        turns = turns @ linalg.null_space(turns[held], rcond=1e-9)
-    fixed = np.hstack([turns, np.eye(aim.size)[:, held]])
+    turns, at_bound, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
+    if at_bound.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
+        turns = turns @ linalg.null_space(turns[at_bound], rcond=1e-9)
+    fixed = np.hstack([turns, np.eye(aim.size)[:, at_bound]])
 
     def slope(x: FloatArray) -> float:
         outside = aim.largest is not None and np.abs(x[:count]).max() > aim.largest
@@ -216,11 +251,11 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     x, curvature, vector = descent.newton(gradient, end.x, H, fixed, slope)
     if aim.value(x) > end.value + 1e-12:
         x = end.x
-    found = replace(
+    result = replace(
         end, x=x, value=aim.value(x), slope=float(np.linalg.norm(aim.slope(x))), curvature=curvature
     )
-    still = found.slope <= tol and found.slope + aim.slope_error(x) <= tol
-    return replace(found, status=Status.CONVERGED if still else end.status), vector
+    still = result.slope <= tol and result.slope + aim.slope_error(x) <= tol
+    return replace(result, status=Status.CONVERGED if still else end.status), vector
 
 
 def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
@@ -230,11 +265,22 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
     kind, same_group = _group_kinds(law)
     _, label = np.unique(np.stack([law.p, law.scale, law.importance, kind]), axis=1, return_inverse=True)
     label = label.ravel()
-    seen = np.cos(1.0 + label)
-    told = np.where(law.importance > 0.0, np.cos(2.0 + label), 0.0)
-    powers = [told @ M**k @ seen for k in range(1, 5)] + [told @ np.diag(M) ** k for k in range(1, 4)]
-    within = [told @ (M * same_group) ** k @ seen for k in (1, 2)] if law.groups else []
-    return np.array([*powers, *within, *(told @ b**k for k in range(1, 4)), told @ (M * M) @ (told * b)])
+    feature_weights = np.cos(1.0 + label)
+    target_weights = np.where(law.importance > 0.0, np.cos(2.0 + label), 0.0)
+    powers = [target_weights @ M**k @ feature_weights for k in range(1, 5)] + [
+        target_weights @ np.diag(M) ** k for k in range(1, 4)
+    ]
+    within_groups = (
+        [target_weights @ (M * same_group) ** k @ feature_weights for k in (1, 2)] if law.groups else []
+    )
+    return np.array(
+        [
+            *powers,
+            *within_groups,
+            *(target_weights @ b**k for k in range(1, 4)),
+            target_weights @ (M * M) @ (target_weights * b),
+        ]
+    )
 
 
 def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
@@ -262,13 +308,13 @@ def _are_equal_features(
     def marks(x: bytes) -> FloatArray:
         return _invariants(aim, np.frombuffer(x))
 
-    def alike(one: DescentResult, other: DescentResult) -> bool:
-        if abs(one.value - other.value) > same:
+    def are_equal(left: DescentResult, right: DescentResult) -> bool:
+        if abs(left.value - right.value) > same:
             return False
-        first, second = marks(one.x.tobytes()), marks(other.x.tobytes())
+        first, second = marks(left.x.tobytes()), marks(right.x.tobytes())
         return bool(np.all(np.abs(first - second) <= close * (1.0 + np.abs(second))))
 
-    return alike
+    return are_equal
 
 
 def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
@@ -292,16 +338,16 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 def _lower_bound(n: int, m: int, features: Features) -> float:
     if m >= n:
         return 0.0
-    p, weight, found = features.p, features.importance * features.scale**2, 0.0
+    p, weight, bound = features.p, features.importance * features.scale**2, 0.0
     uniform = features.values.uniform and features.exactly is None
     if features.alike:
-        found = float(decoder_bound(float(p[0]), m / n))
+        bound = float(decoder_bound(float(p[0]), m / n))
         if p[0] < 1.0:
-            found = max(found, float(relu_bound(float(p[0]), m / n)))
-        found *= float(weight.min())
+            bound = max(bound, float(relu_bound(float(p[0]), m / n)))
+        bound *= float(weight.min())
     if uniform and np.all((weight == 0.0) | (p >= _LEAST_P)):
-        found = max(found, loss_bound(features, m))
-    return found
+        bound = max(bound, loss_bound(features, m))
+    return bound
 
 
 def _grouped_count(count: int) -> int:
@@ -309,32 +355,35 @@ def _grouped_count(count: int) -> int:
     return max(count // 2, 3) if count else 0
 
 
-def _hits(ends: list[DescentResult], given: int) -> int:
+def _hits(ends: list[DescentResult], n_given: int) -> int:
     """Return how many starts, but for given ones, ended at the least of the ends, the first of them."""
-    reached = {k: end.value for end in ends for k in end.starts}
-    return sum(k >= given and value <= ends[0].value + _SAME for k, value in reached.items())
+    value_by_start = {k: end.value for end in ends for k in end.starts}
+    return sum(
+        k >= n_given and value <= ends[0].value + _SAME_OBJECTIVE for k, value in value_by_start.items()
+    )
 
 
-def _merge_minima(ends: list[DescentResult], more: list[DescentResult]) -> list[DescentResult]:
+def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
     """Return the ends of two rounds, the best first."""
-    if not more:
+    if not further:
         return ends
-    best = more[0] if more[0].value < ends[0].value - _ROUNDING else ends[0]
-    others = [end for end in (*ends, *more) if end is not best]
+    best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
+    others = [end for end in (*ends, *further) if end is not best]
     return [best, *(replace(end, value=max(end.value, best.value)) for end in others)]
 
 
 def _minimum(
-    aim: Objective, best: DescentResult, ends: list[DescentResult], planned: int, given: int = 0
+    aim: Objective, best: DescentResult, ends: list[DescentResult], planned: int, n_given: int = 0
 ) -> Minimum:
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.end(np.ascontiguousarray(W_out @ W_in), b)
     known_error = np.isfinite(best.value) and (aim.exact or not aim.deadline.is_over())
-    reached = {k: end.value for end in ends for k in end.starts}
-    every = aim.classes is None and not aim.limit  # else no bound is known
-    bound = min(lower_bound(aim.n, aim.m, aim.features) if every else 0.0, loss)
+    value_by_start = {k: end.value for end in ends for k in end.starts}
+    has_bound = aim.classes is None and not aim.limit  # else no bound is known
+    bound = min(lower_bound(aim.n, aim.m, aim.features) if has_bound else 0.0, loss)
     minima = distinct(
-        [end for end in ends if np.isfinite(end.value)], _are_equal_features(aim, _SAME, _ALIKE)
+        [end for end in ends if np.isfinite(end.value)],
+        _are_equal_features(aim, _SAME_OBJECTIVE, _SAME_INVARIANTS),
     )
     return Minimum(
         W_out=W_out,
@@ -347,39 +396,39 @@ def _minimum(
         gradient_error=aim.slope_error(best.x) if known_error else np.inf,
         curvature=best.curvature,
         minima=tuple(Local(end.value * aim.unit, len(end.starts), *aim.split(end.x)) for end in minima),
-        losses=np.sort([value * aim.unit for value in reached.values()]),
-        hits=_hits([best, *ends], given),
-        starts=len(reached),
-        planned=planned + sum(k >= planned for k in reached),
+        losses=np.sort([value * aim.unit for value in value_by_start.values()]),
+        hits=_hits([best, *ends], n_given),
+        starts=len(value_by_start),
+        planned=planned + sum(k >= planned for k in value_by_start),
         arrived=sum(len(end.starts) for end in ends if end.status is Status.CONVERGED),
         steps=sum(end.steps for end in ends),
         status=best.status,
-        certificate=Certificate("many starts", bound, loss - bound, len(reached)),
+        certificate=Certificate("many starts", bound, loss - bound, len(value_by_start)),
     )
 
 
 class _Search:
     """A search from many starts, with its budget and its progress."""
 
-    def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, tell: Any):
-        self.aim, self.workers, self.tell = aim, workers, tell
+    def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, progress: Any):
+        self.aim, self.workers, self.progress = aim, workers, progress
         self.steps, self.tol = limits
         self.start = work_seconds()
-        self.lock, self.done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
+        self.lock, self.n_done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
 
-    def told(self, end: DescentResult) -> None:
-        """Tell of one more descent."""
+    def report_descent(self, end: DescentResult) -> None:
+        """Count a descent and report progress."""
         with self.lock:
-            self.done, self.least = self.done + 1, min(self.least, end.value)
+            self.n_done, self.least = self.n_done + 1, min(self.least, end.value)
             least = self.least * self.aim.unit
-            if callable(self.tell):
-                self.tell(self.done, self.planned, least)
+            if callable(self.progress):
+                self.progress(self.n_done, self.planned, least)
                 return
-            if self.tell is None:
-                remaining = time_left(work_seconds() - self.start, self.done, self.planned)
-                status(f"{self.done} of {self.planned} descents, least loss {least:.6g}{remaining}")
+            if self.progress is None:
+                remaining = time_left(work_seconds() - self.start, self.n_done, self.planned)
+                status(f"{self.n_done} of {self.planned} descents, least loss {least:.6g}{remaining}")
 
-    def descended(
+    def descend_all(
         self,
         aim: Objective,
         begin: list[DescentResult],
@@ -389,22 +438,22 @@ class _Search:
     ) -> list[DescentResult]:
         """Descend from each, the first at least if that is `needed`, until the deadline of `aim`."""
 
-        def one(start: DescentResult) -> DescentResult:
+        def descend_one(start: DescentResult) -> DescentResult:
             if not (needed and start is begin[0]) and aim.deadline.is_over():
                 return replace(start, value=np.nan)
             end = _from(aim, start.x, *limits)
             if judge is not None and np.isfinite(end.value):
                 value = judge.value(end.x)
                 end = replace(end, value=value if np.isfinite(value) else np.inf)
-            self.told(end)
+            self.report_descent(end)
             return end
 
-        return successive_elimination(begin, [Round(one)], workers=self.workers, whole=True)[0]
+        return successive_elimination(begin, [Round(descend_one)], workers=self.workers, keep_all=True)[0]
 
-    def may_go_on(self) -> bool:
-        """Return whether there is time for another round."""
+    def has_time_left(self) -> bool:
+        """Whether there is time for another round."""
         taken = work_seconds() - self.start
-        return self.aim.deadline.seconds_left() > _ENOUGH * taken
+        return self.aim.deadline.seconds_left() > _ROUND_SHARE * taken
 
     def ends(
         self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool = True
@@ -413,10 +462,10 @@ class _Search:
         self.aim.restore()
         if self.aim.raced:
             self.planned += len(begin) + moves
-            ends = self.raced(begin, moves, rng, needed)
+            ends = self.screen(begin, moves, rng, needed)
         else:
             self.planned += len(begin)
-            ends = self.descended(self.aim, begin, (self.steps, self.tol), needed=needed)
+            ends = self.descend_all(self.aim, begin, (self.steps, self.tol), needed=needed)
         if not ends:
             return []
         best = ends.pop(min(range(len(ends)), key=lambda k: ends[k].value))
@@ -424,47 +473,60 @@ class _Search:
         # What others are below it is rounding: it has the smaller gradient.
         return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
 
-    def raced(
+    def screen(
         self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool
     ) -> list[DescentResult]:
         """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
-        aim, alike = self.aim, _are_equal_features(self.aim, _SAME_RACED, _ALIKE_RACED)
-        cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SAMPLES)
+        aim, alike = (
+            self.aim,
+            _are_equal_features(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
+        )
+        cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SCREENING.samples)
         means: Any = samples if samples.enough else copy(aim.loss)  # is called as the loss is
         cheap.loss, judge.loss = means, copy(aim.loss)
         judge.deadline = Deadline()
         if not aim.exact:
-            judge.loss.frequencies = _JUDGE
+            judge.loss.frequencies = _SCREENING.judge_frequencies
         with cheap.coarse():
-            ends = self.explored(cheap, judge, begin, moves, rng, needed)
+            ends = self.screen_on_samples(cheap, judge, begin, moves, rng, needed)
             if not ends:
                 return []
-            lost = ends[_KEPT:]
-            cheap.deadline = aim.deadline.part(_METRICS)
-            pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[:_KEPT]]
+            eliminated = ends[_SCREENING.finalists :]
+            cheap.deadline = aim.deadline.part(_SCREENING.metrics_share)
+            pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[: _SCREENING.finalists]]
 
-        def further(end: DescentResult, descend: Any, steps: int, tol: float) -> DescentResult:
+        def descend_further(end: DescentResult, descend: Any, steps: int, tol: float) -> DescentResult:
             if aim.deadline.is_over():  # its value is that of the judge
                 return replace(end, steps=0, status=Status.STEPS)
-            found: DescentResult = descend(aim, end.x, steps, tol, end.metric)
-            return replace(found, metric=end.metric)
+            result: DescentResult = descend(aim, end.x, steps, tol, end.metric)
+            return replace(result, metric=end.metric)
 
         if pool[0].metric is not None:
-            short = Round(lambda end: further(end, _descent, _SHORT, self.tol), _KEPT, _NEAR)
-            field, out = successive_elimination(pool, [short], alike, workers=self.workers)
+            short = Round(
+                lambda end: descend_further(end, _descent, _SCREENING.short_steps, self.tol),
+                _SCREENING.finalists,
+                _SCREENING.margin,
+            )
+            survivors, left_behind = successive_elimination(pool, [short], alike, workers=self.workers)
         else:
             with aim.coarse():
-                short = Round(lambda end: further(end, _from, self.steps, _COARSE), _KEPT, _NEAR)
-                field, out = successive_elimination(pool, [short], alike, workers=self.workers)
-        last = Round(lambda end: further(end, _from, self.steps, self.tol))
-        ends, _ = successive_elimination(field, [last], workers=self.workers, whole=True)
+                short = Round(
+                    lambda end: descend_further(end, _from, self.steps, _SCREENING.coarse_gradient_norm),
+                    _SCREENING.finalists,
+                    _SCREENING.margin,
+                )
+                survivors, left_behind = successive_elimination(pool, [short], alike, workers=self.workers)
+        last = Round(lambda end: descend_further(end, _from, self.steps, self.tol))
+        ends, _ = successive_elimination(survivors, [last], workers=self.workers, keep_all=True)
         least = min(end.value for end in ends)
-        behind = [end for end in lost + out if end.starts]  # most losses of these come from few frequencies
+        behind = [
+            end for end in eliminated + left_behind if end.starts
+        ]  # most losses of these come from few frequencies
         return ends + [
-            replace(e, value=max(e.value, least + 2.0 * _SAME), status=Status.STEPS) for e in behind
+            replace(e, value=max(e.value, least + 2.0 * _SAME_OBJECTIVE), status=Status.STEPS) for e in behind
         ]
 
-    def explored(
+    def screen_on_samples(
         self,
         cheap: Objective,
         judge: Objective,
@@ -474,47 +536,57 @@ class _Search:
         needed: bool,
     ) -> list[DescentResult]:
         """Return distinct ends of a cheap objective, judged by the loss, of starts and moves of the best."""
-        aim, limits = self.aim, (min(_STEPS, self.steps), _RACED)
-        alike = _are_equal_features(aim, _SAME_RACED, _ALIKE_RACED)
-        stages = aim.deadline.part(_STARTS), aim.deadline.part(_MOVES)
+        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
+        alike = _are_equal_features(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
+        stages = aim.deadline.part(_SCREENING.starts_share), aim.deadline.part(_SCREENING.moves_share)
         cheap.deadline = stages[0]
-        pool = distinct(self.descended(cheap, begin, limits, judge, needed), alike)
+        pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), alike)
         if not pool:
             return []
         cheap.deadline = stages[1]
         same = bool(np.ptp(aim.features.importance * aim.second) == 0.0) and not aim.features.groups
-        for done in range(0, moves, _BATCH):
+        for done in range(0, moves, _SCREENING.batch):
             if cheap.deadline.is_over():
                 break
             tries = []
-            for k in range(min(_BATCH, moves - done)):
-                x = aim.join(*perturbed_models(aim.split(pool[k % min(_BASES, len(pool))].x), same, rng))
+            for k in range(min(_SCREENING.batch, moves - done)):
+                x = aim.join(
+                    *perturbed_models(aim.split(pool[k % min(_SCREENING.bases, len(pool))].x), same, rng)
+                )
                 if aim.largest is not None:
                     x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
                 tries.append(DescentResult.at(x))
-            pool = distinct([*pool, *self.descended(cheap, tries, limits, judge, False)], alike)
+            pool = distinct([*pool, *self.descend_all(cheap, tries, limits, judge, False)], alike)
         return pool
 
 
 def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
     """Return T with T T' the inverse of the samples' Hessian, None where it is expensive, or of no use."""
     kinks = cheap.l1 or cheap.largest is not None or cheap.limit
-    if kinks or x.size > _METRIC or not isinstance(cheap.loss, Samples) or cheap.deadline.is_over():
+    if (
+        kinks
+        or x.size > _SCREENING.most_metric_variables
+        or not isinstance(cheap.loss, Samples)
+        or cheap.deadline.is_over()
+    ):
         return None
     H = np.empty((x.size, x.size))
-    for row, step in zip(H, _METRIC_STEP * np.eye(x.size), strict=True):
+    for row, step in zip(H, _SCREENING.metric_step * np.eye(x.size), strict=True):
         if cheap.deadline.is_over():
             return None
         row[:] = cheap.smooth(x + step)[1] - cheap.smooth(x - step)[1]
-    values, vectors = np.linalg.eigh(0.25 / _METRIC_STEP * (H + H.T))
-    return np.asarray(vectors / np.sqrt(np.maximum(np.abs(values), _METRIC_LEAST * np.abs(values).max())))
+    values, vectors = np.linalg.eigh(0.25 / _SCREENING.metric_step * (H + H.T))
+    return np.asarray(
+        vectors
+        / np.sqrt(np.maximum(np.abs(values), _SCREENING.least_metric_curvature * np.abs(values).max()))
+    )
 
 
 def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
     W_out, W_in = validation.matrix(names[0], model[0], (n, m)), validation.matrix(names[1], model[1], (m, n))
     parts = W_out, W_in, validation.vector(names[2], model[2], n)
     for name, part in zip(names, parts, strict=True):
-        validation.real(name, part, -_HUGE, _HUGE)
+        validation.real(name, part, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
     return parts
 
 
@@ -588,7 +660,10 @@ def minimise(
     """
     n = validation.integer("n_features", n_features, 1, _MOST_FEATURES)
     m = validation.integer("n_hidden", n_hidden, 1, _MOST_FEATURES)
-    count, most = validation.integer("starts", starts, 0, 10**6), validation.integer("steps", steps, 1, 10**6)
+    count, max_steps = (
+        validation.integer("starts", starts, 0, 10**6),
+        validation.integer("steps", steps, 1, 10**6),
+    )
     tol = validation.number("tol", tol, 0, brackets="()")
     generator = validation.generator("rng", rng)
     if importance is not None:
@@ -601,7 +676,7 @@ def minimise(
         model if isinstance(model, tuple) and len(model) == 3 else (model, np.transpose(model), np.zeros(n))
         for model in first or ()
     ]
-    given = [_checked(3 * ["first"], model, n, m) for model in models]
+    given_models = [_checked(3 * ["first"], model, n, m) for model in models]
     mean = np.zeros(n) if aim.limit else aim.mean
     worth = aim.features.importance * aim.second
     arranged = ordered_starts(n, m, worth, mean, aim.raced, generator)
@@ -610,7 +685,9 @@ def minimise(
         pairs = zip_longest(drawn, arranged)
         arranged, drawn = [], [model for pair in pairs for model in pair if model is not None]
     drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
-    begin = [DescentResult.at(aim.join(*model), k) for k, model in enumerate([*given, *arranged, *drawn])]
+    begin = [
+        DescentResult.at(aim.join(*model), k) for k, model in enumerate([*given_models, *arranged, *drawn])
+    ]
     wanted = validation.integer("hits", hits, 0, 10**6)
     aim.deadline = deadline_of(seconds)
     if progress is not None and progress is not False and not callable(progress):
@@ -619,19 +696,22 @@ def minimise(
     if callable(penalty):  # it may not be ready for several threads
         threads = 1
     with report_progress("minimise") if progress is None else nullcontext():
-        search = _Search(aim, (most, tol), threads, progress)
-        ends = search.ends(begin, _MORE * count, generator)
-        for _ in range(_ROUNDS if count else 0):
-            if _hits(ends, len(given)) >= wanted or not search.may_go_on():
+        search = _Search(aim, (max_steps, tol), threads, progress)
+        ends = search.ends(begin, _SCREENING.moves_per_start * count, generator)
+        for _ in range(_MAX_ROUNDS if count else 0):
+            if _hits(ends, len(given_models)) >= wanted or not search.has_time_left():
                 break
             drawn = random_starts(n, m, count, mean, generator)
             drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
-            made = 1 + max(k for end in ends for k in end.starts)
-            more = [
-                DescentResult.at(aim.join(*model), max(made, len(begin)) + k) for k, model in enumerate(drawn)
+            n_made = 1 + max(k for end in ends for k in end.starts)
+            further = [
+                DescentResult.at(aim.join(*model), max(n_made, len(begin)) + k)
+                for k, model in enumerate(drawn)
             ]
-            ends = _merge_minima(ends, search.ends(more, _MORE * count, generator, needed=False))
-    return _minimum(aim, ends[0], ends, len(begin), len(given))
+            ends = _merge_minima(
+                ends, search.ends(further, _SCREENING.moves_per_start * count, generator, needed=False)
+            )
+    return _minimum(aim, ends[0], ends, len(begin), len(given_models))
 
 
 @single_blas_thread()
@@ -684,9 +764,9 @@ def descend(
     """
     W_out = validation.matrix("W_out", W_out)
     n, m = W_out.shape
-    validation.integer("n_features", n, 1, _LARGEST)
+    validation.integer("n_features", n, 1, _MOST_FEATURES_DESCENT)
     W_out, W_in, b = _checked(("W_out", "W_in", "b"), (W_out, W_in, b), n, m)
-    most = validation.integer("steps", steps, 1, 10**6)
+    max_steps = validation.integer("steps", steps, 1, 10**6)
     tol = validation.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, validation.flag("tied", tied), bias, penalty, classes, largest)
     aim.deadline, reset_dead = deadline_of(seconds), validation.flag("reset_dead", reset_dead)
@@ -698,8 +778,8 @@ def descend(
         root = np.sqrt(sizes[:width])
         W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
         W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
-    end = _from(aim, aim.join(W_out, W_in, b), most, tol, reset_dead=reset_dead)
+    end = _from(aim, aim.join(W_out, W_in, b), max_steps, tol, reset_dead=reset_dead)
     end = replace(end, starts=(0,))
     if not aim.deadline.is_over():
-        end = _polish(aim, end, most, tol, reset_dead)
+        end = _polish(aim, end, max_steps, tol, reset_dead)
     return _minimum(aim, end, [end], 1)

@@ -22,12 +22,11 @@ BIASES = (True, False, "common")
 
 Penalty = tuple[str, float] | Callable[..., Any] | None
 
-# Frequencies of the lattice at most: losses good to 1e-8 or so, and to 1e-5 in a race of many starts.
-_FREQUENCIES, _RACE = 1024, 64
-# Tolerances of the transform in a descent, and of the loss that is returned, in units of E x_i².
-_DESCENT, _END = 1e-5, 1e-9
-# Times that a gradient takes, below which no more digits of the loss are asked for.
-_SLOWER = 100.0
+_FREQUENCIES = 1024  # of the lattice at most: losses good to 1e-8 or so
+_COARSE_FREQUENCIES = 64  # the same where starts are screened: good to 1e-5
+_DESCENT_TOL = 1e-5  # of the transform in a descent, in units of E x_i²
+_FINAL_TOL = 1e-9  # of the loss that is returned, in the same units
+_MORE_DIGITS_FACTOR = 100.0  # times that a loss takes, which must be left for one with more digits
 
 
 @dataclass
@@ -67,7 +66,9 @@ class Objective:
         self.biases = {True: n, False: 0, "common": 1}[self.bias]
         self.size = n * self.m * (1 if self.tied else 2) + self.biases  # of the vector
         self._check_penalty()
-        self.loss = Descent(features, 0 if self.limit else self.classes, _FREQUENCIES, _DESCENT, _END)
+        self.loss = Descent(
+            features, 0 if self.limit else self.classes, _FREQUENCIES, _DESCENT_TOL, _FINAL_TOL
+        )
         self.exact, folded = self.loss.exact, self.loss.method == "folds"
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
         branches = features.values.sides + 1.0 if folded else 5.0
@@ -95,23 +96,23 @@ class Objective:
     @contextmanager
     def coarse(self) -> Iterator[None]:
         """Take a tenth of the time for each gradient meanwhile, with losses of many features good to 1e-5."""
-        before = getattr(self.loss, "frequencies", None)  # means over samples have none
-        if before is not None:
-            self.loss.frequencies = _RACE
+        frequencies = getattr(self.loss, "frequencies", None)  # means over samples have none
+        if frequencies is not None:
+            self.loss.frequencies = _COARSE_FREQUENCIES
         try:
             yield
         finally:
-            if before is not None:
-                self.loss.frequencies = before
+            if frequencies is not None:
+                self.loss.frequencies = frequencies
 
     def restore(self) -> None:
         """Take as long for each gradient as at the beginning."""
         if not self.exact:
-            self.loss.frequencies, self.loss.tol = _FREQUENCIES, _DESCENT
+            self.loss.frequencies, self.loss.tol = _FREQUENCIES, _DESCENT_TOL
 
     def refine(self) -> None:
         """Take four times as long for each gradient of many features from here on."""
-        self.loss.frequencies, self.loss.tol = 4 * self.loss.frequencies, _END
+        self.loss.frequencies, self.loss.tol = 4 * self.loss.frequencies, _FINAL_TOL
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return W_out, W_in and b."""
@@ -141,13 +142,19 @@ class Objective:
             by_M = by_M + 2.0 * self.interference * off
         by_out, by_in = by_M @ W_in.T, W_out.T @ by_M
         if callable(self.penalty):
-            more = self.penalty(W_out, W_in, b)
-            if not isinstance(more, tuple) or [np.shape(one) for one in more] != [(), (n, m), (m, n), (n,)]:
+            penalty_terms = self.penalty(W_out, W_in, b)
+            if not isinstance(penalty_terms, tuple) or [np.shape(term) for term in penalty_terms] != [
+                (),
+                (n, m),
+                (m, n),
+                (n,),
+            ]:
                 rule = "return a number and its derivatives by W_out, W_in and b"
-                raise ValueError(f"`penalty` must {rule}; got {validation.short_repr(more)}.")
-            value += float(more[0]) / self.unit
+                raise ValueError(f"`penalty` must {rule}; got {validation.short_repr(penalty_terms)}.")
+            value += float(penalty_terms[0]) / self.unit
             by_out, by_in, by_b = (
-                a + np.asarray(c) / self.unit for a, c in zip((by_out, by_in, by_b), more[1:], strict=True)
+                a + np.asarray(c) / self.unit
+                for a, c in zip((by_out, by_in, by_b), penalty_terms[1:], strict=True)
             )
         free = {True: by_b, False: by_b[:0], "common": by_b.sum(keepdims=True)}[self.bias]
         return value, self._vector(by_out + by_in.T if self.tied else by_out, by_in, free)
@@ -179,26 +186,26 @@ class Objective:
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return the loss per feature and what it is off by: all digits, or those there is time for."""
         if self.exact or not self.deadline.is_limit():
-            return self.loss.end(M, b)
+            return self.loss.final_loss(M, b)
         if self.deadline.is_over():
             with self.coarse():
                 return self.loss.loss_and_error(M, b)
         start = work_seconds()
         loss, error = self.loss.loss_and_error(M, b)
         # More digits need other methods, which may be slower by far.
-        if self.deadline.seconds_left() < _SLOWER * (work_seconds() - start):
+        if self.deadline.seconds_left() < _MORE_DIGITS_FACTOR * (work_seconds() - start):
             return loss, error
-        found = loss_by(self.deadline, M, b, self.loss.end_at, _END)
-        if found is None or found.error_estimate > error:
+        loss_found = loss_by(self.deadline, M, b, self.loss.evaluator_at, _FINAL_TOL)
+        if loss_found is None or loss_found.error_estimate > error:
             return loss, error
-        return found.loss, found.error_estimate
+        return loss_found.loss, loss_found.error_estimate
 
     def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which entries of the vector are weights at their bound."""
-        held = np.zeros(x.size, np.bool_)
+        at_bound = np.zeros(x.size, np.bool_)
         if self.largest is not None:
-            held[: x.size - self.biases] = np.abs(x[: x.size - self.biases]) >= self.largest
-        return held
+            at_bound[: x.size - self.biases] = np.abs(x[: x.size - self.biases]) >= self.largest
+        return at_bound
 
     def symmetries(self, x: FloatArray) -> FloatArray:
         """Return directions, as columns, along which the objective stays as it is."""

@@ -109,6 +109,6 @@ class Minimum:
     @property
     def message(self) -> str:
         """What `status` means, how many starts converged, and whether the budget ended the search."""
-        said = f"{self.status.value} {self.arrived} of {self.starts} starts converged."
+        outcome = f"{self.status.value} {self.arrived} of {self.starts} starts converged."
         short = f" The search stopped after {self.starts} of {self.planned} starts: its seconds were over."
-        return said + short * (self.starts < self.planned)
+        return outcome + short * (self.starts < self.planned)

@@ -9,11 +9,12 @@ from ...theory.validation import FloatArray
 
 __all__ = ["Samples"]
 
-_DRAWS, _ON = 32, 2.0  # draws for each sample at most, and features that are on in the mean sample at least
-_MOMENTS = 32  # features up to which weights of samples match all second moments, not only squares
+_MAX_DRAWS = 32  # for each sample
+_MIN_MEAN_ACTIVE = 2.0  # features that are on in the mean sample at least
+_MOST_MATCHED = 32  # features up to which weights of samples match all second moments, not only squares
 # Share of its first weight that a sample keeps: with negative weights the loss would have no minimum.
-_LEAST = 0.1
-_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does by one thread
+_LEAST_WEIGHT_SHARE = 0.1
+_THREAD_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does by one thread
 
 
 class Samples:
@@ -21,27 +22,27 @@ class Samples:
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):
         # Rare features are drawn more often than they are on; inputs with none on are one sample.
-        drawn, raised = law, np.maximum(law.p, min(1.0, _ON / law.n_features))
+        drawn, raised = law, np.maximum(law.p, min(1.0, _MIN_MEAN_ACTIVE / law.n_features))
         if law.independent:
             drawn = replace(law, p=raised)
         share_on = float(1.0 - np.prod(1.0 - drawn.p)) if law.independent else float(law.p.max())
-        x = drawn.sample(int(np.ceil(count / max(share_on, 1.0 / _DRAWS))), rng)
+        x = drawn.sample(int(np.ceil(count / max(share_on, 1.0 / _MAX_DRAWS))), rng)
         weights = np.full(len(x), 1.0 / len(x))
         if law.independent:
             on = x != 0.0
             off = np.divide(1.0 - law.p, 1.0 - raised, out=np.ones(raised.size), where=raised < 1.0)
             weights *= np.prod(np.where(on, law.p / raised, off), axis=1)
-        some = x.any(axis=1)
-        self.x = np.vstack([x[some], np.zeros((1, law.n_features))])
+        any_on = x.any(axis=1)
+        self.x = np.vstack([x[any_on], np.zeros((1, law.n_features))])
         self.enough = len(self.x) > count // 4
-        self.weights = self._matched(np.append(weights[some], weights[~some].sum()), law)
+        self.weights = self._matched(np.append(weights[any_on], weights[~any_on].sum()), law)
         self.share = law.importance / law.n_features
         self._cut()
 
     def _cut(self) -> None:
         """Cut the samples into blocks whose products BLAS leaves to one thread: several are far slower."""
         count, n = self.x.shape
-        size = min(max(_PRODUCT // n**2, 16), count)
+        size = min(max(_THREAD_PRODUCT // n**2, 16), count)
         blocks = -(-count // size)
         self.blocks, weights = np.zeros((blocks * size, n)), np.zeros(blocks * size)
         self.blocks[:count], weights[:count] = self.x, self.weights
@@ -50,13 +51,13 @@ class Samples:
     def _matched(self, weights: FloatArray, law: Features) -> FloatArray:
         """Return the nearest weights for which the moments are those of the law, nearly where few are."""
         x, n = self.x, law.n_features
-        i, j = np.triu_indices(n) if n <= _MOMENTS else (np.arange(n), np.arange(n))
+        i, j = np.triu_indices(n) if n <= _MOST_MATCHED else (np.arange(n), np.arange(n))
         second = law.covariance() + np.outer(law.mean, law.mean)
         unit = np.sqrt(law.second_moment)
         parts = np.hstack([np.ones((len(x), 1)), x / unit, (x / unit)[:, i] * (x / unit)[:, j]])
         wanted = np.concatenate([[1.0], law.mean / unit, (second / np.outer(unit, unit))[i, j]])
         solved = np.linalg.lstsq((parts.T * weights) @ parts, wanted - parts.T @ weights, rcond=1e-10)[0]
-        return np.asarray(weights * np.maximum(1.0 + parts @ solved, _LEAST))
+        return np.asarray(weights * np.maximum(1.0 + parts @ solved, _LEAST_WEIGHT_SHARE))
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss and its derivatives."""

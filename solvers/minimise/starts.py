@@ -7,24 +7,28 @@ from ...theory.validation import FloatArray, IntArray
 
 __all__ = ["exclusive_groups", "group_starts", "ordered_starts", "perturbed_models", "random_starts"]
 
-_STIR = 0.01  # ordered starts are stirred by this, so that a descent leaves a saddle that they may stand on
-# Random starts: length and bias of every second one (the others have the mean of each feature as bias), and
-# how much a free decoder differs from the transpose of the encoder. Both kinds find minima that
-# the other misses.
-_LONG, _SHORT, _BIAS, _APART = 1.0, 0.6, -0.05, 0.3
+# Noise of ordered starts, so that a descent leaves a saddle that they may stand on.
+_ORDERED_NOISE = 0.01
+# Random starts by turns have long encodings and a common bias, or short ones and the mean of each feature as
+# bias: both kinds find minima that the other misses.
+_LONG_ENCODING = 1.0
+_SHORT_ENCODING = 0.6
+_LONG_BIAS = -0.05
+# How much a free decoder differs from the transpose of the encoder.
+_DECODER_NOISE = 0.3
 
 Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
     """Return random normal encodings, by turns long and short ones."""
-    found = []
+    models = []
     for k in range(count):
         long = k % 2 == 0
-        W = rng.normal(scale=(_LONG if long else _SHORT) * m**-0.5, size=(n, m))
-        b = np.full(n, _BIAS) if long else mean
-        found.append((W + _APART * rng.normal(size=(n, m)), W.T, b))
-    return found
+        W = rng.normal(scale=(_LONG_ENCODING if long else _SHORT_ENCODING) * m**-0.5, size=(n, m))
+        b = np.full(n, _LONG_BIAS) if long else mean
+        models.append((W + _DECODER_NOISE * rng.normal(size=(n, m)), W.T, b))
+    return models
 
 
 def exclusive_groups(law: Features) -> list[IntArray]:
@@ -48,15 +52,15 @@ def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
 
 def _on_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
     """Return a simplex for each group, on axes of its own as far as there are any."""
-    axes, at, found = np.concatenate([rng.permutation(m) for _ in range(1 + sum(sizes) // m)]), 0, []
+    axes, at, blocks = np.concatenate([rng.permutation(m) for _ in range(1 + sum(sizes) // m)]), 0, []
     for size in sizes:
         points = _simplex(size, m, rng)
         block = axes[at : at + points.shape[1]]
         placed = np.zeros((size, m))
         np.add.at(placed.T, block, (points @ _turn(points.shape[1], rng)).T)
         at += points.shape[1]
-        found.append(placed)
-    return found
+        blocks.append(placed)
+    return blocks
 
 
 def _in_subspaces(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
@@ -78,15 +82,15 @@ def _with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> lis
     else:
         directions = rng.normal(size=(len(sizes), free))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    found = []
+    blocks = []
     for size, direction in zip(sizes, directions, strict=True):
         points = _simplex(size, m, rng)[rng.permutation(size)]
         placed = np.zeros((size, m))
         placed[:, :free] = points[:, :1] * direction
         rest = points[:, 1 : 1 + shared]
         placed[:, free : free + rest.shape[1]] = rest
-        found.append(placed)
-    return found
+        blocks.append(placed)
+    return blocks
 
 
 def _turn(m: int, rng: np.random.Generator) -> FloatArray:
@@ -101,17 +105,17 @@ def group_starts(
     Features that are never on together do not disturb each other where their encodings are obtuse. By turns
     the simplices share axes, have axes of their own, or lie in random subspaces.
     """
-    groups, found = exclusive_groups(law), []
+    groups, models = exclusive_groups(law), []
     arrangements = (_with_shared_axes, _on_axes, _in_subspaces)
     for k in range(count if groups else 0):
         W, b = rng.normal(scale=m**-0.5, size=(n, m)), mean.copy()
         order = [groups[at] for at in rng.permutation(len(groups))]
-        shapes = arrangements[k % 3]([len(one) for one in order], m, rng)
+        shapes = arrangements[k % 3]([len(group) for group in order], m, rng)
         for members, points in zip(order, shapes, strict=True):
             W[members], b[members] = points, 0.0
-        W += _STIR * rng.normal(size=(n, m))
-        found.append((W + _STIR * rng.normal(size=(n, m)), W.T, b))
-    return found
+        W += _ORDERED_NOISE * rng.normal(size=(n, m))
+        models.append((W + _ORDERED_NOISE * rng.normal(size=(n, m)), W.T, b))
+    return models
 
 
 def _shared(n: int, m: int) -> list[FloatArray]:
@@ -158,13 +162,13 @@ def ordered_starts(
         elif m >= 2 and k > 2:
             angles = 2.0 * np.pi * np.arange(k) / k
             shapes.append(np.pad(np.stack([np.cos(angles), np.sin(angles)], axis=1), ((0, 0), (0, m - 2))))
-    found = []
+    models = []
     for shape in shapes:
         W, b = np.zeros((n, m)), mean.copy()
         W[order[: len(shape)]] = shape
         b[np.linalg.norm(W, axis=1) > 0.0] = 0.0
         if len(shape) < n or n > m:
-            W += _STIR * rng.normal(size=(n, m))
-        apart = 0.0 if n <= m else _STIR
-        found.append((W + apart * rng.normal(size=(n, m)), W.T, b))
-    return found
+            W += _ORDERED_NOISE * rng.normal(size=(n, m))
+        noise = 0.0 if n <= m else _ORDERED_NOISE
+        models.append((W + noise * rng.normal(size=(n, m)), W.T, b))
+    return models

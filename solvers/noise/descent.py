@@ -87,13 +87,13 @@ def _descent(
     fourth, length = np.full((2, runs, stops.size, n), np.nan)
     total = np.full((runs, stops.size), np.nan)
     path = np.full((runs, stops.size * validation.flag("keep_weights", keep_weights), n, m), np.nan)
-    made, status = np.zeros(runs, np.int64), np.full(runs, Status.REACHED)
+    n_steps, status = np.zeros(runs, np.int64), np.full(runs, Status.REACHED)
 
     def descend_one(run: int) -> None:
         for stop, last in enumerate(stops):
-            ahead = int(last - made[run])
+            ahead = int(last - n_steps[run])
             done = move(run, ahead)
-            made[run] += done
+            n_steps[run] += done
             if done < ahead or not longest(W[run]) <= LONGEST:
                 status[run] = Status.DIVERGED
                 return
@@ -104,10 +104,14 @@ def _descent(
             path[run, stop : stop + 1] = W[run]
 
     parallel_map(descend_one, runs, workers)
-    one: Any = slice(None) if many else 0
-    path, fourth, length, total = (table[:, : wanted.size][one] for table in (path, fourth, length, total))
-    t, reached = 4.0 * rate[..., None] * wanted, (4.0 * rate * made)[one]
-    return Descent(t, W[one], path, fourth, length, total, reached, made[one], status[one])
+    selection: Any = slice(None) if many else 0
+    path, fourth, length, total = (
+        table[:, : wanted.size][selection] for table in (path, fourth, length, total)
+    )
+    t, time_reached = 4.0 * rate[..., None] * wanted, (4.0 * rate * n_steps)[selection]
+    return Descent(
+        t, W[selection], path, fourth, length, total, time_reached, n_steps[selection], status[selection]
+    )
 
 
 def descend(

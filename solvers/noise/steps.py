@@ -54,8 +54,8 @@ def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float,
 def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
     """Write h T into a. Four sums side by side make one vector instruction and hide each other's latency."""
     m, n = T.shape
-    whole = n // 4 * 4
-    for j in range(0, whole, 4):
+    unrolled = n // 4 * 4
+    for j in range(0, unrolled, 4):
         a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
         for k in range(m):
             a0 += h[k] * T[k, j]
@@ -63,7 +63,7 @@ def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
             a2 += h[k] * T[k, j + 2]
             a3 += h[k] * T[k, j + 3]
         a[j], a[j + 1], a[j + 2], a[j + 3] = a0, a1, a2, a3
-    for j in range(whole, n):
+    for j in range(unrolled, n):
         a0 = 0.0
         for k in range(m):
             a0 += h[k] * T[k, j]

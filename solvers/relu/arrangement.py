@@ -92,8 +92,8 @@ def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bo
     size = max(float(np.abs(W).max()), np.finfo(np.float64).tiny)  # squares of large entries overflow
     rows = W / size
     lengths = np.linalg.norm(rows, axis=1)
-    kept = lengths > least / size
-    return np.asarray(rows[kept] / lengths[kept, None]), kept
+    is_represented = lengths > least / size
+    return np.asarray(rows[is_represented] / lengths[is_represented, None]), is_represented
 
 
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
@@ -125,14 +125,14 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     ('2 x single + antipodal pair', 1, 3)
     """
     W, tol = _checked(W, tol)
-    units, kept = units_of(W, 0.0)
-    if not kept.any():
+    units, is_represented = units_of(W, 0.0)
+    if not is_represented.any():
         raise ValueError(f"`W` must have a row that is not zero; got {len(W)} zero rows.")
     inner = _inner(units)
     # Gaps above the tolerance part the values.
     groups = np.split(inner, np.flatnonzero(np.diff(inner) > tol) + 1) if inner.size else []
-    distinct, found = _parts(units, tol)
-    parts = sorted(name for name, _ in found)
+    distinct, part_of_unit = _parts(units, tol)
+    parts = sorted(name for name, _ in part_of_unit)
     counted = [(part, parts.count(part)) for part in dict.fromkeys(parts)]
     return Geometry(
         inner=np.array([group.mean() for group in groups]),
@@ -157,10 +157,10 @@ def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     'single 0, antipodal pair 1-2, dropped 3'
     """
     W, tol = _checked(W, tol)
-    units, kept = units_of(W, tol)
-    rows = np.flatnonzero(kept)
+    units, is_represented = units_of(W, tol)
+    rows = np.flatnonzero(is_represented)
     groups = [(rows[members].tolist(), name) for name, members in _parts(units, tol)[1]]
-    groups += [([int(i)], "dropped") for i in np.flatnonzero(~kept)]
+    groups += [([int(i)], "dropped") for i in np.flatnonzero(~is_represented)]
     return ", ".join(f"{name} {'-'.join(map(str, members))}" for members, name in sorted(groups))
 
 
@@ -189,6 +189,8 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 def shapes(W: np.ndarray) -> str:
     """Describe a model by its groups of features, as '2 antipodal pairs, 1 dropped'."""
-    kept = np.linalg.norm(W, axis=1) > _SAME
-    dropped = [f"{np.sum(~kept)} dropped"] if not kept.all() else []
-    return ", ".join(([geometry(W[kept], tol=_SAME).name] if kept.any() else []) + dropped)
+    is_represented = np.linalg.norm(W, axis=1) > _SAME
+    dropped = [f"{np.sum(~is_represented)} dropped"] if not is_represented.all() else []
+    return ", ".join(
+        ([geometry(W[is_represented], tol=_SAME).name] if is_represented.any() else []) + dropped
+    )

@@ -116,9 +116,9 @@ def _shift(low: float, high: float, sigma: float, p: float) -> float:
         if nearest >= 0.5 or fa == 0.0 or fb == 0.0:
             return best
         # inverse quadratic interpolation where it is safe, else bisection
-        along, across = (a - b) / (c - b), (fa - fb) / (fc - fb)
+        fraction, across = (a - b) / (c - b), (fa - fb) / (fc - fb)
         share = 0.5
-        if 1.0 - np.sqrt(1.0 - along) < across < np.sqrt(along):
+        if 1.0 - np.sqrt(1.0 - fraction) < across < np.sqrt(fraction):
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             if abs(share * (b - a)) < 3e-6 * (1.0 + abs(a)):  # the next step would be of its power 1.8
                 return a + share * (b - a)

@@ -122,12 +122,14 @@ class Ceiling:
         low, high = self.l0[:-1].min(axis=1).min(), self.l0[:-1].max(axis=1).max()
         at = validation.number("l0", l0, float(low), float(high))
         score = validation.number("f1", f1, 0.0, 1.0)
-        own = validation.number("f1_error", f1_error, 0.0)
+        own_error = validation.number("f1_error", f1_error, 0.0)
         right = np.clip([np.searchsorted(row, at) for row in self.l0[:-1]], 1, max(1, self.asked.size - 1))
         beside = np.stack([right - 1, np.minimum(right, self.asked.size - 1)], axis=1)
-        best, error = (np.take_along_axis(one[:-1], beside, axis=1) for one in (self.f1, self.f1_error))
+        best, error = (
+            np.take_along_axis(quantity[:-1], beside, axis=1) for quantity in (self.f1, self.f1_error)
+        )
         k = np.unravel_index(int(best.argmax()), best.shape)
-        gap, both = score - float(best[k]), float(np.hypot(own, error[k]))
+        gap, both = score - float(best[k]), float(np.hypot(own_error, error[k]))
         return gap / both if both > 0.0 else float(np.copysign(np.inf, gap)) if gap else 0.0
 
 
@@ -201,21 +203,23 @@ def ceiling(
         readings.append(_variance_gain(_logistic(features, phi, first), phi))
         readings.append(_variance_gain(_smooth_curve(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
-    found, models = np.zeros((len(decoders), count, 6)), []
+    estimates, models = np.zeros((len(decoders), count, 6)), []
     for k, W in enumerate(readings):
-        cuts = [one for kind in _thresholds(W, phi, known, asked) for one in kind]
+        cuts = [item for kind in _thresholds(W, phi, known, asked) for item in kind]
         latents = _latents(W, phi, known, fresh, cuts)
-        saes = [_decoded(W, phi, known, *one, dense and k > 0) for one in zip(cuts, latents, strict=True)]
-        whole = [sae.model() for sae in saes] if dense else []
+        saes = [_decoded(W, phi, known, *item, dense and k > 0) for item in zip(cuts, latents, strict=True)]
+        autoencoders = [sae.model() for sae in saes] if dense else []
         rows = (
-            [_exact(one, features, phi) for one in whole]
+            [_exact(item, features, phi) for item in autoencoders]
             if exact
-            else [_estimate_by_samples(one, phi, fresh) for one in saes]
+            else [_estimate_by_samples(item, phi, fresh) for item in saes]
         )
-        found[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
-        models += [tuple(whole[j : j + count]) for j in range(0, len(whole), count)]
-    found[-1] = _pursuit(phi, known, fresh, asked)
-    l0s, f1, mse, l0_error, f1_error, mse_error = (frozen(one.copy()) for one in np.moveaxis(found, 2, 0))
+        estimates[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
+        models += [tuple(autoencoders[j : j + count]) for j in range(0, len(autoencoders), count)]
+    estimates[-1] = _pursuit(phi, known, fresh, asked)
+    l0s, f1, mse, l0_error, f1_error, mse_error = (
+        frozen(item.copy()) for item in np.moveaxis(estimates, 2, 0)
+    )
     variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
@@ -233,10 +237,10 @@ def _check_activations(phi: FloatArray, features: Any) -> None:
     else:
         sizes = np.sqrt(features.second_moment)
     largest = np.abs(phi).max(axis=0)
-    for what, reached in (("columns", largest.max()), ("activations", (largest * sizes).max())):
-        if reached and not 1.0 / _LARGEST <= reached <= _LARGEST:
+    for what, largest_value in (("columns", largest.max()), ("activations", (largest * sizes).max())):
+        if largest_value and not 1.0 / _LARGEST <= largest_value <= _LARGEST:
             rule = f"give {what} of sizes from {1.0 / _LARGEST:g} to {_LARGEST:g}"
-            raise ValueError(f"`mixing` must {rule}; got {reached:g} as the largest.")
+            raise ValueError(f"`mixing` must {rule}; got {largest_value:g} as the largest.")
 
 
 def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> Any:
@@ -309,8 +313,8 @@ def _blocks(n: int, samples: int) -> list[slice]:
     return [slice(k, min(k + size, n)) for k in range(0, n, size)]
 
 
-def _columns(x: Any, some: slice) -> FloatArray:
-    return np.asarray(x[:, some] if isinstance(x, np.ndarray) else x[:, some].toarray())
+def _columns(x: Any, columns: slice) -> FloatArray:
+    return np.asarray(x[:, columns] if isinstance(x, np.ndarray) else x[:, columns].toarray())
 
 
 def _read(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]:
@@ -324,29 +328,29 @@ def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> li
     """Return thresholds of all latents at each L0, for each of `THRESHOLDS`."""
     n, most = len(W), int(min(asked.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
     largest, size, tables = np.empty(0), 0.0, []
-    for some in _blocks(n, x.shape[0]):
-        (z,) = _read(W[some], phi, x)
+    for columns in _blocks(n, x.shape[0]):
+        (z,) = _read(W[columns], phi, x)
         size = max(size, float(np.abs(z).max()))
         largest = np.concatenate([largest, z.ravel()])
         largest = largest if largest.size <= most else np.partition(largest, largest.size - most)[-most:]
-        tables.append(_places(z, _columns(x, some), phi[:, some]))
-    common = [np.full(n, _above(largest, one * x.shape[0], size)) for one in asked]
+        tables.append(_places(z, _columns(x, columns), phi[:, columns]))
+    common = [np.full(n, _above(largest, l0 * x.shape[0], size)) for l0 in asked]
     return [common, *_own(np.concatenate(tables, axis=1), asked)]
 
 
 def _variance_gain(W: FloatArray, phi: FloatArray) -> FloatArray:
     """Return rows scaled so that each reads its own feature with weight 1; rows that do not read it are 0."""
-    own = np.sum(W * phi.T, axis=1)
+    overlap = np.sum(W * phi.T, axis=1)
     size = np.linalg.norm(W, axis=1) * np.linalg.norm(phi, axis=0)
-    read = own > _CUTOFF * size
-    return np.where(read[:, None], W / np.where(read, own, 1.0)[:, None], 0.0)
+    read = overlap > _CUTOFF * size
+    return np.where(read[:, None], W / np.where(read, overlap, 1.0)[:, None], 0.0)
 
 
 def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
     """Return the matrix, (d, rank), that gives activations the covariance 1."""
     values, vectors = np.linalg.eigh(_covariance(features, phi))
-    kept = values > _CUTOFF * max(float(values.max()), 0.0)
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+    is_large = values > _CUTOFF * max(float(values.max()), 0.0)
+    return np.asarray(vectors[:, is_large] / np.sqrt(values[is_large]))
 
 
 def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
@@ -360,10 +364,10 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
     u -= u.mean(axis=0)
     chance = np.clip(on.mean(axis=0), 0.5 / count, 1.0 - 0.5 / count)
     # For normal classes of one covariance: between the means, over what is left within the classes.
-    apart = (u.T @ on) / (count * chance * (1.0 - chance))
-    within = 1.0 - chance * (1.0 - chance) * np.sum(apart**2, axis=0)
-    prior = apart / np.maximum(within, 0.01)
-    shift = np.log(chance / (1.0 - chance)) - 0.5 * (1.0 - 2.0 * chance) * np.sum(prior * apart, axis=0)
+    separation = (u.T @ on) / (count * chance * (1.0 - chance))
+    within_variance = 1.0 - chance * (1.0 - chance) * np.sum(separation**2, axis=0)
+    prior = separation / np.maximum(within_variance, 0.01)
+    shift = np.log(chance / (1.0 - chance)) - 0.5 * (1.0 - 2.0 * chance) * np.sum(prior * separation, axis=0)
 
     def f(theta: FloatArray) -> tuple[float, FloatArray]:
         B, c = theta[:-n].reshape(rank, n), theta[-n:]
@@ -374,8 +378,8 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
         return float(loss) / count, slopes / count
 
     start = np.r_[prior.ravel(), shift]
-    found = minimize(f, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
-    return np.asarray((white @ found[:-n].reshape(rank, n)).T)
+    minimum = minimize(f, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    return np.asarray((white @ minimum[:-n].reshape(rank, n)).T)
 
 
 def _unit(largest: float) -> float:
@@ -396,7 +400,7 @@ def _smooth_curve(
         white = (white * by_phi * by_x).astype(np.float32)
     if not white.size or not np.isfinite(white).all():
         return W
-    told, chances = (phi / by_phi).T.astype(np.float32) @ white, features.on_probability()
+    directions, chances = (phi / by_phi).T.astype(np.float32) @ white, features.on_probability()
     x = x / by_x
     size = np.abs(x).mean() / max(float(chances.mean()), 1e-6)  # of a value where its feature is on
     k = np.float32(SHARP / size if size > 0.0 else 1.0)
@@ -404,20 +408,25 @@ def _smooth_curve(
     cut = np.full(W.shape[0], 0.5 * size, np.float32)
     units = np.abs(B).mean(), np.float32(size)
     parts = [
-        (one, unit, np.zeros_like(one), np.zeros_like(one)) for one, unit in zip((B, cut), units, strict=True)
+        (parameter, unit, np.zeros_like(parameter), np.zeros_like(parameter))
+        for parameter, unit in zip((B, cut), units, strict=True)
     ]
     for step in range(1, TRAINED + 1):
         on = x != 0.0
-        u = x.astype(np.float32) @ told
+        u = x.astype(np.float32) @ directions
         s = expit(k * (u @ B - cut))
         both, all_ = (s * on).sum(axis=0), np.maximum(s.sum(axis=0) + on.sum(axis=0), 1e-6)
         # Of 2 both/all, by what the logistic functions are of.
         slope = 2.0 * (on * all_ - both) / all_**2 * k * s * (1.0 - s)
         rate = 0.5 * RATE * (1.0 + np.cos(np.pi * step / TRAINED))
-        for (one, unit, mean, square), rise in zip(parts, (u.T @ slope, -slope.sum(axis=0)), strict=True):
+        for (parameter, unit, mean, square), rise in zip(
+            parts, (u.T @ slope, -slope.sum(axis=0)), strict=True
+        ):
             mean += 0.1 * (rise - mean)
             square += 0.001 * (rise**2 - square)
-            one += unit * rate * (mean / (1.0 - 0.9**step)) / (np.sqrt(square / (1.0 - 0.999**step)) + 1e-12)
+            parameter += (
+                unit * rate * (mean / (1.0 - 0.9**step)) / (np.sqrt(square / (1.0 - 0.999**step)) + 1e-12)
+            )
         x = features.sample(BATCH, rng) / by_x
     return np.asarray((white @ B).T, np.float64) / by_phi
 
@@ -465,16 +474,18 @@ def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
         score = 2.0 * np.cumsum(on)[places - 1] / (places + on.sum())
         # Of regressions on those above: k mean^2 + covariance^2/variance, from centred sums.
         u = read - read.mean()
-        first, second, cross, square = (np.cumsum(one)[places - 1] for one in (values, u, u * values, u * u))
+        first, second, cross, square = (
+            np.cumsum(terms)[places - 1] for terms in (values, u, u * values, u * u)
+        )
         left = np.maximum(square - second**2 / places, 0.0)
         slope = np.maximum(cross - second * first / places, 0.0)
         better = np.divide(slope**2, left, out=np.zeros(left.size), where=left > 1e-9 * square)
         worth = first**2 / places + better
-        some = np.searchsorted(places, grid)
-        some = np.unique(np.r_[np.minimum(some, places.size - 1), score.argmax(), worth.argmax()])
-        at, k = slice(1, some.size + 1), places[some]
+        positions = np.searchsorted(places, grid)
+        positions = np.unique(np.r_[np.minimum(positions, places.size - 1), score.argmax(), worth.argmax()])
+        at, k = slice(1, positions.size + 1), places[positions]
         cuts[i, at], rates[i, at] = 0.5 * (read[k - 1] + read[k]), k / count
-        f1[i, at], saved[i, at] = score[some], worth[some]
+        f1[i, at], saved[i, at] = score[positions], worth[positions]
     saved *= np.sum(phi**2, axis=0)[:, None]
     return np.stack([cuts, rates, f1, saved])
 
@@ -492,7 +503,7 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
 
     A row's choice has the largest worth minus a price times its rate; at the last price some rows have two.
     """
-    rows, found = np.arange(len(worth)), []
+    rows, choices = np.arange(len(worth)), []
 
     def best(price: float) -> Any:
         return np.argmax(worth - price * rates, axis=1)
@@ -507,11 +518,11 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
                 low = middle
             else:
                 high = middle
-        few, many = best(np.sinh(high)), best(np.sinh(low))
+        fewest, many = best(np.sinh(high)), best(np.sinh(low))
         # At the price between, both are as good: so many rows take the larger one as make up the number.
-        more = np.cumsum(rates[rows, many] - rates[rows, few])
-        found.append(np.where(more <= wanted - rates[rows, few].sum(), many, few))
-    return found
+        extra_rate = np.cumsum(rates[rows, many] - rates[rows, fewest])
+        choices.append(np.where(extra_rate <= wanted - rates[rows, fewest].sum(), many, fewest))
+    return choices
 
 
 def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray) -> FloatArray:
@@ -519,11 +530,11 @@ def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, aske
     if isinstance(features, _Draws) or not features.independent:
         return np.full(asked.size, np.nan)
     n, values = len(W), features.values
-    some = np.unique(np.linspace(0, n - 1, min(n, NORMAL)).astype(int))
-    read, rows = W[some] @ phi, np.arange(some.size)
-    there = read[rows, some] > 0.5  # 1, or 0 of rows that do not read their feature
-    read[rows, some] = 0.0
-    scale, chances = features.scale[some], features.p[some]
+    sample = np.unique(np.linspace(0, n - 1, min(n, NORMAL)).astype(int))
+    read, rows = W[sample] @ phi, np.arange(sample.size)
+    there = read[rows, sample] > 0.5  # 1, or 0 of rows that do not read their feature
+    read[rows, sample] = 0.0
+    scale, chances = features.scale[sample], features.p[sample]
     mean = (read @ features.mean) / scale
     size = np.sqrt(read**2 @ features.variance) / scale + _ROUNDING
     zero = sum(chance for value, chance in values.atoms if value == 0.0)
@@ -538,18 +549,18 @@ def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, aske
 
     low, high = values.reach
     ends = [scale * (mean + end + side * 40.0 * size) for end, side in ((min(low, 0.0), -1.0), (high, 1.0))]
-    found = []
-    for one in asked:
-        wanted = min(float(one) / n, 0.999 * float(there.mean())) * some.size
+    thresholds = []
+    for l0 in asked:
+        wanted = min(float(l0) / n, 0.999 * float(there.mean())) * sample.size
         if not wanted > 0.0:
-            found.append(0.0)
+            thresholds.append(0.0)
             continue
         t = brentq(lambda t, wanted=wanted: shares(t).sum() - wanted, ends[0].min(), ends[1].max(), xtol=1e-9)
         share = shares(t)
         on = chances * (1.0 - zero)
         hits = np.where(there, share - (1.0 - on) * ndtr((mean - t / scale) / size), 0.0)
-        found.append(float(np.mean(2.0 * hits / (share + on))))
-    return np.array(found)
+        thresholds.append(float(np.mean(2.0 * hits / (share + on))))
+    return np.array(thresholds)
 
 
 class _Latents(NamedTuple):
@@ -583,36 +594,38 @@ def _latents(
 ) -> list[_Latents]:
     """Return the latents of each set of thresholds, with activations by regression on known samples."""
     parts: list[list[_Latents]] = [[] for _ in cuts]
-    for some in _blocks(len(W), known.shape[0]):
-        z, anew = _read(W[some], phi, known, fresh)
-        x = _columns(known, some)
+    for columns in _blocks(len(W), known.shape[0]):
+        z, anew = _read(W[columns], phi, known, fresh)
+        x = _columns(known, columns)
         for part, t in zip(parts, cuts, strict=True):
-            part.append(_fit_regression(z, anew, x, t[some]))
-    found = []
+            part.append(_fit_regression(z, anew, x, t[columns]))
+    latents = []
     for some_of in parts:
-        gain, bias = (np.concatenate([getattr(one, name) for one in some_of]) for name in ("gain", "bias"))
-        of_known, of_fresh = (
-            hstack([getattr(one, name) for one in some_of], "csr") for name in ("known", "anew")
+        gain, bias = (
+            np.concatenate([getattr(block, name) for block in some_of]) for name in ("gain", "bias")
         )
-        found.append(_Latents(gain, bias, of_known, of_fresh))
-    return found
+        of_known, of_fresh = (
+            hstack([getattr(block, name) for block in some_of], "csr") for name in ("known", "anew")
+        )
+        latents.append(_Latents(gain, bias, of_known, of_fresh))
+    return latents
 
 
 def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
     """Return latents, whose activations are regressions of the features on what they read."""
     size = np.maximum(np.abs(z).max(axis=0), np.abs(anew).max(axis=0)) + np.abs(t)
     rows, of = np.nonzero(is_above(z, t, size, x.shape[1]))
-    read, told, n = z[rows, of], x[rows, of], z.shape[1]
+    read, target, n = z[rows, of], x[rows, of], z.shape[1]
 
-    def sums(one: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(of, one, n), float)
+    def sums(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(of, values, n), float)
 
     count = np.maximum(np.bincount(of, minlength=n), 1)
-    mean_z, mean_x = sums(read) / count, sums(told) / count
+    mean_z, mean_x = sums(read) / count, sums(target) / count
     centred = read - mean_z[of]
     square = sums(centred**2)
     moves = square > count * (_ROUNDING * size) ** 2  # not where one value is read, but for rounding
-    gain = np.where(moves, sums(centred * told) / np.where(moves, square, 1.0), 0.0)
+    gain = np.where(moves, sums(centred * target) / np.where(moves, square, 1.0), 0.0)
     gain = np.maximum(gain, SMALL)
     bias = np.maximum(mean_x - gain * mean_z, -gain * t)  # the threshold of a JumpReLU is not negative
     known = csr_array((gain[of] * read + bias[of], (rows, of)), shape=z.shape)
@@ -670,23 +683,26 @@ def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
     on = csr_array((np.ones(on.nnz), on.indices, on.indptr), shape=on.shape)
     batches = np.array_split(np.arange(len(squares)), BATCHES)
     hits, fired, there = (
-        np.array([one[at[0] : at[-1] + 1].sum(axis=0) for at in batches])
-        for one in (fires.multiply(on).tocsr(), fires, on)
+        np.array([batch_counts[at[0] : at[-1] + 1].sum(axis=0) for at in batches])
+        for batch_counts in (fires.multiply(on).tocsr(), fires, on)
     )
 
     def f1(hits: FloatArray, fired: FloatArray, there: FloatArray) -> float:
         total = fired + there  # 0 for a feature that was never on and a latent that never was: left out
         return float(np.mean(2.0 * hits[total > 0.0] / total[total > 0.0])) if np.any(total > 0.0) else np.nan
 
-    whole = f1(*(one.sum(axis=0) for one in (hits, fired, there)))
+    f1_all = f1(*(batch_counts.sum(axis=0) for batch_counts in (hits, fired, there)))
     without = np.array(
-        [f1(*(one.sum(axis=0) - one[k] for one in (hits, fired, there))) for k in range(BATCHES)]
+        [
+            f1(*(batch_counts.sum(axis=0) - batch_counts[k] for batch_counts in (hits, fired, there)))
+            for k in range(BATCHES)
+        ]
     )
     f1_error = np.sqrt((BATCHES - 1) * np.mean((without - without.mean()) ** 2))
     counts = np.asarray(fires.sum(axis=1))
     root = np.sqrt(len(squares))
     return (
-        float(counts.mean()), whole, float(squares.mean()), float(counts.std() / root), float(f1_error),
+        float(counts.mean()), f1_all, float(squares.mean()), float(counts.std() / root), float(f1_error),
         float(squares.std() / root),
     )  # fmt: skip
 
@@ -698,14 +714,14 @@ def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> Floa
     size = float(least.max()) or 1.0
     flat = np.where(new, least, -size).ravel()
     atoms, least, new, squares = _path(phi, fresh, steps)
-    found = []
-    for one in asked:
-        taken = least > max(_above(flat, one * known.shape[0], size), 0.0)
+    results = []
+    for l0 in asked:
+        taken = least > max(_above(flat, l0 * known.shape[0], size), 0.0)
         rows, at = np.nonzero(taken & new)
         fires = csr_array((np.ones(rows.size), (rows, atoms[rows, at])), shape=fresh.shape)
         left = np.take_along_axis(squares, taken.sum(axis=1)[:, None], axis=1)[:, 0]
-        found.append(_by_batches(fires, fresh, left))
-    return np.array(found)
+        results.append(_by_batches(fires, fresh, left))
+    return np.array(results)
 
 
 def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
@@ -723,18 +739,18 @@ def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, Fl
     new, left = np.zeros((count, steps), bool), np.zeros((count, steps + 1))
     many = count if n <= DENSE else max(1, CELLS // (4 * n))
     for first in range(0, count, many):
-        some = slice(first, min(first + many, count))
-        a = np.asarray(x[some] @ phi.T)
+        samples = slice(first, min(first + many, count))
+        a = np.asarray(x[samples] @ phi.T)
         unit = _unit(float(np.abs(a).max(initial=0.0)))
         inner = np.asarray(a / unit, kind) @ atoms
         seen, rows = np.zeros(inner.shape, bool), np.arange(len(a))
-        left[some, 0] = np.sum(a**2, axis=1)
+        left[samples, 0] = np.sum(a**2, axis=1)
         for k in range(steps):
-            taken[some, k] = best = np.argmax(inner, axis=1)
-            size[some, k] = step = np.maximum(inner[rows, best], 0.0)
-            size[some, k] *= unit
-            new[some, k] = ~seen[rows, best]
+            taken[samples, k] = best = np.argmax(inner, axis=1)
+            size[samples, k] = step = np.maximum(inner[rows, best], 0.0)
+            size[samples, k] *= unit
+            new[samples, k] = ~seen[rows, best]
             seen[rows, best] = True
             inner -= step[:, None] * gram[best]
-            left[some, k + 1] = np.maximum(left[some, k] - size[some, k] ** 2, 0.0)
+            left[samples, k + 1] = np.maximum(left[samples, k] - size[samples, k] ** 2, 0.0)
     return taken, np.minimum.accumulate(size, axis=1), new, left

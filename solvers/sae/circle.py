@@ -40,14 +40,19 @@ def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> Fl
     """
     mu, square = 0.5 * l1, x[0] ** 2 + x[1] ** 2
     first, second = np.asarray(first, float), np.asarray(second, float)
-    one, two = (x[0] * np.cos(at) + x[1] * np.sin(at) - mu for at in (first, second))
-    alone = square - np.maximum(np.maximum(one, two), 0.0) ** 2
+    first_activation, second_activation = (
+        x[0] * np.cos(at) + x[1] * np.sin(at) - mu for at in (first, second)
+    )
+    alone = square - np.maximum(np.maximum(first_activation, second_activation), 0.0) ** 2
     inner = np.cos(first - second)
     left = 1.0 - inner**2
-    h1, h2 = one - inner * two, two - inner * one  # times `left`
-    apart = left > 1e-13
-    both = square - (h1 * one + h2 * two) / np.where(apart, left, 1.0)
-    return np.asarray(np.where(apart & (h1 > 0.0) & (h2 > 0.0), np.minimum(both, alone), alone))
+    h1, h2 = (
+        first_activation - inner * second_activation,
+        second_activation - inner * first_activation,
+    )  # times `left`
+    is_open = left > 1e-13
+    both = square - (h1 * first_activation + h2 * second_activation) / np.where(is_open, left, 1.0)
+    return np.asarray(np.where(is_open & (h1 > 0.0) & (h2 > 0.0), np.minimum(both, alone), alone))
 
 
 def best_pair(
@@ -92,8 +97,8 @@ def best_pair(
     (True, 0.0516)
     """
     q = [
-        validation.number(name, one, 0.0, 1.0)
-        for name, one in (("parent", parent), ("child", child), ("both", both))
+        validation.number(name, probability, 0.0, 1.0)
+        for name, probability in (("parent", parent), ("child", child), ("both", both))
     ]
     if not 0.0 < sum(q) <= 1.0 + 1e-12:
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
@@ -129,20 +134,20 @@ def best_pair(
         at = at[within(at, 0.5 * side)]
         if not len(at):  # what was left was of the other kind
             return PairFloor(value, min(value, dropped), angles, boxes)
-        found = objective(at[:, 0], at[:, 1])
+        values = objective(at[:, 0], at[:, 1])
         boxes += len(at)
-        meant = np.where(within(at, 0.0), found, math.inf)
+        meant = np.where(within(at, 0.0), values, math.inf)
         best = int(np.argmin(meant))
         if meant[best] < value:
             value, angles = float(meant[best]), (float(at[best, 0]), float(at[best, 1]))
-        floors = found - steep * 0.5 * side
+        floors = values - steep * 0.5 * side
         bound = min(float(floors.min()), dropped)
         if value - bound <= gap * nothing:
             return PairFloor(value, bound, angles, boxes)
-        kept = floors < value - gap * nothing
-        if not kept.all():
-            dropped = min(dropped, float(floors[~kept].min()))
-        at, side = at[kept], 0.5 * side
+        is_open = floors < value - gap * nothing
+        if not is_open.all():
+            dropped = min(dropped, float(floors[~is_open].min()))
+        at, side = at[is_open], 0.5 * side
         if 4 * len(at) + boxes > MOST_BOXES:
             raise ValueError(f"`gap` must be larger for {MOST_BOXES} boxes to do; got {gap}.")
         shifts = 0.5 * side * np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)])

@@ -78,12 +78,12 @@ class Autoencoder:
         """
         n = self.p.size
         i, j = validation.integer("feature", feature, 0, n - 1), validation.integer("other", other, 0, n - 1)
-        both, one = self.pairs[i, j], self.p[i]
-        left = one - both
+        both, p_i = self.pairs[i, j], self.p[i]
+        left = p_i - both
         if i == j or left <= 1e-15:
             return np.full(self.l0.size, np.nan)
         joint = self.fires_pairs[:, i, j] * both if both > 0.0 else 0.0
-        return np.asarray(np.clip((self.fires[:, i] * one - joint) / left, 0.0, 1.0))
+        return np.asarray(np.clip((self.fires[:, i] * p_i - joint) / left, 0.0, 1.0))
 
     def absorbed(self, parent: int, child: int) -> float:
         """Return how much less often the parent's latent is on where its child is on than where it is off.
@@ -150,20 +150,20 @@ def measure(
     sizes = [validation.integer("prefixes", prefix, 1, sae.n_hidden) for prefix in prefixes or ()]
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
-    plain = without_importance(features)
-    whole = of_features(sae, phi)
+    unweighted = without_importance(features)
+    all_features = of_features(sae, phi)
     spread = float(np.trace(psi @ features.covariance() @ psi.T))
-    evaluate = evaluator(plain, tol=tol)
-    losses = [evaluate(_first(whole, size), target=psi) for size in (sae.n_hidden, *sizes)]
+    evaluate = evaluator(unweighted, tol=tol)
+    losses = [evaluate(_first(all_features, size), target=psi) for size in (sae.n_hidden, *sizes)]
     mse, *prefix_mse = (len(psi) * loss.loss for loss in losses)
     mse_error, *prefix_errors = (len(psi) * loss.error_estimate for loss in losses)
-    units = units_of(whole, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
+    units = units_of(all_features, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
     on = [firing(unit, pairs=True) for unit in units]
     l1 = np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units])
-    l0 = np.clip([one.active for one in on], 0.0, 1.0)
-    fires = np.clip(np.nan_to_num([one.given for one in on]), 0.0, 1.0)  # a feature that is never on: 0
-    fires_pairs = np.clip([one.given_pairs for one in on], 0.0, 1.0)
-    error = max(one.error for one in on)
+    l0 = np.clip([rates.active for rates in on], 0.0, 1.0)
+    fires = np.clip(np.nan_to_num([rates.given for rates in on]), 0.0, 1.0)  # a feature that is never on: 0
+    fires_pairs = np.clip([rates.given_pairs for rates in on], 0.0, 1.0)
+    error = max(rates.error for rates in on)
     p, pairs = np.asarray(features.on_probability()), features.pair_probability()
     precision, f1 = np.zeros_like(fires), np.zeros_like(fires)
     live = l0 > DEAD
@@ -210,8 +210,8 @@ def check_dictionary(
         else validation.real("mixing", validation.matrix("mixing", mixing, (d, None)))
     )
     known = isinstance(law, Features | SparseUniform)
-    one = law if known else validation.number("law", law, 0.0, 1.0, brackets="(]")
-    return phi, as_features(one, phi.shape[1])
+    p = law if known else validation.number("law", law, 0.0, 1.0, brackets="(]")
+    return phi, as_features(p, phi.shape[1])
 
 
 def without_importance(features: Features) -> Features:

@@ -83,20 +83,20 @@ class Objective:
     def __call__(self, sae: Model) -> ObjectiveValue:
         """Return the objective of an autoencoder, with its gradient."""
         check_dictionary(sae, self.law, self.phi)
-        whole, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
+        all_features, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape
         losses, _, _, slopes, _, _ = network_loss(
-            whole, self._law, self.phi, "identity", ones, True, tol, None, 1
+            all_features, self._law, self.phi, "identity", ones, True, tol, None, 1
         )
         assert slopes is not None
         by = {name: d * slope for name, slope in slopes.items()}
-        norms = np.linalg.norm(whole.W_out, axis=0)
-        directions = whole.W_out / np.where(norms > 0.0, norms, 1.0)
+        norms = np.linalg.norm(all_features.W_out, axis=0)
+        directions = all_features.W_out / np.where(norms > 0.0, norms, 1.0)
         l1 = l0 = 0.0
-        for i, unit in enumerate(units_of(whole, NeuronContext.of(self._law, "identity", tol, 1.0))):
-            one = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
-            l1 += float(norms[i]) * one.mean
-            by_w, by_b, flux = one.by_w, one.by_b, one.flux
+        for i, unit in enumerate(units_of(all_features, NeuronContext.of(self._law, "identity", tol, 1.0))):
+            means = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
+            l1 += float(norms[i]) * means.mean
+            by_w, by_b, flux = means.by_w, means.by_b, means.flux
             if self.l0 > 0.0:
                 rate, rate_by_w, density = rate_slopes(unit)
                 l0 += rate
@@ -107,13 +107,13 @@ class Objective:
                 )
             by["W_in"][i] += by_w * self.law.scale
             by["b_in"][i] += by_b
-            by["W_out"][:, i] += self.l1 * directions[:, i] * one.mean
-            if whole.thresholds is not None:
+            by["W_out"][:, i] += self.l1 * directions[:, i] * means.mean
+            if all_features.thresholds is not None:
                 by["thresholds"][i] -= flux
         by["W_in"] = by["W_in"] @ self.phi.T  # the encoder reads activations, not features
         mse = max(float(losses.sum()), 0.0)
         value = mse + self.l1 * l1 + self.l0 * l0
-        return ObjectiveValue(value, mse, l1, l0, {name: frozen(one) for name, one in by.items()})
+        return ObjectiveValue(value, mse, l1, l0, {name: frozen(means) for name, means in by.items()})
 
 
 def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
@@ -123,8 +123,8 @@ def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
     of z at t. Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
-    one = float(np.abs(unit.w).max(initial=0.0)) or 1.0
+    width = float(np.abs(unit.w).max(initial=0.0)) or 1.0
     at_one, at_zero = (
-        unit_means(HiddenNeuron(unit.setting, unit.w, shift + at, at), 1.0, nothing) for at in (one, 0.0)
+        unit_means(HiddenNeuron(unit.context, unit.w, shift + at, at), 1.0, nothing) for at in (width, 0.0)
     )
-    return at_one.active, (at_one.by_w - at_zero.by_w) / one, at_one.flux / one
+    return at_one.active, (at_one.by_w - at_zero.by_w) / width, at_one.flux / width

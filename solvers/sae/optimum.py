@@ -100,14 +100,14 @@ def best_autoencoder(
                      thresholds=thresholds)  # fmt: skip
 
     def f(theta: Any) -> Any:
-        found = objective(made(theta))
-        by = found.gradient
+        objective_value = objective(made(theta))
+        by = objective_value.gradient
         parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]
         if decoder_bias:
             parts.append(by["b"])
         if hidden == "jumprelu":
             parts.append(2.0 * theta[cuts[-1] :] * by["thresholds"])
-        return found.value, np.concatenate(parts)
+        return objective_value.value, np.concatenate(parts)
 
     deadline, begin = deadline_of(seconds), work_seconds()
     if progress is not None and progress is not False and not callable(progress):
@@ -154,10 +154,10 @@ def _descent(
         nonlocal least, least_theta
         if least < np.inf:
             deadline.check()
-        found = f(theta)
-        if found[0] < least:
-            least, least_theta = found[0], theta.copy()
-        return found
+        values = f(theta)
+        if values[0] < least:
+            least, least_theta = values[0], theta.copy()
+        return values
 
     options: Any = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
     optimise: Any = minimize  # its stubs know no objective that returns its gradient too
@@ -208,20 +208,20 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     live = ~found.dead
     parts = np.abs(found.cosines[live][:, two])
     recall = found.recall[live][:, two]
-    kept = (recall >= DETECTED) & (parts > MIXED)
-    if not kept.any(axis=0).all():
+    is_represented = (recall >= DETECTED) & (parts > MIXED)
+    if not is_represented.any(axis=0).all():
         return "drops"
-    if any(_absorption_start(found, live, one, other) for one, other in (two, two[::-1])):
+    if any(_absorption_start(found, live, i, j) for i, j in (two, two[::-1])):
         return "absorbs"
     if np.any(parts.min(axis=1) >= EVEN):
         return "merges"
     return "hedges" if np.any(parts.min(axis=1) > MIXED) else "recovers"
 
 
-def _absorption_start(found: Autoencoder, live: Any, one: int, other: int) -> bool:
+def _absorption_start(autoencoder: Autoencoder, live: Any, i: int, j: int) -> bool:
     """Return whether the latent that stands for one feature alone is off where another is on, too."""
-    without = found.fires_without(one, other)[live]
+    without = autoencoder.fires_without(i, j)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb
         return False
-    own = int(np.argmax(np.where(without >= DETECTED, found.cosines[live][:, one], -np.inf)))
-    return bool(without[own] - found.fires_pairs[live][own, one, other] >= ABSORBED)
+    own_latent = int(np.argmax(np.where(without >= DETECTED, autoencoder.cosines[live][:, i], -np.inf)))
+    return bool(without[own_latent] - autoencoder.fires_pairs[live][own_latent, i, j] >= ABSORBED)

@@ -52,9 +52,9 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
         return _from_far(start, far, kappa, t)
-    low, *pair, apart = cubic(kappa)
-    m, root = -low / 2, abs(apart) / 2
-    e = -root * root if apart.imag else root * root
+    low, *pair, discriminant = cubic(kappa)
+    m, root = -low / 2, abs(discriminant) / 2
+    e = -root * root if discriminant.imag else root * root
     middle, high = pair[0].real, pair[1].real
     if e >= 0.0 and start == middle:  # the unstable equilibrium itself
         return np.full_like(t, start), math.inf
@@ -84,8 +84,8 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
 
     if dies:
         death = float(elapsed(np.array(start)))
-        until, none = np.minimum(t, death), np.zeros_like(t)
-        fall = _invert(elapsed, lambda z: kappa - (start - z) + (start - z) ** 3, none, none + start, until)
+        time, none = np.minimum(t, death), np.zeros_like(t)
+        fall = _invert(elapsed, lambda z: kappa - (start - z) + (start - z) ** 3, none, none + start, time)
         return np.where(t < death, start - fall, 0.0), death
     if start == high:
         return np.full_like(t, start), math.inf
@@ -115,9 +115,9 @@ def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[Fl
         return np.asarray((1 - s**2 + kappa * s**3) / s)
 
     arrival = float(elapsed(np.array(last - first)))
-    until = np.minimum(t, arrival)
+    time = np.minimum(t, arrival)
     # s^2 - first^2 lies between 1.5 and 2.25 times the time.
-    low, high = (c * until / (first + np.sqrt(first**2 + c * until)) for c in (1.5, 2.25))
-    x = 1 / (first + _invert(elapsed, rate, low, high, until))
+    low, high = (c * time / (first + np.sqrt(first**2 + c * time)) for c in (1.5, 2.25))
+    x = 1 / (first + _invert(elapsed, rate, low, high, time))
     later, death = equal_weights(far, kappa, np.maximum(t - arrival, 0.0))
     return np.where(t < arrival, x, later), arrival + death

@@ -102,8 +102,8 @@ def _mean_course(
         )
     end = float(run.t[-1])
     good = run.status == 1 or (run.status == 0 and t[-1] <= span[1])
-    before = t[t < end] if run.status else t[t <= end]
-    zeta, v = run.sol(before) if run.sol is not None and before.size else np.empty((2, 0))
+    times = t[t < end] if run.status else t[t <= end]
+    zeta, v = run.sol(times) if run.sol is not None and times.size else np.empty((2, 0))
     return np.clip(zeta, 0, stop), np.exp(v), end, math.exp(run.y[1, -1]), good
 
 
@@ -203,9 +203,9 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
     """Step through dy/dt = 2 (Q - y) until c has grown by `width`; return y = g^2 there and the time."""
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
-    g, after, time = math.sqrt(y), y, 0.0
+    g, y_new, time = math.sqrt(y), y, 0.0
     for _ in range(3):
-        change = math.sqrt(after) - g
+        change = math.sqrt(y_new) - g
         slow = math.log1p(change / g) / change if abs(change) > 1e-6 * g else 1 / g
         time = width / lam * slow
         past = math.exp(-2 * time)
@@ -214,8 +214,8 @@ def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> 
             driven = (q_to - q_from * past) / rise
         else:
             driven = q_from * past * (math.expm1(rise) / rise if abs(rise) > 1e-9 else 1.0)
-        after = y * past + 2 * time * driven
-    return after, time
+        y_new = y * past + 2 * time * driven
+    return y_new, time
 
 
 @inner
@@ -226,14 +226,14 @@ def _add(
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
         n = old[0] + x * (new[0] - old[0])
-        one = old[1] + x * (new[1] - old[1])
+        norm_1 = old[1] + x * (new[1] - old[1])
         length = math.sqrt(old[2]) + x * (math.sqrt(new[2]) - math.sqrt(old[2]))
-        norm = one / (old[3] + x * (new[3] - old[3]))
+        norm = norm_1 / (old[3] + x * (new[3] - old[3]))
         sums[k, 0] += n
         sums[k, 1] += n * n
         sums[k, 2] += norm
         sums[k, 3] += norm * norm
-        sums[k, 4] += n * (length / one) ** 2 - 1.0
+        sums[k, 4] += n * (length / norm_1) ** 2 - 1.0
         k += 1
     return k
 
@@ -241,7 +241,7 @@ def _add(
 @inlined
 def _path(
     z: FloatArray,
-    one: FloatArray,
+    norm_1: FloatArray,
     two: FloatArray,
     rest: float,
     edge: FloatArray,
@@ -250,7 +250,7 @@ def _path(
 ) -> Iterator[_State]:
     """Move the threshold; after each step yield its width and the number, sum and sum of squares left.
 
-    `one` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
+    `norm_1` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
     weights count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
     """
     top, c = z.size, nodes[0]
@@ -258,24 +258,24 @@ def _path(
         if node == 0 or nodes[node] < z[top - 1]:
             d = z[top - 1] - nodes[node]
             n = top + rest * (at_nodes[node, 0] - edge[0])
-            s1 = one[top - 1] + top * d + rest * (at_nodes[node, 1] - edge[1] - d * edge[0])
-            s2 = two[top - 1] + d * (2 * one[top - 1] + top * d)
+            s1 = norm_1[top - 1] + top * d + rest * (at_nodes[node, 1] - edge[1] - d * edge[0])
+            s2 = two[top - 1] + d * (2 * norm_1[top - 1] + top * d)
             s2 += rest * (at_nodes[node, 2] - edge[2] - d * (2 * edge[1] + d * edge[0]))
             yield nodes[node] - c, n, s1, s2
             c = nodes[node]
-    yield z[top - 1] - c, float(top), one[top - 1], two[top - 1]
+    yield z[top - 1] - c, float(top), norm_1[top - 1], two[top - 1]
     for n in range(top - 1, 0, -1):
         d = z[n - 1] - z[n]
-        s2 = two[n - 1] + d * (2 * one[n - 1] + n * d)
-        yield 0.0, float(n), one[n - 1] + n * d, s2
+        s2 = two[n - 1] + d * (2 * norm_1[n - 1] + n * d)
+        yield 0.0, float(n), norm_1[n - 1] + n * d, s2
         parts = 1 + int(_PARTS * math.log(s2 / two[n - 1])) if n > 1 else _LAST
-        less = d / parts
+        part_step = d / parts
         for part in range(1, parts + 1):
             # Equal steps; but a weight alone runs away from the threshold, so its steps shrink with the
             # distance.
-            width = less if n > 1 else d * (1 - _SHRINK)
-            d = less * (parts - part) if n > 1 else d * _SHRINK
-            yield width, float(n), one[n - 1] + n * d, two[n - 1] + d * (2 * one[n - 1] + n * d)
+            width = part_step if n > 1 else d * (1 - _SHRINK)
+            d = part_step * (parts - part) if n > 1 else d * _SHRINK
+            yield width, float(n), norm_1[n - 1] + n * d, two[n - 1] + d * (2 * norm_1[n - 1] + n * d)
 
 
 @kernel
@@ -298,13 +298,13 @@ def _follow(
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
-    one, two = np.empty(top), np.empty(top)
+    norm_1, norm_2 = np.empty(top), np.empty(top)
     for i in range(n_points):
         check_interrupt(True)
         k, now, y, old = non_literal(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
-        sums_above(largest[i], one, two)
-        for width, n, s1, s2 in _path(largest[i], one, two, rest, edges[i], nodes, at_nodes):
+        sums_above(largest[i], norm_1, norm_2)
+        for width, n, s1, s2 in _path(largest[i], norm_1, norm_2, rest, edges[i], nodes, at_nodes):
             if width != 0.0:
                 y, step = _advance(y, old[2], s2, width, lam)
                 k = _add(sums, times, k, now, step, old, (n, s1, s2, math.sqrt(y)))
@@ -357,7 +357,7 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
         raise ValueError(f"`lam` must be 0 or at least {_SMALLEST:g}; got {lam:g}.")
     m = validation.integer("m", m, 8, _MOST_WEIGHTS)
     scale = number("scale", scale, 1 / _GREATEST, _GREATEST)
-    times, place = np.unique(t, return_inverse=True)
+    times, time_index = np.unique(t, return_inverse=True)
     top = min(_TOP, m // 4)
     stop = math.sqrt(2) * float(erfcinv(min(_EARLY * top / m, 0.5)))
     zeta, y, begin, y_begin, good = _mean_course(times, lam * m**0.5, scale, stop)
@@ -366,6 +366,6 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
         late = times[zeta.size :]
         rest = _few_left(late, lam, m, top, stop, begin, y_begin) if good else np.full((5, late.size), np.nan)
         columns = np.hstack((columns, rest))
-    count, norm, spread, count_std, norm_std = (column[place].reshape(t.shape) for column in columns)
+    count, norm, spread, count_std, norm_std = (column[time_index].reshape(t.shape) for column in columns)
     status = Status.REACHED if good else Status.STALLED
     return LimitLaw(t, count, norm, spread, count_std, norm_std, status)

@@ -52,36 +52,36 @@ def block_sums(v: FloatArray) -> FloatArray:
     """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
     for j in range(totals.shape[0] - 1, -1, -1):
-        first, after = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
-        one = two = 0.0
-        for i in range(first + 1, after):
+        first, end = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
+        norm_1 = norm_2 = 0.0
+        for i in range(first + 1, end):
             e = v[i] - v[first]
-            one += e
-            two += e * e
-        if after < v.size:
-            gap, n = v[after] - v[first], v.size - after
-            two += totals[j + 1, 1] + gap * (2 * totals[j + 1, 0] + n * gap)
-            one += totals[j + 1, 0] + n * gap
-        totals[j, 0] = one
-        totals[j, 1] = two
+            norm_1 += e
+            norm_2 += e * e
+        if end < v.size:
+            gap, n = v[end] - v[first], v.size - end
+            norm_2 += totals[j + 1, 1] + gap * (2 * totals[j + 1, 0] + n * gap)
+            norm_1 += totals[j + 1, 0] + n * gap
+        totals[j, 0] = norm_1
+        totals[j, 1] = norm_2
     return totals
 
 
 @kernel
 def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
     """Sum (v - c) and (v - c)^2 over the weights above c = v[i] - gap, the first of which is v[i]."""
-    after = (i // _BLOCK + 1) * _BLOCK
-    one = two = 0.0
-    for k in range(i + 1, min(v.size, after)):
+    end = (i // _BLOCK + 1) * _BLOCK
+    norm_1 = norm_2 = 0.0
+    for k in range(i + 1, min(v.size, end)):
         e = v[k] - v[i]
-        one += e
-        two += e * e
-    if after < v.size:
-        e, n = v[after] - v[i], v.size - after
-        two += blocks[i // _BLOCK + 1, 1] + e * (2 * blocks[i // _BLOCK + 1, 0] + n * e)
-        one += blocks[i // _BLOCK + 1, 0] + n * e
+        norm_1 += e
+        norm_2 += e * e
+    if end < v.size:
+        e, n = v[end] - v[i], v.size - end
+        norm_2 += blocks[i // _BLOCK + 1, 1] + e * (2 * blocks[i // _BLOCK + 1, 0] + n * e)
+        norm_1 += blocks[i // _BLOCK + 1, 0] + n * e
     n = v.size - i
-    return float(one + n * gap), float(two + gap * (2 * one + n * gap))
+    return float(norm_1 + n * gap), float(norm_2 + gap * (2 * norm_1 + n * gap))
 
 
 @inner
@@ -137,10 +137,10 @@ def _q_at_nodes(
     """Write Q at the nodes of a step into `q`."""
     if j == i:
         n = v.size - i
-        one, two = sums(v, blocks, i, 0.0)
+        norm_1, norm_2 = sums(v, blocks, i, 0.0)
         for p in range(_STAGES):
             e = gap - _NODES[p] * width
-            q[p] = two + e * (2 * one + n * e)
+            q[p] = norm_2 + e * (2 * norm_1 + n * e)
     else:
         k = i
         for p in range(_STAGES):
@@ -379,10 +379,10 @@ def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Norms of the weights left at each time."""
-    one, two = np.zeros(first.size), np.zeros(first.size)
+    norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):
         if first[n] < v.size:
             total, squares = sums(v, blocks, first[n], gap[n])
-            one[n] = stretch[n] * total
-            two[n] = stretch[n] * math.sqrt(squares)
-    return one, two
+            norm_1[n] = stretch[n] * total
+            norm_2[n] = stretch[n] * math.sqrt(squares)
+    return norm_1, norm_2

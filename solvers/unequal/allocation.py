@@ -83,13 +83,13 @@ class LagrangianChoices:
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
         """Return `what` of each class by the curve of its node."""
         order = np.argsort(node, kind="stable")
-        found: npt.NDArray[Any] = np.empty(node.size, kind)
+        values: npt.NDArray[Any] = np.empty(node.size, kind)
         cuts = np.searchsorted(node[order], np.arange(len(self.curves) + 1))
         for k, (start, stop) in enumerate(pairwise(cuts)):
             if stop > start:
                 rows = order[start:stop]
-                found[rows] = what(self.curves[k], rows)
-        return found
+                values[rows] = what(self.curves[k], rows)
+        return values
 
     def _relative(self, multiplier: float) -> FloatArray:
         """Return the multiplier over the weight: that of a feature of weight 1."""
@@ -100,7 +100,7 @@ class LagrangianChoices:
         """Return the capacity that each class has in the rug at a multiplier."""
         at = self._relative(multiplier)
         left, right = (
-            self._each(node, lambda one, rows: np.log(one.inside(at[rows])), float)
+            self._each(node, lambda curve, rows: np.log(curve.inside(at[rows])), float)
             for node in (self.left, self.right)
         )
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
@@ -109,7 +109,8 @@ class LagrangianChoices:
         """Return kind and capacity of each class at a multiplier."""
         at = self._relative(multiplier)
         left, right = (
-            self._each(node, lambda one, rows: one.kind(at[rows]), int) for node in (self.left, self.right)
+            self._each(node, lambda curve, rows: curve.kind(at[rows]), int)
+            for node in (self.left, self.right)
         )
         capacity = self.rug(multiplier)
         differ = np.flatnonzero(left != right)
@@ -122,18 +123,20 @@ class LagrangianChoices:
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
         """Return the loss of some classes, stored in a way and at a capacity."""
-        found = np.where(kind == DROPPED, self.dropped[rows], self.kept[rows])
-        for one, losses in self.pairs.items():
-            found = np.where(kind == one, losses[rows], found)
+        losses_found = np.where(kind == DROPPED, self.dropped[rows], self.kept[rows])
+        for pair_kind, losses in self.pairs.items():
+            losses_found = np.where(kind == pair_kind, losses[rows], losses_found)
         mine = kind == RUG
         if np.any(mine):
-            found[mine] = best_rug(self.values, self.p[rows[mine]], capacity[mine])[2]
-        return found
+            losses_found[mine] = best_rug(self.values, self.p[rows[mine]], capacity[mine])[2]
+        return losses_found
 
     def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
         """Return weight times loss plus multiplier times capacity."""
-        given = np.where(kind == RUG, capacity, _FIXED[kind])
-        return np.asarray(self.weight[rows] * self.losses(kind, given, rows) + multiplier * given)
+        capacity_given = np.where(kind == RUG, capacity, _FIXED[kind])
+        return np.asarray(
+            self.weight[rows] * self.losses(kind, capacity_given, rows) + multiplier * capacity_given
+        )
 
     def least(self, multiplier: float) -> FloatArray:
         """Return the least value of each class: the terms of the dual."""
@@ -144,7 +147,7 @@ class LagrangianChoices:
 
     def highest(self) -> float:
         """Return a multiplier at which all features are dropped."""
-        multipliers = np.array([one.multipliers[0] for one in self.curves])
+        multipliers = np.array([curve.multipliers[0] for curve in self.curves])
         return float(2.0 * self.weight.max() * multipliers.max())
 
 
@@ -162,36 +165,36 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
     if low == high or excess(low) <= 0.0:
         return float(np.exp(low)), float(np.exp(low))
     root = float(brentq(excess, low, high, xtol=1e-13))
-    apart = 0.0 if excess(root) == 0.0 else 1e-13 + 8.9e-16 * abs(root)  # how far off brentq may be
-    return float(np.exp(root - apart)), float(np.exp(root + apart))
+    root_error = 0.0 if excess(root) == 0.0 else 1e-13 + 8.9e-16 * abs(root)  # how far off brentq may be
+    return float(np.exp(root - root_error)), float(np.exp(root + root_error))
 
 
 def _with_counts(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
     """Return kind and capacity of each feature: as many as fit have those of the lower multiplier."""
-    more, less = (kind[back] for kind in kinds)
+    upper, lower = (kind[back] for kind in kinds)
     wide, capacity = (share[back] for share in shares)
-    kind, capacity = less.copy(), capacity.copy()
+    kind, capacity = lower.copy(), capacity.copy()
     left = n_hidden - float(capacity.sum())
-    moves = np.flatnonzero(more != less)
+    moves = np.flatnonzero(upper != lower)
     gain = wide[moves] - capacity[moves]
     fits = moves[np.cumsum(gain) <= left * (1.0 + 1e-12)]
-    kind[fits], capacity[fits] = more[fits], wide[fits]
+    kind[fits], capacity[fits] = upper[fits], wide[fits]
     return kind, capacity
 
 
 def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
     """Return the partners of features in pairs, of neighbouring p; an odd one joins the rug."""
     partner = np.full(kind.size, -1)
-    for one in (PAIR, SKEW):
-        members = np.flatnonzero(kind == one)
+    for pair_kind in (PAIR, SKEW):
+        members = np.flatnonzero(kind == pair_kind)
         members = members[np.lexsort((weight[members], p[members]))]
         if members.size % 2:
             kind[members[-1]] = RUG
             members = members[:-1]
         first, second = members[::2], members[1::2]
-        if one == SKEW:  # the heavier one gets the output that receives less interference
+        if pair_kind == SKEW:  # the heavier one gets the output that receives less interference
             first, second = (
                 np.where(weight[first] >= weight[second], x, y) for x, y in ((first, second), (second, first))
             )
@@ -209,8 +212,8 @@ def _neurons_used(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
         if abs(left) <= 1e-14 * n_hidden:
             break
         if left > 0.5 * had and np.any(kind == DROPPED):
-            one = int(np.flatnonzero(kind == DROPPED)[0])
-            kind[one], capacity[one] = RUG, min(left, 1.0)
+            feature = int(np.flatnonzero(kind == DROPPED)[0])
+            kind[feature], capacity[feature] = RUG, min(left, 1.0)
         elif free.size:
             capacity[free] = np.minimum(capacity[free] * (1.0 + left / had), 1.0)
         else:
@@ -275,14 +278,16 @@ def allocate(
     weight = features.importance * features.scale**2
     classes, back, counts = np.unique(np.stack([p, weight]), axis=1, return_inverse=True, return_counts=True)
     if m >= np.count_nonzero(weight):  # all that matter are kept, then the others
-        kept = np.zeros(n, np.int64)
-        kept[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
+        n_represented = np.zeros(n, np.int64)
+        n_represented[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
         dual = float(weight @ ends(features.values, p)[1])
-        return round_allocation(features, kept, kept / KEPT, np.full(n, -1), (0.0, dual), tol)
+        return round_allocation(
+            features, n_represented, n_represented / KEPT, np.full(n, -1), (0.0, dual), tol
+        )
     menu = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
     multipliers = find_multipliers(menu, counts, m)
-    found = [menu.at(multiplier) for multiplier in multipliers]
-    kind, capacity = _with_counts((found[0][0], found[1][0]), (found[0][1], found[1][1]), back, m)
+    choices = [menu.at(multiplier) for multiplier in multipliers]
+    kind, capacity = _with_counts((choices[0][0], choices[1][0]), (choices[0][1], choices[1][1]), back, m)
     partner = _pair_classes(kind, capacity, p, weight)
     _neurons_used(kind, capacity, m)
     dual = float(counts @ menu.least(multipliers[1])) - multipliers[1] * m
@@ -299,8 +304,8 @@ def round_allocation(
 ) -> Allocation:
     """Evaluate every feature at its kind and capacity."""
     n, p, scale = law.n_features, law.p, law.scale
-    dropped, kept = ends(law.values, p)
-    a, b, loss = np.ones(n), np.zeros(n), kept.copy()
+    dropped, represented_loss = ends(law.values, p)
+    a, b, loss = np.ones(n), np.zeros(n), represented_loss.copy()
     out = kind == DROPPED
     a[out], b[out], loss[out] = 0.0, law.mean[out] / scale[out], dropped[out]
     mine = np.flatnonzero(kind == RUG)
@@ -319,11 +324,13 @@ def round_allocation(
     loss[skew] = p[skew] * p[partner[skew]] * np.where(high, *_SKEW)
     b[skew] = -p[partner[skew]] / 2.0 * np.where(high, 1.0 / 3.0, 3.0)
     sigma = np.sqrt(interference_variance(capacity, law))
-    for one, size in ((skew, np.where(high, 1.0 / 3.0, 3.0)), (two, np.ones(two.size))):
+    for members, size in ((skew, np.where(high, 1.0 / 3.0, 3.0)), (two, np.ones(two.size))):
         # the interference from the partner, in units of the feature's own scale
-        sigma[one] = size * scale[one] * np.sqrt(law.variance[partner[one]]) / scale[partner[one]]
-        others = dropped[partner[one]] * size**2
-        capacity[one] = dropped[one] / (dropped[one] + others)
+        sigma[members] = (
+            size * scale[members] * np.sqrt(law.variance[partner[members]]) / scale[partner[members]]
+        )
+        others = dropped[partner[members]] * size**2
+        capacity[members] = dropped[members] / (dropped[members] + others)
     per_feature = loss * scale**2
     total = float(np.sum(law.importance * per_feature))
     multiplier, dual = bound

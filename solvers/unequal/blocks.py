@@ -85,8 +85,12 @@ class BlockOptimum:
 def _root(covariance: FloatArray) -> FloatArray:
     """Return a root of a covariance, (k, rank): the symmetric one if it has full rank."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > 1e-12 * values[-1]
-    return symmetric_root(covariance) if kept.all() else np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    is_large = values > 1e-12 * values[-1]
+    return (
+        symmetric_root(covariance)
+        if is_large.all()
+        else np.asarray(vectors[:, is_large] * np.sqrt(values[is_large]))
+    )
 
 
 class _Problem:
@@ -106,8 +110,8 @@ class _Problem:
         self.planes = list(combinations(range(self.q), 2))
         self.unit = float(self.weights @ np.diag(self.covariance))
         free, all_free = np.full(len(self.planes), np.inf), np.full((self.q + 1) * self.k, np.inf)
-        zero, one = np.zeros(self.q), np.ones(self.q)
-        self.bounds = np.concatenate([-free, zero, -all_free]), np.concatenate([free, one, all_free])
+        zeros, ones = np.zeros(self.q), np.ones(self.q)
+        self.bounds = np.concatenate([-free, zeros, -all_free]), np.concatenate([free, ones, all_free])
         # the search stops here: the losses of three and four features are not better than this
         self.closed = 1e-14 if self.k <= 2 else 1e-9
         self.steps = 0
@@ -136,11 +140,11 @@ class _Problem:
 
     def angles(self, axis: FloatArray) -> FloatArray:
         """Return angles of a rotation whose first column is a unit vector."""
-        found, left = np.zeros(len(self.planes)), axis.copy()
+        angles, left = np.zeros(len(self.planes)), axis.copy()
         for a, (i, j) in enumerate(self.planes[: self.q - 1]):  # those of axis 0 come first
-            found[a] = np.arctan2(left[j], left[i])
+            angles[a] = np.arctan2(left[j], left[i])
             left[i], left[j] = np.hypot(left[i], left[j]), 0.0
-        return found
+        return angles
 
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return V, g, the coefficients, biases and variances of noise."""
@@ -155,15 +159,15 @@ class _Problem:
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
-        found = self.losses((t * g) @ back.T, b, t**2 @ (1.0 - g**2))
-        level = float(self.weights @ found[:, 0]) + price * float(g @ g) / self.k
-        by_alpha, by_variance = self.weights[:, None] * found[:, 3:], self.weights * found[:, 1]
+        outputs = self.losses((t * g) @ back.T, b, t**2 @ (1.0 - g**2))
+        level = float(self.weights @ outputs[:, 0]) + price * float(g @ g) / self.k
+        by_alpha, by_variance = self.weights[:, None] * outputs[:, 3:], self.weights * outputs[:, 1]
         at = by_alpha @ back
         by_t = at * g + 2.0 * t * (1.0 - g**2) * by_variance[:, None]
         by_g = np.sum(at * t, axis=0) - 2.0 * g * (by_variance @ t**2) + 2.0 * price * g / self.k
         by_V = self.unroot.T @ by_alpha.T @ (t * g)
-        turns = [float(np.sum(by_V * one)) for one in by_angle]
-        return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * found[:, 2]])
+        turns = [float(np.sum(by_V * by_one_angle)) for by_one_angle in by_angle]
+        return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
         """Return the state whose outputs would write alpha were nothing dropped."""
@@ -172,14 +176,14 @@ class _Problem:
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        k, q, found = self.k, self.q, []
+        k, q, models = self.k, self.q, []
         zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
-        whole = np.eye(k)
+        identity = np.eye(k)
         deviation = np.sqrt(np.diag(self.covariance))
         for angles in [zero, turn][: 1 + (q > 1)]:
-            found.append(self.start(whole, np.full(q, 0.7), angles, -0.2 * float(deviation.mean())))
-        found.append(self.start(whole, np.ones(q), zero, 0.0))
-        found.append(self.start(np.zeros((k, k)), np.zeros(q), zero, 0.0))
+            models.append(self.start(identity, np.full(q, 0.7), angles, -0.2 * float(deviation.mean())))
+        models.append(self.start(identity, np.ones(q), zero, 0.0))
+        models.append(self.start(np.zeros((k, k)), np.zeros(q), zero, 0.0))
         # one direction that two features share, evenly or not, on the same side or on opposite ones
         for i, j in combinations(range(k) if q > 1 else (), 2):
             for lean in (-1.0, -1.0 / 3.0, -3.0, 1.0):
@@ -188,16 +192,16 @@ class _Problem:
                 axis = shared @ self.root
                 length = float(np.linalg.norm(axis))
                 angles = self.angles(axis / length)
-                x = self.start(whole, np.r_[1.0, np.full(q - 1, 0.1)], angles, 0.0)
+                x = self.start(identity, np.r_[1.0, np.full(q - 1, 0.1)], angles, 0.0)
                 t = self.split(x)[2]  # a view
                 t[[i, j], 0] = length, length / lean
-                found.append(x)
+                models.append(x)
         for _ in range(count):
-            alpha = whole + 0.5 * rng.normal(size=(k, k))
+            alpha = identity + 0.5 * rng.normal(size=(k, k))
             angles = rng.uniform(-np.pi / 2, np.pi / 2, len(self.planes))
             g, shift = np.asarray(rng.uniform(size=q)), -0.3 * rng.random() * float(deviation.mean())
-            found.append(self.start(alpha, g, angles, shift))
-        return found
+            models.append(self.start(alpha, g, angles, shift))
+        return models
 
     def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> DescentResult:
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
@@ -234,8 +238,8 @@ class _Search:
         problem, begin = self.problem, self.pool
         if anew:  # the best of all starts join the pool and go on
             begin = [*self._descended(self.starts, price, _FIRST)[:_POOL], *self.pool]
-        kept = self._descended(begin, price, _STEPS)
-        self.pool = kept[:_POOL]
+        ends = self._descended(begin, price, _STEPS)
+        self.pool = ends[:_POOL]
         _, slope = problem.descent(self.pool[0], price)
         self.status = Status.CONVERGED if slope < _SLOPE else Status.STALLED
         return *problem.point(self.pool[0]), self.pool[0]
@@ -244,9 +248,9 @@ class _Search:
         """Return the distinct ends of descents, best first."""
         problem = self.problem
 
-        def alike(one: DescentResult, other: DescentResult) -> bool:
-            apart = problem.point(one.x)[0] - problem.point(other.x)[0]
-            return abs(one.value - other.value) < _SAME and abs(apart) < 1e3 * _SAME
+        def alike(left: DescentResult, right: DescentResult) -> bool:
+            difference = problem.point(left.x)[0] - problem.point(right.x)[0]
+            return abs(left.value - right.value) < _SAME and abs(difference) < 1e3 * _SAME
 
         round_ = Round(lambda end: problem.descend(end.x, price, steps), len(begin), _NEAR)
         return [
@@ -260,10 +264,10 @@ class _Search:
             low, high, prices = _chord(states, ratio)
             # codes that are no minima at the first prices may be best at the last
             for price, anew in [(prices[0], not self.pool), *((price, True) for price in prices)]:
-                found = self.best(price, anew=anew)
-                gain = low[1] + price * low[0] - found[1] - price * found[0]
+                corner = self.best(price, anew=anew)
+                gain = low[1] + price * low[0] - corner[1] - price * corner[0]
                 if gain > self.problem.closed * self.problem.unit:  # more than rounding
-                    states.append(found)
+                    states.append(corner)
                     break
             else:
                 break
@@ -282,11 +286,11 @@ def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]
 
     low, high = min(product(left, right), key=at)
     inside = [state for state in states if abs(state[0] - ratio) <= _CORNER]
-    corner = min(inside, key=lambda one: one[1], default=None)
+    corner = min(inside, key=lambda point: point[1], default=None)
     if corner is None or at((low, high)) < corner[1]:
         return low, high, [(low[1] - high[1]) / (high[0] - low[0])]
-    steep = min((one[1] - corner[1]) / (ratio - one[0]) for one in left)
-    flat = max((corner[1] - one[1]) / (one[0] - ratio) for one in right)
+    steep = min((point[1] - corner[1]) / (ratio - point[0]) for point in left)
+    flat = max((corner[1] - point[1]) / (point[0] - ratio) for point in right)
     if flat <= 0.0:  # nothing is lost at the corner
         flat = steep / 4.0
     return corner, corner, [float(steep ** (1.0 - part) * flat**part) for part in (0.5, 0.1, 0.9)]
@@ -367,8 +371,8 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     else:
         parts = [_part(problem, w, x) for w, x in ((1 - share, low[2]), (share, high[2])) if w > 1e-9]
         loss = sum(part.share * part.loss for part in parts)
-    found = search.best(price)
-    gap = loss - (found[1] + price * (found[0] - ratio))
+    optimum = search.best(price)
+    gap = loss - (optimum[1] + price * (optimum[0] - ratio))
     return BlockOptimum(tuple(parts), float(loss), price, float(gap), count, problem.steps, search.status)
 
 
@@ -376,8 +380,8 @@ def _is_of(part: BlockPart, law: Features) -> bool:
     """Tell whether a kind of block has its losses under a law."""
     if part.b.shape != (law.n_features,):
         return False
-    found = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
-    return np.allclose(found, part.per_feature, rtol=1e-6, atol=1e-6 * law.second_moment.max())
+    losses = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
+    return np.allclose(losses, part.per_feature, rtol=1e-6, atol=1e-6 * law.second_moment.max())
 
 
 def realise_blocks(
@@ -429,8 +433,8 @@ def realise_blocks(
             rank = round(c * size)
             if rank == 0:
                 continue
-            whole = rank == size
-            F = np.eye(size) if whole else tight_frame(np.full(size, rank / size), rank, generator)
+            is_full_rank = rank == size
+            F = np.eye(size) if is_full_rank else tight_frame(np.full(size, rank / size), rank, generator)
             write = np.zeros((count, k, rank))
             read = np.zeros((count, k, rank))
             write[first:last] = F[:, None, :] * (z[:, a] * size / rank)[None, :, None]

@@ -54,13 +54,15 @@ class _Codes:
         if nodes.size > _NODES:
             nodes = np.geomspace(nodes[0], nodes[-1], _NODES)
             nodes[0], nodes[-1] = p.min(), p.max()
-        more = [name for name in codes if name != "pair"]
-        found = points(nodes, blocks(nodes, more, tied=models == "tied") if more else [], models)
+        other_codes = [name for name in codes if name != "pair"]
+        code_points = points(
+            nodes, blocks(nodes, other_codes, tied=models == "tied") if other_codes else [], models
+        )
         if "pair" in codes:
-            found.append(("pair", 0.5, np.asarray(antipodal_loss(nodes))))
-        self.names = (*(name for name, _, _ in found), "rug")
-        self.ratio = np.array([ratio for _, ratio, _ in found])
-        losses = np.stack([loss for _, _, loss in found]) / nodes**2
+            code_points.append(("pair", 0.5, np.asarray(antipodal_loss(nodes))))
+        self.names = (*(name for name, _, _ in code_points), "rug")
+        self.ratio = np.array([ratio for _, ratio, _ in code_points])
+        losses = np.stack([loss for _, _, loss in code_points]) / nodes**2
         if nodes.size == 1:
             self.losses = np.repeat(losses, p.size, axis=1) * p**2
             return
@@ -78,16 +80,20 @@ class _Codes:
 
     def total(self, code: IntArray, capacity: FloatArray) -> FloatArray:
         """Return weight times loss of each class."""
-        each = np.arange(self.p.size)
-        found = self.losses[np.minimum(code, self.ratio.size - 1), each]
+        columns = np.arange(self.p.size)
+        losses = self.losses[np.minimum(code, self.ratio.size - 1), columns]
         mine = code == self.ratio.size
-        found[mine] = best_rug(self.values, self.p[mine], capacity[mine])[2]
-        return self.weight * found
+        losses[mine] = best_rug(self.values, self.p[mine], capacity[mine])[2]
+        return self.weight * losses
 
     def highest(self) -> float:
         """Return a multiplier at which all features are dropped."""
-        some = self.ratio > 0.0
-        worth = self.weight * (self.losses[~some] - self.losses[some]) / self.ratio[some, None]
+        is_positive = self.ratio > 0.0
+        worth = (
+            self.weight
+            * (self.losses[~is_positive] - self.losses[is_positive])
+            / self.ratio[is_positive, None]
+        )
         return 2.0 * max(float(worth.max()), self.menu.highest())
 
 
@@ -137,17 +143,17 @@ def allocate_codes(
     rows = np.stack([p, features.importance * features.scale**2])
     live = rows[1] > 0.0  # the others are dropped
     if m >= np.count_nonzero(live):
-        kept = live.astype(np.float64)
-        parts = np.array([1.0 - kept.mean(), kept.mean()])
-        ends = ("dropped", "identity"), live.astype(np.int64), kept, parts, parts * [0.0, 1.0]
+        is_represented = live.astype(np.float64)
+        parts = np.array([1.0 - is_represented.mean(), is_represented.mean()])
+        ends = ("dropped", "identity"), live.astype(np.int64), is_represented, parts, parts * [0.0, 1.0]
         return CodeAllocation(0.0, 0.0, *ends)
     classes, back, counts = np.unique(rows[:, live], axis=1, return_inverse=True, return_counts=True)
     menu = _Codes(classes[0], classes[1], names, models)
     multipliers = find_multipliers(menu, counts, m)
-    (more, wide), (code, capacity) = (menu.at(multiplier) for multiplier in multipliers)
+    (upper_code, wide), (code, capacity) = (menu.at(multiplier) for multiplier in multipliers)
     left, right = float(counts @ capacity), float(counts @ wide)
     mixed = (m - left) / (right - left) if right > left else 0.0
-    losses = [float(counts @ menu.total(*one)) for one in ((code, capacity), (more, wide))]
+    losses = [float(counts @ menu.total(*choice)) for choice in ((code, capacity), (upper_code, wide))]
     # One name for all sizes of a code.
     kinds = tuple(dict.fromkeys(menu.names))
     number = np.array([kinds.index(name) for name in menu.names])
@@ -155,20 +161,20 @@ def allocate_codes(
     def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
         """Return what each code has, of both sides of the multiplier as they are mixed."""
         left, right = (
-            np.bincount(number[one], counts * each, len(kinds)) / n
-            for one, each in ((code, of_code), (more, of_more))
+            np.bincount(number[choice], counts * counts_of_code, len(kinds)) / n
+            for choice, counts_of_code in ((code, of_code), (upper_code, of_more))
         )
         return (1.0 - mixed) * left + mixed * right
 
     share = counted(np.ones(counts.size), np.ones(counts.size))
     share[0] += 1.0 - np.mean(live)
-    own, size = np.zeros(n, np.int64), np.zeros(n)
-    own[live], size[live] = number[code][back.ravel()], capacity[back.ravel()]
+    code_of_feature, size = np.zeros(n, np.int64), np.zeros(n)
+    code_of_feature[live], size[live] = number[code][back.ravel()], capacity[back.ravel()]
     return CodeAllocation(
         loss=((1.0 - mixed) * losses[0] + mixed * losses[1]) / n,
         multiplier=multipliers[1],
         names=kinds,
-        code=own,
+        code=code_of_feature,
         capacity=size,
         share=share,
         neurons=counted(capacity, wide),

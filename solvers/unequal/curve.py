@@ -54,12 +54,12 @@ def best_rug(
 
 def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
     """Return the loss at capacity 1/2 of each code of pairs of like features."""
-    found = {}
+    losses = {}
     if "pairs" in codes:
-        found[PAIR] = np.asarray(antipodal_loss(p))
+        losses[PAIR] = np.asarray(antipodal_loss(p))
     if "skew pairs" in codes:
-        found[SKEW] = np.asarray(skew_pair_loss(p))
-    return found
+        losses[SKEW] = np.asarray(skew_pair_loss(p))
+    return losses
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     step.
     """
     on = np.array([p])
-    dropped, kept = (float(end[0]) for end in ends(values, on))
+    dropped, represented_loss = (float(end[0]) for end in ends(values, on))
     # Rare features have more decades of capacity: no fewer points in each.
     coarse, fine = np.maximum(_POINTS[values.uniform], (int(-np.log(p)), int(-3.0 * np.log(p))))
 
@@ -118,28 +118,32 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     angle = np.linspace(0.0, np.pi, fine)
     c = low ** (0.5 + 0.5 * np.cos(angle))
     c[-1] = 1.0
-    f = np.append(losses(c[:-1]), kept)
+    f = np.append(losses(c[:-1]), represented_loss)
     slope = np.empty(fine)
-    slope[1:-1] = _slopes(angle, c, f, kept)
+    slope[1:-1] = _slopes(angle, c, f, represented_loss)
     slope[0] = (f[0] - f[1]) / (c[1] - c[0])
     slope[-1] = 3.0 * slope[-2] - 3.0 * slope[-3] + slope[-4]
     slope = np.maximum(slope, _LEAST)
 
     # The smooth part: the rug's own corners after the line from a dropped feature, and the point before them
     # if the loss is convex there, while the slope falls.
-    own = hull(np.append(0.0, c), np.append(dropped, f))[1:] - 1
-    before = own[0] - 1
-    part = np.append(before, own) if before >= 0 and slope[before] > slope[own[0]] else own
-    ahead = bool(own[-2] < fine - 2)  # a straight piece leads up to c = 1
+    hull_index = hull(np.append(0.0, c), np.append(dropped, f))[1:] - 1
+    last_rug = hull_index[0] - 1
+    part = (
+        np.append(last_rug, hull_index)
+        if last_rug >= 0 and slope[last_rug] > slope[hull_index[0]]
+        else hull_index
+    )
+    ahead = bool(hull_index[-2] < fine - 2)  # a straight piece leads up to c = 1
     part = part[: part.size - ahead]
     part = part[slope[part] <= np.minimum.accumulate(slope[part])]
     part = part[np.append(True, np.diff(slope[part]) < 0.0)]
-    along = None
+    interpolant = None
     if part.size > 1:
-        along = PchipInterpolator(np.log(slope[part])[::-1], np.log(c[part])[::-1])
+        interpolant = PchipInterpolator(np.log(slope[part])[::-1], np.log(c[part])[::-1])
     points = [(0.0, dropped, DROPPED), *((x, y, RUG) for x, y in zip(c[:-1], f[:-1], strict=True))]
     points += [(0.5, float(y[0]), kind) for kind, y in pair_losses(codes, on).items()]
-    points = [*points, (1.0, kept, KEPT)]
+    points = [*points, (1.0, represented_loss, KEPT)]
     x, y = (np.array([point[k] for point in points]) for k in (0, 1))
     corners = hull(x, y)
     kinds = np.array([points[k][2] for k in corners])
@@ -148,4 +152,4 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
         multiplier[-1] = slope[-1]
     new = np.flatnonzero(kinds[1:] != kinds[:-1])
     pieces = tuple(kinds[np.append(new, kinds.size - 1)].tolist())
-    return Curve(pieces, multiplier[new], float(low), float(c[part[-1]]), along)
+    return Curve(pieces, multiplier[new], float(low), float(c[part[-1]]), interpolant)

@@ -50,8 +50,8 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
     edges = np.arange(_FINE + 1.0)
     # Features of nearly one strength share a transform: the strengths of at most 64 groups are averaged.
     group = np.floor(np.log(strength / strength.max()) / 0.05).astype(int)
-    for one in np.unique(group):
-        mine = group == one
+    for group_index in np.unique(group):
+        mine = group == group_index
         reach = float(p[mine] @ strength[mine] / p[mine].sum()) / step
         # the integral of P(reach u² <= x) = sqrt(x/reach); second differences put the mass on the grid
         inside = np.minimum(edges, reach)
@@ -73,9 +73,9 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
     at = step * np.arange(_FINE)
     # Nodes are merged to equal shares of mass and mean, but for the one where no feature is on.
     share = np.cumsum(weights[1:] * (1.0 + at[1:] / mean))
-    place = np.append(0, 1 + np.floor(share / share[-1] * _NODES * (1.0 - 1e-12)).astype(int))
-    total = np.bincount(place, weights)
-    nodes = np.bincount(place, weights * at) / np.maximum(total, 1e-300)
+    node_edges = np.append(0, 1 + np.floor(share / share[-1] * _NODES * (1.0 - 1e-12)).astype(int))
+    total = np.bincount(node_edges, weights)
+    nodes = np.bincount(node_edges, weights * at) / np.maximum(total, 1e-300)
     used = total > 0.0
     chances = np.asarray(total[used], np.float64)
     return nodes[used] / float(chances @ nodes[used]), chances
@@ -95,19 +95,19 @@ def _outputs(
                 p.size, scale
             )
         # the loss is quadratic in the scale: p/3 at 0, and two values of it
-        one, two = (closed.loss_kernel(a, a * beta, noise, p[:, None]) @ weights for a in (1.0, 2.0))
+        half, full = (closed.loss_kernel(a, a * beta, noise, p[:, None]) @ weights for a in (1.0, 2.0))
         none = p / 3.0
-        square = 0.5 * (two - 2.0 * one + none)
-        best = np.maximum(0.5 * (none + square - one) / square, 1e-9)
+        square = 0.5 * (full - 2.0 * half + none)
+        best = np.maximum(0.5 * (none + square - half) / square, 1e-9)
         return none - square * best**2, best
 
     # The best of a scan over all shifts, and of three finer ones around it.
-    each = np.arange(p.size)
+    columns = np.arange(p.size)
     left, right = -np.sqrt(-2.0 * np.log(p)) - 4.0, np.full(p.size, 8.0)
     for count in (33, 9, 9, 9):
-        tried = np.linspace(left, right, count)
-        k = np.argmin([lost(one)[0] for one in tried], axis=0)
-        left, right = tried[np.maximum(k - 1, 0), each], tried[np.minimum(k + 1, count - 1), each]
+        biases = np.linspace(left, right, count)
+        k = np.argmin([lost(half)[0] for half in biases], axis=0)
+        left, right = biases[np.maximum(k - 1, 0), columns], biases[np.minimum(k + 1, count - 1), columns]
     shift = 0.5 * (left + right)
     loss, best = lost(shift)
     return best, best * shift * sigma, loss
@@ -152,8 +152,8 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     if np.any(shared):
         scale = features.scale[shared]
         nodes = _noise_law(features.p[shared], split.capacity[shared] / features.variance[shared] * scale**2)
-        found = _each(features.p[shared], split.sigma[shared] / scale, scale, nodes, None)
-        a[shared], b[shared], losses[shared] = found[0], found[1] * scale, found[2] * scale**2
+        outputs = _each(features.p[shared], split.sigma[shared] / scale, scale, nodes, None)
+        a[shared], b[shared], losses[shared] = outputs[0], outputs[1] * scale, outputs[2] * scale**2
     losses = np.minimum(losses, features.variance)
     total = float(np.mean(features.importance * losses))
     return MeanField(total, losses, int(np.sum(split.kind == KEPT)), a, b, split.capacity)
@@ -168,8 +168,10 @@ def _each(
         return _outputs(p, sigma, *law, a)
     order = np.argsort(p)
     noise = np.interp(np.log(nodes), np.log(p[order]), sigma[order])
-    found = _outputs(nodes, noise, *law, a)
-    best, bias, loss = (np.interp(np.log(p), np.log(nodes), part) for part in (*found[:2], np.log(found[2])))
+    outputs = _outputs(nodes, noise, *law, a)
+    best, bias, loss = (
+        np.interp(np.log(p), np.log(nodes), part) for part in (*outputs[:2], np.log(outputs[2]))
+    )
     return best, bias, np.exp(loss)
 
 
@@ -177,40 +179,42 @@ def _tied(law: Features, m: int) -> MeanField:
     """Search for the number of features with a direction of their own, and for the length of the others."""
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
-    tried: dict[int, tuple[float, float, Any]] = {}
+    results: dict[int, tuple[float, float, Any]] = {}
 
-    def at(kept: int) -> float:
+    def at(n_represented: int) -> float:
         """Return the least total loss if so many features are kept."""
-        rest = order[kept:]
+        rest = order[n_represented:]
         p, scale, v = law.p[rest], law.scale[rest], law.variance[rest]
-        variance = tail[kept] / (m - kept) - v
+        variance = tail[n_represented] / (m - n_represented) - v
         if variance.min() <= 0.0:
             return float("inf")
         noise = _noise_law(p, scale**2)
         sigma = np.sqrt(variance) / scale
 
         def lost(a: float) -> tuple[float, Any]:
-            found = _each(p, sigma, scale, noise, a)
-            losses = np.minimum(found[2] * scale**2, v)
-            return float(law.importance[rest] @ losses), (found[1] * scale, losses)
+            outputs = _each(p, sigma, scale, noise, a)
+            losses = np.minimum(outputs[2] * scale**2, v)
+            return float(law.importance[rest] @ losses), (outputs[1] * scale, losses)
 
         middle = minimize_scalar(lambda a: lost(a)[0], bounds=(0.5, 2.5), options={"xatol": 2e-3}).x
         total, parts = lost(float(middle))
-        tried[kept] = total, float(middle), parts
+        results[n_represented] = total, float(middle), parts
         return total
 
-    kept = 0
-    while not np.isfinite(at(kept)):  # with one dimension for the rest, the others are noise in each case
-        kept += 1
+    n_represented = 0
+    while not np.isfinite(
+        at(n_represented)
+    ):  # with one dimension for the rest, the others are noise in each case
+        n_represented += 1
     worse = 0
-    for more in range(kept + 1, m):
-        worse = 0 if at(more) < min(one[0] for k, one in tried.items() if k < more) else worse + 1
+    for n_next in range(n_represented + 1, m):
+        worse = 0 if at(n_next) < min(result[0] for k, result in results.items() if k < n_next) else worse + 1
         if worse == 2:
             break
-    kept = min(tried, key=lambda one: tried[one][0])
-    total, length, (bias, losses) = tried[kept]
-    n, rest = law.n_features, order[kept:]
+    n_represented = min(results, key=lambda result: results[result][0])
+    total, length, (bias, losses) = results[n_represented]
+    n, rest = law.n_features, order[n_represented:]
     a, b, capacity, per_feature = np.ones(n), np.zeros(n), np.ones(n), np.zeros(n)
     a[rest], b[rest], per_feature[rest] = length, bias, losses
-    capacity[rest] = law.variance[rest] * (m - kept) / tail[kept]
-    return MeanField(total / n, per_feature, kept, a, b, capacity)
+    capacity[rest] = law.variance[rest] * (m - n_represented) / tail[n_represented]
+    return MeanField(total / n, per_feature, n_represented, a, b, capacity)

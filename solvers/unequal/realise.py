@@ -92,15 +92,15 @@ def realise(
         raise ValueError(f"`split` must have capacities that sum to a whole number above 0; got {total:g}.")
     validation.check_fits("split", f"{n} features", 4.0 * n * m)
     W_out, W_in, at = np.zeros((n, m)), np.zeros((m, n)), 0
-    for one in np.flatnonzero(split.kind == KEPT):
-        W_out[one, at] = W_in[at, one] = 1.0
+    for feature in np.flatnonzero(split.kind == KEPT):
+        W_out[feature, at] = W_in[at, feature] = 1.0
         at += 1
-    for one in np.flatnonzero(np.isin(split.kind, (PAIR, SKEW)) & (split.partner > np.arange(n))):
-        other = int(split.partner[one])
+    for feature in np.flatnonzero(np.isin(split.kind, (PAIR, SKEW)) & (split.partner > np.arange(n))):
+        other = int(split.partner[feature])
         # output one weighs the other feature by -sigma_one/sd(x_other), and the reverse is the inverse
-        weight = split.sigma[one] / np.sqrt(features.variance[other])
-        W_in[at, one], W_in[at, other] = 1.0, -weight
-        W_out[one, at], W_out[other, at] = split.a[one], -split.a[other] / weight
+        weight = split.sigma[feature] / np.sqrt(features.variance[other])
+        W_in[at, feature], W_in[at, other] = 1.0, -weight
+        W_out[feature, at], W_out[other, at] = split.a[feature], -split.a[other] / weight
         at += 1
     rug = np.flatnonzero(split.kind == RUG)
     if rug.size:
@@ -110,6 +110,6 @@ def realise(
         W_out[rug, at:] = (split.a[rug] * spread / share)[:, None] * frame
         W_in[at:, rug] = frame.T / spread
     means = features.mean
-    own = np.einsum("ij,ji->i", W_out, W_in)
-    b = split.b - (W_out @ (W_in @ means) - own * means)
+    diagonal = np.einsum("ij,ji->i", W_out, W_in)
+    b = split.b - (W_out @ (W_in @ means) - diagonal * means)
     return W_out, W_in, b

@@ -332,8 +332,8 @@ def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():
         return float((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
 
     starts = [descent.DescentResult.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
-    first = descent.Round(lambda end: descent.descend(wells, end.x, steps=3), kept=4)
-    last = descent.Round(lambda end: descent.descend(wells, end.x), kept=1)
+    first = descent.Round(lambda end: descent.descend(wells, end.x, steps=3), n_kept=4)
+    last = descent.Round(lambda end: descent.descend(wells, end.x), n_kept=1)
     (best,), lost = descent.successive_elimination(
         starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1
     )

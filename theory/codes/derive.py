@@ -64,10 +64,10 @@ def derive_antipodal_loss() -> Derivation:
         low = sp.integrate(sp.expand(sp.integrate(inner, (v, 0, u + beta))), (u, 0, 1 - beta))
         return low + sp.integrate(sp.expand(sp.integrate(inner, (v, 0, 1))), (u, 1 - beta, 1))
 
-    own = sp.integrate(sp.expand((u + beta) ** 2), (u, 0, 1))
+    target_loss = sp.integrate(sp.expand((u + beta) ** 2), (u, 0, 1))
     other = sp.integrate(sp.expand((beta - v) ** 2), (v, 0, beta))
     cross = p * q * sp.integrate(sp.expand(u * (u + beta)), (u, 0, 1)) + p**2 * both(1, u)
-    square = q**2 * beta**2 + p * q * (own + other) + p**2 * both(2, sp.Integer(1))
+    square = q**2 * beta**2 + p * q * (target_loss + other) + p**2 * both(2, sp.Integer(1))
     loss = p / 3 - 2 * a * sp.expand(cross) + a**2 * sp.expand(square)
     return Derivation(loss, (p, a, beta), ("0 <= beta <= 1 and a >= 0.",))
 
@@ -136,8 +136,8 @@ def derive_row_weights() -> Derivation:
     c, t, u, y = sp.symbols("c t u y", positive=True)
 
     def integral(what: Any, symbol: Any, low: Any, high: Any) -> Any:
-        whole = sp.Poly(what, symbol).integrate()
-        return sp.expand(whole.eval(high) - whole.eval(low))
+        antiderivative = sp.Poly(what, symbol).integrate()
+        return sp.expand(antiderivative.eval(high) - antiderivative.eval(low))
 
     def row(below: Any, above: Any, top: Any, parts: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
         """Integrate a Z that is `below` for u < c y and `above` else; c y is below 1 up to y = top.
@@ -155,16 +155,16 @@ def derive_row_weights() -> Derivation:
             gained = integral(above.subs(u, t + c * y), y, 0, last)
             lost = integral(above.subs(u, t), y, 0, turn) + integral(below.subs(u, t), y, turn, 1)
             steep += integral((gained - lost) ** 2, t, low, high)
-        return [sp.factor(one) for one in (mass**2 / square, start / mass, steep / mass**2)]
+        return [sp.factor(unity) for unity in (mass**2 / square, start / mass, steep / mass**2)]
 
-    one, late, early = sp.Integer(1), (1 - t) / c, t / c
+    unity, late, early = sp.Integer(1), (1 - t) / c, t / c
     flat, steep = y * (1 + (2 * c - 1) * u**2), y * (1 + (7 * c - 1) * u**8)
     rows = [
-        row(flat, flat, one, [(0, 1 - c, one, one), (1 - c, 1, late, one)]),
-        row(flat, flat, 1 / c, [(0, 1, late, one)]),
-        row(steep, steep, one, [(0, 1 - c, one, one), (1 - c, 1, late, one)]),
-        row(u, c * y, one, [(0, c, one, early), (c, 1 - c, one, one), (1 - c, 1, late, one)]),
-        row(u, c * y, one, [(0, 1 - c, one, early), (1 - c, c, late, early), (c, 1, late, one)]),
+        row(flat, flat, unity, [(0, 1 - c, unity, unity), (1 - c, 1, late, unity)]),
+        row(flat, flat, 1 / c, [(0, 1, late, unity)]),
+        row(steep, steep, unity, [(0, 1 - c, unity, unity), (1 - c, 1, late, unity)]),
+        row(u, c * y, unity, [(0, c, unity, early), (c, 1 - c, unity, unity), (1 - c, 1, late, unity)]),
+        row(u, c * y, unity, [(0, 1 - c, unity, early), (1 - c, c, late, early), (c, 1, late, unity)]),
         row(u, c * y, 1 / c, [(0, 1, late, early)]),
     ]
     return Derivation(sp.Matrix(rows), (c,))

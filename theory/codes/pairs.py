@@ -25,8 +25,8 @@ def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
     cross = 0.125 + beta / 3.0 + 0.25 * beta**2 - cube / 6.0 + beta * cube / 24.0
     square = ((1.0 + beta) ** 4 - 2.0 * beta * cube) / 12.0
     mean = ((1.0 + beta) ** 3 - 2.0 * cube) / 6.0
-    own = 0.5 * (2.0 / 3.0 + beta - beta**2 + cube / 3.0)
-    return cross, square, mean, own
+    target_square = 0.5 * (2.0 / 3.0 + beta - beta**2 + cube / 3.0)
+    return cross, square, mean, target_square
 
 
 def _excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
@@ -42,9 +42,9 @@ def _slope(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Half the slope of the loss by the bias at the best scale, over p."""
     q, r, s = 1.0 - p, 1.0 - other, _excess(beta, p, other)
     a = 1.0 + s
-    _, _, mean, own = _both_on(beta)
+    _, _, mean, target_square = _both_on(beta)
     off = q * r * a * (beta / p) + 0.5 * q * (other / p) * a * beta**2
-    return off + r * (0.5 * s + a * beta) + other * (a * mean - own)
+    return off + r * (0.5 * s + a * beta) + other * (a * mean - target_square)
 
 
 def _optimum(
@@ -118,6 +118,6 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     b = a * beta
     cross, square, _, _ = _both_on(beta)
     # A sum of positive terms: none of both on, one, or both.
-    own, silent = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0, a**2 * beta**3 / 3.0
+    active_loss, silent = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0, a**2 * beta**3 / 3.0
     both = 1.0 / 3.0 - 2.0 * a * cross + a**2 * square
-    return scalar_or_array(q * r * b**2 + on * r * own + q * beside * silent + on * beside * both)
+    return scalar_or_array(q * r * b**2 + on * r * active_loss + q * beside * silent + on * beside * both)

@@ -53,7 +53,7 @@ def derive_overlap() -> Derivation:
     both, alone = slopes(1), slopes(0)
     rate = both[0, 1] / x
     rates = [rate, rate - alone[0, 1] / x, rate - both[0, 0] / (2 * a) - both[1, 1] / (2 * b)]
-    column = sp.Matrix([sp.expand(sp.simplify(one)) for one in rates])
+    column = sp.Matrix([sp.expand(sp.simplify(expression)) for expression in rates])
     return derived(column, "lam = 0.", "The overlap is positive.")
 
 
@@ -86,8 +86,8 @@ def derive_conflict() -> Derivation:
     x1, x2, y1, y2 = sp.symbols("x1 x2 y1 y2", positive=True)
     d1 = x1 * (1 - x1**2 - y1**2) - x1 * x2**2
     d2 = x2 * (1 - x2**2 - y2**2) - x2 * x1**2
-    held = "Zero weights are held at zero, as the source assumes: it takes a lam above x1 x2 y."
-    return derived(sp.simplify(d1 / x1 - d2 / x2), "lam = 0.", held)
+    assumption = "Zero weights are held at zero, as the source assumes: it takes a lam above x1 x2 y."
+    return derived(sp.simplify(d1 / x1 - d2 / x2), "lam = 0.", assumption)
 
 
 @cached_derivation

@@ -212,6 +212,6 @@ def separated_share(
     x = gap / (math.sqrt(2) * eps)
     # P(X > x, Y > x) of normals of correlation rho, by Owen's T.
     alone, slope = special.ndtr(-x), math.sqrt((1 - rho) / (1 + rho))
-    apart = 2 * (alone - 2 * special.owens_t(x, slope))
-    together = 2 * (alone - 2 * special.owens_t(x, 1 / slope if slope else math.inf))
-    return scalar_or_array(np.maximum(apart, 0.0)), scalar_or_array(np.maximum(together, 0.0))
+    p_separated = 2 * (alone - 2 * special.owens_t(x, slope))
+    p_together = 2 * (alone - 2 * special.owens_t(x, 1 / slope if slope else math.inf))
+    return scalar_or_array(np.maximum(p_separated, 0.0)), scalar_or_array(np.maximum(p_together, 0.0))

@@ -134,12 +134,12 @@ def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
 def checksum(path: str) -> str:
     """Return the checksum of a kernel file and of all kernel files that it imports, also through others."""
     digest = hashlib.sha256()
-    reached, waiting = {path}, [path]
+    seen, waiting = {path}, [path]
     while waiting:
         _, imported = _read_module(waiting.pop())
-        waiting += [other for other in imported if other not in reached]
-        reached.update(imported)
-    for other in sorted(reached):
+        waiting += [other for other in imported if other not in seen]
+        seen.update(imported)
+    for other in sorted(seen):
         if text := _read_module(other)[0]:
             digest.update(f"{os.path.relpath(other, _PACKAGE)} {len(text)}\n".encode() + text)
     return digest.hexdigest()
@@ -147,9 +147,9 @@ def checksum(path: str) -> str:
 
 def _use_cache(dispatcher: Any, function: Callable[..., Any]) -> None:
     """Make Numba keep a kernel for other processes, until a kernel file that it may use is edited."""
-    made = make_cache(function, checksum)
+    cache = make_cache(function, checksum)
     # The first name is that of functions, the second that of ufuncs.
-    setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", made)
+    setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", cache)
 
 
 def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
@@ -171,21 +171,21 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
     )
     pointer = builder.bitcast(_CORE.cgutils.alloca_once_value(builder, value), api.voidptr)
     shape = (ir.Constant(integer, kind.ndim), ir.Constant(integer, int(kind.mutable)))
-    made = builder.call(adapt, [pointer, array_type, *shape, dtype])
+    array = builder.call(adapt, [pointer, array_type, *shape, dtype])
     boxing.context.nrt.decref(builder, kind, value)
-    return made
+    return array
 
 
 @contextmanager
 def _arrays_boxed_in_c() -> Iterator[None]:
     """Let entries from Python that are compiled within return arrays by `_box_array`."""
     boxers = _CORE.pythonapi._boxers.functions
-    before = boxers[_CORE.types.Array]
+    original = boxers[_CORE.types.Array]
     boxers[_CORE.types.Array] = _box_array
     try:
         yield
     finally:
-        boxers[_CORE.types.Array] = before
+        boxers[_CORE.types.Array] = original
 
 
 def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -203,11 +203,11 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays."""
-    made: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
     if not _OFF:
-        _use_cache(made, function)
-        made.compile = partial(_compile_apart, made.compile)
-    return cast(F, made)
+        _use_cache(compiled, function)
+        compiled.compile = partial(_compile_apart, compiled.compile)
+    return cast(F, compiled)
 
 
 def inner(function: F) -> F:
@@ -216,19 +216,21 @@ def inner(function: F) -> F:
     What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
+    compiled_function: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
     if _OFF:
-        return cast(F, made)
+        return cast(F, compiled_function)
 
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{function.__module__}.{function.__qualname__} is called by kernels alone.")
 
     # A call from Python would go through the entry that is not there. So Numba's table of entries stays
     # empty, and what it does for a call that it finds no entry for is to refuse.
-    made.add_overload = lambda compiled: made.overloads.update({tuple(compiled.signature.args): compiled})
-    made._compile_for_args = refuse
-    _use_cache(made, function)
-    return cast(F, made)
+    compiled_function.add_overload = lambda compiled: compiled_function.overloads.update(
+        {tuple(compiled.signature.args): compiled}
+    )
+    compiled_function._compile_for_args = refuse
+    _use_cache(compiled_function, function)
+    return cast(F, compiled_function)
 
 
 def inlined(function: F) -> F:
@@ -272,14 +274,14 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
     code: Any = (_writing_shaped if shaped else _write_cache).__code__
     line, file = source.__code__.co_firstlineno, source.__code__.co_filename
     code = code.replace(co_qualname=name, co_firstlineno=line, co_filename=file)
-    held = {"_function": function, "complex": complex, "__name__": source.__module__}
+    namespace = {"_function": function, "complex": complex, "__name__": source.__module__}
     signature = (_FLOAT, _FLOAT, _FLOAT, _CORE.types.CPointer(_COMPLEX)), _CORE.types.void
-    made: Any = CFunc(FunctionType(code, held, name), signature, {}, {"error_model": "numpy"})
+    compiled: Any = CFunc(FunctionType(code, namespace, name), signature, {}, {"error_model": "numpy"})
     if source.__closure__ is None:
-        _use_cache(made, made._pyfunc)
-    _compile_apart(made.compile)
-    _HELD.append(made)
-    return int(made.address)
+        _use_cache(compiled, compiled._pyfunc)
+    _compile_apart(compiled.compile)
+    _HELD.append(compiled)
+    return int(compiled.address)
 
 
 def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
@@ -359,8 +361,8 @@ else:
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
     """Compile a function of scalars into a NumPy ufunc that broadcasts."""
     vectorize: Any = numba.vectorize  # has no type hints
-    made = vectorize(nopython=True)(function)
+    compiled = vectorize(nopython=True)(function)
     if not _OFF:
-        _use_cache(made._dispatcher, function)
-        made._compile_for_argtys = partial(_compile_apart, made._compile_for_argtys)
-    return cast(Callable[..., Any], made)
+        _use_cache(compiled._dispatcher, function)
+        compiled._compile_for_argtys = partial(_compile_apart, compiled._compile_for_argtys)
+    return cast(Callable[..., Any], compiled)

@@ -52,9 +52,9 @@ def derive_single(target: str) -> Derivation:
     p, _, x = _symbols()
     up = _SIDES[target][0]
     mean, _, spread = derive_moments(target).expression
-    own_mean, _, own = derive_moments("relu").expression
+    own_mean, _, own_square = derive_moments("relu").expression
     shared = p * _on(up * x * x, 0 * x) - mean * own_mean
-    return Derivation(sp.factor(sp.simplify(spread - shared**2 / own)), (p,))
+    return Derivation(sp.factor(sp.simplify(spread - shared**2 / own_square)), (p,))
 
 
 @cached_derivation
@@ -73,9 +73,9 @@ def derive_eigenvalues() -> Derivation:
     ones = sp.ones(size, 1)
     left = matrix * ones - (v + size * mu**2) * ones
     for k in range(1, size):
-        apart = sp.Matrix(size, 1, lambda i, _, k=k: int(i == 0) - int(i == k))
-        left = left.row_join(matrix * apart - v * apart)
-    return Derivation(sp.expand(sum(one**2 for one in left)), (), ("The matrix has four rows.",))
+        difference = sp.Matrix(size, 1, lambda i, _, k=k: int(i == 0) - int(i == k))
+        left = left.row_join(matrix * difference - v * difference)
+    return Derivation(sp.expand(sum(entry**2 for entry in left)), (), ("The matrix has four rows.",))
 
 
 @cached_derivation
@@ -113,10 +113,10 @@ def derive_bent() -> Derivation:
     square = (
         sp.integrate(x * x, (x, 0, 1)) + sp.integrate(x * x, (x, 0, a)) + sp.integrate(a * a, (x, a, 1))
     ) / 2
-    whole = derive_moments("mixed").expression[1].coeff(_symbols()[0], 1)
-    loss = sp.together(whole - product**2 / square)
+    coefficient = derive_moments("mixed").expression[1].coeff(_symbols()[0], 1)
+    loss = sp.together(coefficient - product**2 / square)
     slope = sp.factor(sp.numer(sp.together(sp.diff(loss, a))))
-    (bent,) = [one for one, _ in sp.factor_list(slope)[1] if sp.degree(one, a) == 4]
+    (bent,) = [factor for factor, _ in sp.factor_list(slope)[1] if sp.degree(factor, a) == 4]
     return Derivation(sp.Matrix([loss, sp.expand(bent)]), (a,))
 
 
@@ -146,26 +146,26 @@ def derive_fan(target: str) -> Derivation:
 
 def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any]:
     """Return U (n_hidden, n_features) and V (n_features, n_hidden) of a fan as matrices in SymPy."""
-    n, one = n_hidden, sp.Integer(1)
+    n, unity = n_hidden, sp.Integer(1)
     U, V = sp.zeros(n, n_features), sp.zeros(n_features, n)
     if target == "abs":
         for j in range(n - 2):
             for i in range(n):
                 U[i, j] = eps * (i - j - 1)
-            V[j, j], V[j, j + 1], V[j, j + 2] = one / eps, -2 / eps, one / eps
+            V[j, j], V[j, j + 1], V[j, j + 2] = unity / eps, -2 / eps, unity / eps
         for i in range(n):
-            U[i, n - 2], U[i, n - 1] = one, i + one
-        V[n - 2, 0], V[n - 2, 1] = 2 * one, -one  # reads 1 of the first carrier, 0 of the second
-        V[n - 1, 0], V[n - 1, 1] = -one, one
+            U[i, n - 2], U[i, n - 1] = unity, i + unity
+        V[n - 2, 0], V[n - 2, 1] = 2 * unity, -unity  # reads 1 of the first carrier, 0 of the second
+        V[n - 1, 0], V[n - 1, 1] = -unity, unity
     else:
         for j in range(n - 1):
             for i in range(n):
                 U[i, j] = -eps
             U[j + 1, j] = 2 * eps
-            V[j, 0], V[j, j + 1] = -one / eps, one / eps
+            V[j, 0], V[j, j + 1] = -unity / eps, unity / eps
         for i in range(n):
-            U[i, n - 1] = one
-        V[n - 1, 0] = 2 * one
+            U[i, n - 1] = unity
+        V[n - 1, 0] = 2 * unity
     return U, V
 
 

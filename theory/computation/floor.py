@@ -89,16 +89,16 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     first, second, cross = _of_values(law, name)
     mean_x, q, scale = float(law.values.moment(1)), law.on_probability(), law.scale
     if law.independent:
-        apart = np.zeros((n, n))
+        joint = np.zeros((n, n))
     else:
-        apart = law.pair_probability() - np.multiply.outer(q, q)
-        np.fill_diagonal(apart, 0.0)
+        joint = law.pair_probability() - np.multiply.outer(q, q)
+        np.fill_diagonal(joint, 0.0)
     units = np.multiply.outer(scale, scale)
 
-    def moments(one: float, two: float, product: float) -> FloatArray:
+    def moments(of_one: float, of_two: float, product: float) -> FloatArray:
         """Return the covariance of two functions of the features, from means and the mean of the product."""
-        matrix = apart * one * two
-        np.fill_diagonal(matrix, q * (product - one * two) + q * (1 - q) * one * two)
+        matrix = joint * of_one * of_two
+        np.fill_diagonal(matrix, q * (product - of_one * of_two) + q * (1 - q) * of_one * of_two)
         return np.asarray(matrix * units)
 
     mean, covariance = q * first * scale, moments(first, first, second)
@@ -241,8 +241,8 @@ def equal_features_loss(
         if np.any(n < 1):
             raise ValueError("`n_hidden` must be at least 1 for a neuron that is constant; got 0.")
         return validation.scalar_or_array((dropped + 1) * v / F)
-    own = 0.0 if goal == "relu" or name == "floor" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
-    return validation.scalar_or_array((dropped * v + n * own) / F)
+    linear_gain = 0.0 if goal == "relu" or name == "floor" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
+    return validation.scalar_or_array((dropped * v + n * linear_gain) / F)
 
 
 # Mean and mean square of the target of a feature that is on.

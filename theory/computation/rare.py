@@ -80,10 +80,10 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     goal = validation.choice("target", target, tuple(_WHOLE))
     F = validation.integer("n_features", n_features, 1)
     n = validation.integer("n_hidden", n_hidden, 1, F)
-    whole = _WHOLE[goal]
+    coefficients = _WHOLE[goal]
     single = bent()[1] if goal == "mixed" else _SINGLE[goal]
-    floor = (F - n) * whole / F
-    naive = min(((F - n) * whole + n * single) / F, (F - n // 2) * whole / F)
+    floor = (F - n) * coefficients / F
+    naive = min(((F - n) * coefficients + n * single) / F, (F - n // 2) * coefficients / F)
     enough = n >= (2 if goal == "abs" else 1)
     fan = floor + _CARRIERS[goal] / F if enough else naive
     return RareLosses(floor, naive, min(fan, naive))

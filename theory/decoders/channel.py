@@ -89,11 +89,11 @@ def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) ->
     near = 0.5 * sigma * np.arange(-2.0 * (turn + REACH), 2.0 * (turn + REACH) + 1.0)
     regular = np.arange(first, last, max(0.5 * sigma, 0.5, (high - low) / 60.0))
     ends = 0.5 * sigma * np.arange(-2.0 * REACH, 2.0 * REACH + 1.0)
-    more = [near, regular, low + ends, high + ends, *places]
+    points = [near, regular, low + ends, high + ends, *places]
     if values.discrete and p < 1.0:  # the odds change within sigma^2
         crossing = 0.5 + sigma * sigma * (np.log1p(-p) - np.log(p))
-        more.append(crossing + 3.0 * sigma * sigma * np.arange(-27.0, 28.0))
-    y, weights = panels(between(first, last, *more))
+        points.append(crossing + 3.0 * sigma * sigma * np.arange(-27.0, 28.0))
+    y, weights = panels(between(first, last, *points))
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     with np.errstate(under="ignore"):
         off = (1.0 - p) * weights * np.exp(-0.5 * (y / sigma) ** 2 - LOG_ROOT) / sigma

@@ -35,7 +35,7 @@ def derive_posterior(values: Any) -> Derivation:
     slope = sp.diff(evidence, y) / evidence
     mean, variance = y + s**2 * slope, s**2 + s**4 * sp.diff(slope, y)
     if short:  # of the others it takes long and shows little
-        evidence, mean, variance = (sp.simplify(one) for one in (evidence, mean, variance))
+        evidence, mean, variance = (sp.simplify(expression) for expression in (evidence, mean, variance))
     return Derivation(sp.Matrix([evidence, mean, variance]), (s, y))
 
 
@@ -52,7 +52,7 @@ def derive_line_loss() -> Derivation:
     a, b, theta, v = sp.symbols("a b theta v", real=True)
     s, z = sp.Symbol("sigma", positive=True), sp.Symbol("z", real=True)
     density, edge = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi), sp.Symbol("h", real=True)
-    kept = sp.expand((v - a * (v + s * z) - b) ** 2)
+    active_error = sp.expand((v - a * (v + s * z) - b) ** 2)
     moments = [sp.simplify(sp.integrate(z**k * density, (z, edge, sp.oo))) for k in range(3)]
-    loss = sum(kept.coeff(z, k) * moments[k] for k in range(3)) + v**2 * (1 - moments[0])
+    loss = sum(active_error.coeff(z, k) * moments[k] for k in range(3)) + v**2 * (1 - moments[0])
     return Derivation(loss.subs(edge, (theta - v) / s), (a, b, s, theta, v))

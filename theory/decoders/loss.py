@@ -233,6 +233,9 @@ def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tu
 
 def topk_lost(nodes: tuple[FloatArray, ...], a: float, b: float) -> float:
     """Integrate over y what is lost if y is kept and if it is not."""
-    y, off, on, mean, variance, _, kept = nodes
+    y, off, on, mean, variance, _, power_kept = nodes
     out = a * y + b
-    return float(off @ (kept * out**2) + on @ (variance + kept * (mean - out) ** 2 + (1.0 - kept) * mean**2))
+    return float(
+        off @ (power_kept * out**2)
+        + on @ (variance + power_kept * (mean - out) ** 2 + (1.0 - power_kept) * mean**2)
+    )

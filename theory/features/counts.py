@@ -54,7 +54,7 @@ def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
     for group in groups:
         counts = set(group.patterns[group.weights > 0].sum(axis=1).tolist())
         sums = reduce(or_, (sums << count for count in counts))
-    return any(sums >> (k - sure - more) & 1 for more in range(min(unsure, k - sure) + 1))
+    return any(sums >> (k - sure - extra) & 1 for extra in range(min(unsure, k - sure) + 1))
 
 
 def blocks_given(blocks: list[Block], k: int) -> list[Block]:
@@ -109,11 +109,11 @@ def _suffixes(blocks: list[Block], k: int) -> FloatArray:
     return table
 
 
-def _left(block: Block, after: FloatArray) -> FloatArray:
+def _left(block: Block, suffix: FloatArray) -> FloatArray:
     """Return at [pattern, c] the probability that c before the block, the pattern and what follows make k."""
-    k = after.size - 1
+    k = suffix.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
-    return np.where(missing >= 0, after[np.maximum(missing, 0)], 0.0)
+    return np.where(missing >= 0, suffix[np.maximum(missing, 0)], 0.0)
 
 
 def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArray:
@@ -124,15 +124,15 @@ def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArr
     """
     blocks = blocks_given(blocks, k)
     order = np.concatenate([block.members for block in blocks])
-    n, after = order.size, _suffixes(blocks, k)
+    n, suffixes = order.size, _suffixes(blocks, k)
     out = np.zeros((n, n) if pairs else n)
     so_far = np.zeros((n if pairs else 0, k + 1))
-    before = np.zeros(k + 1)
-    before[0] = 1.0
+    prefix = np.zeros(k + 1)
+    prefix[0] = 1.0
     seen = 0
     for b, block in enumerate(blocks):
-        left = block.weights[:, None] * _left(block, after[b + 1])
-        on = left @ before  # of each pattern
+        left = block.weights[:, None] * _left(block, suffixes[b + 1])
+        on = left @ prefix  # of each pattern
         now = slice(seen, seen + block.members.size)
         if pairs:
             out[:seen, now] = so_far[:seen] @ left.T @ block.patterns
@@ -141,32 +141,32 @@ def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArr
             so_far[:seen] = _times(block.polynomial(), so_far[:seen])
             for pattern, weight in zip(block.patterns, block.weights, strict=True):
                 count = pattern.sum()
-                so_far[now, count:] += np.multiply.outer(pattern * weight, before[: max(k + 1 - count, 0)])
+                so_far[now, count:] += np.multiply.outer(pattern * weight, prefix[: max(k + 1 - count, 0)])
         else:
             out[now] = on @ block.patterns
-        before = _times(block.polynomial(), before)
+        prefix = _times(block.polynomial(), prefix)
         seen = now.stop
     back = np.argsort(order)
     out = out[np.ix_(back, back)] if pairs else out[back]
-    return np.asarray(out / after[0, k])
+    return np.asarray(out / suffixes[0, k])
 
 
 def draw_given(blocks: list[Block], k: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Draw which features are on, given that k are: block by block, each given what is left to be on."""
     blocks = blocks_given(blocks, k)
-    after = _suffixes(blocks, k)
+    suffixes = _suffixes(blocks, k)
     on = np.zeros((size, sum(block.members.size for block in blocks)), np.bool_)
     left = np.full(size, k)
     for b, block in enumerate(blocks):
         # Of each pattern, as a function of how many are on before; column k - left is the one that counts.
-        chances = np.cumsum(block.weights[:, None] * _left(block, after[b + 1]), axis=0)[:, ::-1]
+        chances = np.cumsum(block.weights[:, None] * _left(block, suffixes[b + 1]), axis=0)[:, ::-1]
         draws = rng.random(size)
         pattern = np.empty(size, np.int64)
         for number in np.unique(left):
-            here = left == number
+            rows = left == number
             steps = chances[:, number]
-            found = np.searchsorted(steps, draws[here] * steps[-1], side="right")
-            pattern[here] = np.minimum(found, np.searchsorted(steps, steps[-1]))
+            steps_drawn = np.searchsorted(steps, draws[rows] * steps[-1], side="right")
+            pattern[rows] = np.minimum(steps_drawn, np.searchsorted(steps, steps[-1]))
         on[:, block.members] = block.patterns[pattern]
         left -= block.patterns.sum(axis=1)[pattern]
     return on

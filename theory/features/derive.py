@@ -27,7 +27,7 @@ def derive_moments(name: str) -> Derivation:
     p, u, k = sp.symbols("p u k", positive=True)
     moment = sp.simplify((1 - p) * 0 + p * sp.integrate(u**k, (u, 0, 1)))  # off: x^k = 0; on: x = u
     mean, second = moment.subs(k, 1), moment.subs(k, 2)
-    found = {
+    moments = {
         "moment": moment,
         "mean": mean,
         "second_moment": second,
@@ -35,8 +35,8 @@ def derive_moments(name: str) -> Derivation:
         "pair_moment": mean * mean,  # independent
         "pair_zero_probability": sp.expand((1 - p) ** 2 + 2 * p * (1 - p)),
     }
-    name = validation.choice("name", name, tuple(found))
-    return Derivation(found[name], (p, k) if name == "moment" else (p,), (_INDEPENDENT,))
+    name = validation.choice("name", name, tuple(moments))
+    return Derivation(moments[name], (p, k) if name == "moment" else (p,), (_INDEPENDENT,))
 
 
 @cached_derivation
@@ -93,8 +93,8 @@ def derive_value_moment(values: Any) -> Derivation:
     sides = [sp.integrate(v**k * density, (v, 0, end)) for density in (right, left)]
     if sides[0].has(sp.exp_polar):  # beside a square, e^v is integrated as cosh(v) + sinh(v)
         turned = sp.expand(right, power_exp=True).replace(
-            lambda one: isinstance(one, sp.exp) and sp.degree(one.args[0], v) == 1,
-            lambda one: sp.cosh(one.args[0]) + sp.sinh(one.args[0]),
+            lambda term: isinstance(term, sp.exp) and sp.degree(term.args[0], v) == 1,
+            lambda term: sp.cosh(term.args[0]) + sp.sinh(term.args[0]),
         )
         sides[0] = sp.integrate(sp.expand(v**k * turned), (v, 0, end))
     moment = sides[0] + (-1) ** k * sides[1]

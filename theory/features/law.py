@@ -95,14 +95,14 @@ class Features:
         on = p if sparsity is None else validation.from_sparsity("sparsity", sparsity)
         if sparsity is not None and np.ndim(on):
             validation.vector("sparsity", on, validation.integer("n_features", n_features, 1))
-        given = {
+        settings = {
             "n_features": n_features,
             "p": on,
             "values": values,
             "scale": scale,
             "importance": importance,
         }
-        for name, value in {**given, "groups": groups, "exactly": exactly}.items():
+        for name, value in {**settings, "groups": groups, "exactly": exactly}.items():
             object.__setattr__(self, name, value)
         self.__post_init__()
 
@@ -111,7 +111,10 @@ class Features:
         validation.check_fits("n_features", n, 8.0 * min(n, 2**62))
         if not isinstance(self.groups, Sequence):
             raise ValueError(f"`groups` must be a sequence; got {validation.short_repr(self.groups)}.")
-        groups = tuple(group(f"groups[{i}]", one, n) for i, one in enumerate(self.groups))
+        groups = tuple(
+            group(f"groups[{i}]", members_and_patterns, n)
+            for i, members_and_patterns in enumerate(self.groups)
+        )
         members = np.concatenate([np.empty(0, np.int64), *(indices for indices, _, _ in groups)])
         if np.unique(members).size < members.size:
             shared = int(np.flatnonzero(np.bincount(members) > 1)[0])
@@ -159,7 +162,7 @@ class Features:
         members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
         alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
         table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)
-        return self._groups + [Block(one, table, chances[one[0]]) for one in alone]
+        return self._groups + [Block(feature, table, chances[feature[0]]) for feature in alone]
 
     @property
     def independent(self) -> bool:
@@ -169,8 +172,8 @@ class Features:
     @property
     def alike(self) -> bool:
         """Whether the features are independent and uniform, with one p and one scale."""
-        plain = self.independent and self.values.uniform
-        return bool(plain and np.all(self.p == self.p[0]) and np.all(self.scale == self.scale[0]))
+        is_simple = self.independent and self.values.uniform
+        return bool(is_simple and np.all(self.p == self.p[0]) and np.all(self.scale == self.scale[0]))
 
     # --- On and off -----------------------------------------------------------------------------------------
 
@@ -217,8 +220,8 @@ class Features:
             return np.asarray(np.eye(1, self.n_features + 1, self.exactly)[0])
         if not self.groups and np.all(self.p == self.p[0]):
             return SparseUniform(self.p[0]).sparsity_pmf(self.n_features)
-        found = count_polynomial(self.blocks)
-        return np.pad(found, (0, self.n_features + 1 - found.size))
+        pmf = count_polynomial(self.blocks)
+        return np.pad(pmf, (0, self.n_features + 1 - pmf.size))
 
     # --- Moments --------------------------------------------------------------------------------------------
 
@@ -230,10 +233,10 @@ class Features:
         """
         k = validation.integer("k", k, 1, 150)
         with np.errstate(over="ignore"):
-            found = self._on * (self.values.moment(k) * self.scale**k)
-        if not np.all(np.isfinite(found)):
+            moment = self._on * (self.values.moment(k) * self.scale**k)
+        if not np.all(np.isfinite(moment)):
             raise ValueError(f"`k` must be smaller at this `scale`: the moment overflows; got {k}.")
-        return np.asarray(found)
+        return np.asarray(moment)
 
     @property
     def mean(self) -> FloatArray:
@@ -332,12 +335,12 @@ def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
     except (RuntimeError, TypeError, ValueError):  # rows of different lengths, tensors that have a gradient
         array = np.empty(0, object)
     if array.dtype.kind == "c" and not np.ma.isMaskedArray(value):
-        found = array.astype(np.complex128)
+        values = array.astype(np.complex128)
     else:
-        found = validation.real(name, value).astype(np.complex128)
-    if not np.all(np.isfinite(found)):
-        raise ValueError(f"`{name}` must be finite; got {found[~np.isfinite(found)].flat[0]}.")
-    return found
+        values = validation.real(name, value).astype(np.complex128)
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"`{name}` must be finite; got {values[~np.isfinite(values)].flat[0]}.")
+    return values
 
 
 def as_features(law: Any, n_features: int, name: str = "law") -> Features:

@@ -82,18 +82,18 @@ def critical_point(
     array([[0., 0.],
            [0., 1.]])
     """
-    found = spectrum(covariance)
-    kept = checked_indices(indices, found.eigenvalues.size)
-    hidden = _hidden(n_hidden, kept.size)
-    check_fits("n_hidden", hidden, hidden * found.eigenvalues.size * 4)
-    basis = found.eigenvectors[:, kept]
+    modes = spectrum(covariance)
+    mode_indices = checked_indices(indices, modes.eigenvalues.size)
+    hidden = _hidden(n_hidden, mode_indices.size)
+    check_fits("n_hidden", hidden, hidden * modes.eigenvalues.size * 4)
+    basis = modes.eigenvectors[:, mode_indices]
     if mixing is None:
-        C = np.eye(kept.size, hidden)
+        C = np.eye(mode_indices.size, hidden)
         return basis @ C, C.T @ basis.T
-    C = matrix("mixing", mixing, (kept.size, hidden))
+    C = matrix("mixing", mixing, (mode_indices.size, hidden))
     rank = int(np.linalg.matrix_rank(C))
-    if rank < kept.size:
-        raise ValueError(f"`mixing` must have rank {kept.size}; got rank {rank}.")
+    if rank < mode_indices.size:
+        raise ValueError(f"`mixing` must have rank {mode_indices.size}; got rank {rank}.")
     return basis @ C, np.linalg.pinv(C) @ basis.T
 
 
@@ -223,13 +223,13 @@ def _split(
     covariance: Covariance, indices: Iterable[int], n_hidden: int | None, rtol: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return the eigenvalues kept and left out, the latter minus the former for all pairs, and n_hidden."""
-    found = checked_spectrum(covariance, rtol)
-    lam, n = found.eigenvalues, found.eigenvalues.size
-    kept = checked_indices(indices, n)
-    left = np.delete(np.arange(n), kept)
-    equal = np.equal.outer(found.space[kept], found.space[left])
-    gap = np.where(equal, 0.0, lam[left] - lam[kept, None])
-    return lam[kept], lam[left], gap, _hidden(n_hidden, kept.size, n)
+    modes = checked_spectrum(covariance, rtol)
+    lam, n = modes.eigenvalues, modes.eigenvalues.size
+    mode_indices = checked_indices(indices, n)
+    left = np.delete(np.arange(n), mode_indices)
+    equal = np.equal.outer(modes.space[mode_indices], modes.space[left])
+    gap = np.where(equal, 0.0, lam[left] - lam[mode_indices, None])
+    return lam[mode_indices], lam[left], gap, _hidden(n_hidden, mode_indices.size, n)
 
 
 def _hidden(n_hidden: int | None, rank: int, n_features: int | None = None) -> int:

@@ -165,10 +165,10 @@ def derive_rotation() -> Derivation:
     """
     eps = sp.Symbol("epsilon", positive=True)
     sigma = sp.diag(*sp.symbols("lambda_i lambda_j lambda_k lambda_l", positive=True))
-    kept = sp.Matrix([[1, 0], [0, 1], [0, 0], [0, 0]])
+    represented = sp.Matrix([[1, 0], [0, 1], [0, 0], [0, 0]])
     rotated = sp.Matrix([[1, 0], [0, 1], [0, eps], [0, 0]]) * sp.diag(1, 1 / sp.sqrt(1 + eps**2))
     projection = rotated * rotated.T
-    fall = total_loss(kept * kept.T, sigma) - total_loss(projection, sigma)
+    fall = total_loss(represented * represented.T, sigma) - total_loss(projection, sigma)
     return derived(sp.Matrix([*projection.diagonal(), sp.factor(sp.simplify(fall))]))
 
 

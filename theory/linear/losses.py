@@ -49,10 +49,10 @@ def reconstruction_loss(
     A = checked_weights("A", A)
     n, hidden = A.shape
     B = checked_weights("B", B, (hidden, n))
-    found = sized_spectrum(covariance, n)
+    modes = sized_spectrum(covariance, n)
     weights = importances(importance, n)
-    error = found.eigenvectors - A @ (B @ found.eigenvectors)  # (1 - AB) U
-    return float(np.sum(weights[:, None] * error**2 * found.eigenvalues) / n)
+    error = modes.eigenvectors - A @ (B @ modes.eigenvectors)  # (1 - AB) U
+    return float(np.sum(weights[:, None] * error**2 * modes.eigenvalues) / n)
 
 
 def sparse_loss(
@@ -159,15 +159,15 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     weights = importances(importance, n)
     hidden = integer("n_hidden", n_hidden, 1, n)
     root = np.sqrt(weights)
-    found = spectrum(root[:, None] * sigma * root)
-    U = found.eigenvectors[:, :hidden]
+    modes = spectrum(root[:, None] * sigma * root)
+    U = modes.eigenvectors[:, :hidden]
     A = np.divide(U, root[:, None], out=np.zeros_like(U), where=root[:, None] > 0)
     B = U.T * root
     product = A @ B
-    own = np.sort(weights * np.diag(sigma))
+    variances = np.sort(weights * np.diag(sigma))
     return WeightedOptimum(
-        loss=float(np.sum(found.eigenvalues[hidden:] / n)),
-        dedicated=float(np.sum(own[: n - hidden] / n)),
+        loss=float(np.sum(modes.eigenvalues[hidden:] / n)),
+        dedicated=float(np.sum(variances[: n - hidden] / n)),
         A=A,
         B=B,
         tied=bool(np.allclose(product, product.T, rtol=0.0, atol=1e-10)),

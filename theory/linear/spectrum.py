@@ -100,8 +100,8 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
             f"{values[0]:g}."
         )
     values = np.maximum(values, 0.0)
-    apart = -np.diff(values) > rtol * values[0]
-    space = np.concatenate(([0], np.cumsum(apart))).astype(np.int64)
+    is_gap = -np.diff(values) > rtol * values[0]
+    space = np.concatenate(([0], np.cumsum(is_gap))).astype(np.int64)
     return Spectrum(np.ascontiguousarray(values), np.ascontiguousarray(vectors), space)
 
 
@@ -121,14 +121,14 @@ def sized_spectrum(covariance: Covariance, n_features: int | None = None) -> Spe
 
 def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
     """Return the spectrum of a covariance that must not be singular to rounding."""
-    found = spectrum(covariance_matrix(covariance, n_features), rtol)
-    values = found.eigenvalues
+    modes = spectrum(covariance_matrix(covariance, n_features), rtol)
+    values = modes.eigenvalues
     if values[-1] <= _ROUNDINGS * values.size * _EPS * values[0]:
         raise ValueError(
             f"`covariance` must be invertible; got smallest eigenvalue {values[-1]:.3g} beside the largest, "
             f"{values[0]:.3g}."
         )
-    return found
+    return modes
 
 
 def checked_weights(

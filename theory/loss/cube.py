@@ -59,8 +59,8 @@ def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: Floa
 
 
 @inner
-def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
-    """Return E (u_own - ReLU(z))^2, or E ReLU(z)^2 if `own` < 0, for a plane that cuts the cube.
+def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
+    """Return E (u_own - ReLU(z))^2, or E ReLU(z)^2 if `target` < 0, for a plane that cuts the cube.
 
     `work`, (3, 3^k) or larger, is zero, and is left zero.
     """
@@ -69,7 +69,7 @@ def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
     square, cross, mean = work  # weights of E ReLU(z)^2, E u_own ReLU(z) and E ReLU(z) on each face
     last, loss = 3**k - 1, 0.0
     square[last] = 1.0
-    if own >= 0:
+    if target >= 0:
         cross[last], loss = 2.0, 1.0 / 3.0
     for face in range(last, -1, -1):
         if square[face] == 0.0 and cross[face] == 0.0 and mean[face] == 0.0:
@@ -85,23 +85,25 @@ def _cut_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
                 if digit[j] == 2:
                     spread += g[j] * g[j]
             loss += first * (middle * middle + spread / 12.0) - third * middle
-            if own >= 0:
-                loss -= second * (0.5 * middle + g[own] / 12.0 if digit[own] == 2 else middle * digit[own])
+            if target >= 0:
+                loss -= second * (
+                    0.5 * middle + g[target] / 12.0 if digit[target] == 2 else middle * digit[target]
+                )
             continue
         _cross(g, low, digit, t, rest)
-        if own >= 0:
-            third += second * t[own] / (free + 2)
+        if target >= 0:
+            third += second * t[target] / (free + 2)
         first, second, third = first / (free + 2), second / (free + 2), third / (free + 1)
         place = 1
         for j in range(k):
             if digit[j] == 2:
-                one, zero = face - place, face - 2 * place
-                square[one] += first * rest[j]
-                square[zero] += first * t[j]
-                cross[one] += second * rest[j]
-                cross[zero] += second * t[j]
-                mean[one] += third * rest[j]
-                mean[zero] += third * t[j]
+                face_one, face_zero = face - place, face - 2 * place
+                square[face_one] += first * rest[j]
+                square[face_zero] += first * t[j]
+                cross[face_one] += second * rest[j]
+                cross[face_zero] += second * t[j]
+                mean[face_one] += third * rest[j]
+                mean[face_zero] += third * t[j]
             place *= 3
     return loss
 
@@ -147,21 +149,21 @@ def other_loss(c: float, b: float) -> float:
 
 
 @kernel
-def pattern_loss(g: FloatArray, b: float, own: int, work: FloatArray) -> float:
-    """Return E (u_own - ReLU(b + g.u))^2 over the cube, or E ReLU(b + g.u)^2 if `own` < 0."""
+def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
+    """Return E (u_own - ReLU(b + g.u))^2 over the cube, or E ReLU(b + g.u)^2 if `target` < 0."""
     if g.size == 1:
-        return _own(g[0], b) if own >= 0 else _other(g[0], b)
+        return _own(g[0], b) if target >= 0 else _other(g[0], b)
     low, high, spread = b, b, 0.0
     for j in range(g.size):
         low += min(g[j], 0.0)
         high += max(g[j], 0.0)
-        spread += (g[j] - (j == own)) ** 2
+        spread += (g[j] - (j == target)) ** 2
     if high <= 0.0:
-        return 1.0 / 3.0 if own >= 0 else 0.0
+        return 1.0 / 3.0 if target >= 0 else 0.0
     if low >= 0.0:
-        error = 0.5 * (low + high) - (0.5 if own >= 0 else 0.0)
+        error = 0.5 * (low + high) - (0.5 if target >= 0 else 0.0)
         return error * error + spread / 12.0
-    return max(_cut_loss(g, b, own, work), 0.0)
+    return max(_cut_loss(g, b, target, work), 0.0)
 
 
 @inner
@@ -184,29 +186,29 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
 
 @inner
 def _leaf_gradient(
-    work: FloatArray, face: int, g: FloatArray, own: int, digit: IntArray, middle: float, slope: FloatArray
+    work: FloatArray, face: int, g: FloatArray, target: int, digit: IntArray, middle: float, slope: FloatArray
 ) -> float:
     """Add what a face with z >= 0 and mean z `middle` contributes to `slope`; return it for E e."""
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
     error = -middle
-    if own >= 0:
-        error += 0.5 if digit[own] == 2 else float(digit[own])
+    if target >= 0:
+        error += 0.5 if digit[target] == 2 else float(digit[target])
     for j in range(k):
         inside = 0.5 if digit[j] == 2 else float(digit[j])
         moment = error * inside
         if digit[j] == 2:
-            moment += ((j == own) - g[j]) / 12.0
+            moment += ((j == target) - g[j]) / 12.0
         slope[j] += both[face] * moment + side[face] * inside
         slope[j] += alone[j, face] * error + volume[j, face]
     return float(alone[k, face] * error + volume[k, face])
 
 
 @kernel
-def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope: FloatArray) -> float:
+def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slope: FloatArray) -> float:
     """Return E e and write E e u_j to `slope`, where e = (u_own - z) or -z where z > 0, and 0 elsewhere.
 
-    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_own = 0 for `own` < 0,
+    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_own = 0 for `target` < 0,
 
         (k + 2) E e u_j = t_j E e + t_own E 1 u_j + means over faces,     (k + 1) E e = t_own E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
@@ -230,17 +232,17 @@ def pattern_gradient(g: FloatArray, b: float, own: int, work: FloatArray, slope:
         if low >= 0.0:
             if low == high == 0.0 and face == last:  # half on
                 work[:, face] *= 0.5
-            error += _leaf_gradient(work, face, g, own, digit, 0.5 * (low + high), slope)
+            error += _leaf_gradient(work, face, g, target, digit, 0.5 * (low + high), slope)
         elif high > 0.0:
             _cross(g, low, digit, t, rest)
-            _shift_weights(work, face, free, t, t[own] if own >= 0 else 0.0)
+            _shift_weights(work, face, free, t, t[target] if target >= 0 else 0.0)
             place = 1
             for j in range(k):
                 if digit[j] == 2:
-                    one, zero = face - place, face - 2 * place
+                    face_one, face_zero = face - place, face - 2 * place
                     for line in range(2 * k + 4):
-                        work[line, one] += work[line, face] * rest[j]
-                        work[line, zero] += work[line, face] * t[j]
+                        work[line, face_one] += work[line, face] * rest[j]
+                        work[line, face_zero] += work[line, face] * t[j]
                 place *= 3
         for line in range(2 * k + 4):
             work[line, face] = 0.0
@@ -265,12 +267,12 @@ def _next_pattern(on: IntArray, n: int) -> bool:
 @inner
 def _restrict(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
     """Copy the weights of the features that are on; return the place of feature i among them, or -1."""
-    own = -1
+    target = -1
     for j in range(on.size):
         g[j] = row[on[j]]
         if on[j] == i:
-            own = j
-    return own
+            target = j
+    return target
 
 
 @kernel
@@ -284,8 +286,8 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
         count += 1
         check_interrupt(k > 7 or count % 256 == 0)
         for i in range(n):
-            own = _restrict(M[i], on, i, g)
-            step = pattern_loss(g, b[i], own, work) - lost[i]
+            target = _restrict(M[i], on, i, g)
+            step = pattern_loss(g, b[i], target, work) - lost[i]
             new = losses[i] + step
             lost[i] = (new - losses[i]) - step
             losses[i] = new
@@ -304,8 +306,8 @@ def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, Fl
         count += 1
         check_interrupt(k > 7 or count % 256 == 0)
         for i in range(n):
-            own = _restrict(M[i], on, i, g)
-            by_bias[i] -= 2.0 * pattern_gradient(g, b[i], own, work, slope)
+            target = _restrict(M[i], on, i, g)
+            by_bias[i] -= 2.0 * pattern_gradient(g, b[i], target, work, slope)
             for j in range(k):
                 by_row[i, on[j]] -= 2.0 * slope[j]
         if not _next_pattern(on, n):

@@ -32,9 +32,9 @@ def _off_and_on(
     pairs = total * total - squares
 
     def second_moment(mean: Real, square: Real, least: int) -> Real:
-        one, two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
-        moment = square * _tail(p, n, least) + mean * total * p * one
-        return moment + squares * (p / 3.0) * one + pairs * (p * p / 4.0) * two
+        tail_one, tail_two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
+        moment = square * _tail(p, n, least) + mean * total * p * tail_one
+        return moment + squares * (p / 3.0) * tail_one + pairs * (p * p / 4.0) * tail_two
 
     end = start + slope
     square = (start * start + start * end + end * end) / 3.0

@@ -144,10 +144,10 @@ def expectation(expression: Any) -> Any:
     mu2*p2
     """
     u, R = sp.symbols("u R")
-    whole = sp.Integer(expression) if isinstance(expression, int) else expression
-    if not isinstance(whole, sp.Expr) or not whole.is_polynomial(u, R):
+    polynomial = sp.Integer(expression) if isinstance(expression, int) else expression
+    if not isinstance(polynomial, sp.Expr) or not polynomial.is_polynomial(u, R):
         raise ValueError(f"`expression` must be a SymPy polynomial in u and R; got {expression!r}.")
-    return _mean(whole, "R", lambda a, b: derive_moment(a, b).expression)
+    return _mean(polynomial, "R", lambda a, b: derive_moment(a, b).expression)
 
 
 @cached_derivation
@@ -203,8 +203,8 @@ def derive_squared_norm() -> Derivation:
     eta, u, R = sp.symbols("eta u R")
     square = sp.Symbol("p2")
     error = square - 1 + u
-    along, noisy = 1 - 4 * eta * error, -2 * eta * error  # W' = along W + noisy xi
-    return derived(sp.expand(along**2 * square + 2 * along * noisy * u + noisy**2 * R), LONE)
+    shrinkage, noisy = 1 - 4 * eta * error, -2 * eta * error  # W' = along W + noisy xi
+    return derived(sp.expand(shrinkage**2 * square + 2 * shrinkage * noisy * u + noisy**2 * R), LONE)
 
 
 @cached_derivation

@@ -130,9 +130,9 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
         number = on.sum(axis=0)
         by_variance = number - np.where(spread > 0, np.diagonal(density) / spread, 0.0)
     mean = overlap * on + spread * density
-    own = mean.ravel()[:: len(W) + 1]  # a view of the diagonal
-    total = np.vdot(overlap, mean) + spread**2 @ number - 2 * own.sum() + len(W)
-    own -= np.diagonal(on)  # now half the slope of each term in its overlap
+    diagonal = mean.ravel()[:: len(W) + 1]  # a view of the diagonal
+    total = np.vdot(overlap, mean) + spread**2 @ number - 2 * diagonal.sum() + len(W)
+    diagonal -= np.diagonal(on)  # now half the slope of each term in its overlap
     gradient = 2 * ((mean + mean.T) @ W + std**2 * by_variance[:, None] * W)
     return float(total), np.asarray(gradient)
 

@@ -157,10 +157,10 @@ def simplex_square(n_features: int, noise_std: float) -> float:
         y = relu_moments(overlaps, [math.sqrt(s)], "normal", std)
         return float(y.second[0] - 2 * y.mean[0] + (n - 1) * y.second[1])
 
-    found = optimize.minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
-    if not found.success:
+    minimum = optimize.minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+    if not minimum.success:
         raise ValueError(f"`noise_std` must leave a loss that can be minimised; got {std:g}.")
-    return float(found.x)
+    return float(minimum.x)
 
 
 @finite

@@ -122,14 +122,14 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
         z, unit = g[near] / spread, np.ascontiguousarray(w / size / norm)
         values, shares = noise_values(ratio)
         if method != "exact" or name == "normal":
-            found = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
+            column_means = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
         elif name in ("bipolar", "three-point") and can_list(values, int(np.count_nonzero(unit))):
-            found = means_by_states(z, unit, values, shares)
+            column_means = means_by_states(z, unit, values, shares)
         else:
-            found = _invert_transform(z, unit, name, ratio)
+            column_means = _invert_transform(z, unit, name, ratio)
         scales = (1.0, spread, spread**2, std, std * spread)
-        for part, some, scale in zip(means, found, scales, strict=True):
-            part[near] = some * scale
+        for part, is_column, scale in zip(means, column_means, scales, strict=True):
+            part[near] = is_column * scale
     return means
 
 
@@ -239,11 +239,11 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
     left, right = _half(w[used[:middle]], values, shares), _half(w[used[middle:]], values, shares)
     for i in range(g.size):
         check_interrupt(True)
-        found = np.zeros((2, used.size))
-        _cross(g[i], left, right, values, found[:, :middle])
-        means[0, i], means[1, i], means[2, i] = _cross(g[i], right, left, values, found[:, middle:])
+        sums = np.zeros((2, used.size))
+        _cross(g[i], left, right, values, sums[:, :middle])
+        means[0, i], means[1, i], means[2, i] = _cross(g[i], right, left, values, sums[:, middle:])
         for k in range(used.size):  # Numba compiles slices that are assigned to for seconds
-            products[0, i, used[k]], products[1, i, used[k]] = found[0, k], found[1, k]
+            products[0, i, used[k]], products[1, i, used[k]] = sums[0, k], sums[1, k]
     return means[0], means[1], means[2], products[0], products[1]
 
 
@@ -268,11 +268,11 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
 
 def _remainders(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the product over the last axis, and the products that leave out one entry (which may be 0)."""
-    before = np.ones_like(values)
-    before[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
-    after = np.ones_like(values)
-    after[:, :-1] = np.cumprod(values[:, ::-1], axis=1)[:, -2::-1]
-    return before[:, -1] * values[:, -1], before * after
+    prefix = np.ones_like(values)
+    prefix[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
+    suffix = np.ones_like(values)
+    suffix[:, :-1] = np.cumprod(values[:, ::-1], axis=1)[:, -2::-1]
+    return prefix[:, -1] * values[:, -1], prefix * suffix
 
 
 def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:

@@ -16,7 +16,7 @@ __all__ = [
 def _stationary(loss: Any, x: Any) -> list[Any]:
     """Return the only place where the derivative by x is 0, and the value there."""
     (best,) = sp.solve(sp.diff(loss, x), x)
-    return [sp.factor(sp.radsimp(one)) for one in (best, loss.subs(x, best))]
+    return [sp.factor(sp.radsimp(expression)) for expression in (best, loss.subs(x, best))]
 
 
 @cached_derivation
@@ -47,14 +47,14 @@ def derive_bias_trade_off() -> Derivation:
     """
     t, c, m, x = sp.symbols("t c m x", positive=True)
     excess = sp.Symbol("excess", positive=True)  # c - t: SymPy would factor the other sign out
-    kept = sp.integrate(sp.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess)
-    kept = sp.factor(kept).subs(excess, c - t)
+    active_loss = sp.integrate(sp.expand((c * x - t) ** 2), (x, t / c, 1)).subs(t, c - excess)
+    active_loss = sp.factor(active_loss).subs(excess, c - t)
     silent = sp.integrate(x**2, (x, 0, t / m))
-    own = silent + sp.integrate(sp.expand((x - m * x + t) ** 2), (x, t / m, 1))
-    own_slope = sp.diff(own.subs(m, 1), t).subs(t, 0)
-    kept_slope = sp.simplify(sp.diff(kept, t).subs(t, 0))
-    corner = sp.cancel(3 * kept / (c - t) ** 2)
-    column = sp.Matrix([sp.factor(own), kept, own_slope, kept_slope, corner])
+    target_loss = silent + sp.integrate(sp.expand((x - m * x + t) ** 2), (x, t / m, 1))
+    own_slope = sp.diff(target_loss.subs(m, 1), t).subs(t, 0)
+    kept_slope = sp.simplify(sp.diff(active_loss, t).subs(t, 0))
+    corner = sp.cancel(3 * active_loss / (c - t) ** 2)
+    column = sp.Matrix([sp.factor(target_loss), active_loss, own_slope, kept_slope, corner])
     return Derivation(column, (t, c, m), ("0 < t < 1, t < m and t < c.",))
 
 
@@ -183,12 +183,12 @@ def derive_sphere_losses() -> Derivation:
     """
     x, y = sp.symbols("x y", nonnegative=True)
     a, c = sp.symbols("a c", positive=True)
-    kept, dropped = (sp.integrate((x - length * x) ** 2, (x, 0, 1)) for length in (1, 0))
+    active_loss, dropped = (sp.integrate((x - length * x) ** 2, (x, 0, 1)) for length in (1, 0))
     overlap = sp.integrate((c * x) ** 2, (x, 0, 1))
     # ReLU(x - a y) is 0 for x below a y, and x - a y above: a y is at most 1.
     covered = sp.integrate(x**2, (x, 0, a * y)) + sp.integrate((a * y) ** 2, (x, a * y, 1))
     pair = sp.expand(sp.integrate(covered, (y, 0, 1)))
-    return Derivation(sp.Matrix([kept, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
+    return Derivation(sp.Matrix([active_loss, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
 
 
 @cached_derivation

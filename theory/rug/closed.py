@@ -102,11 +102,11 @@ def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
 @kernel
 def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
     """E (v - D(v + sigma Z))^2 at each v, D(y) = a y + b where y > theta, else 0; `shrink` is 1 - a."""
-    s, jump, found = a * sigma, a * theta + b, np.empty(v.size)
+    s, jump, errors = a * sigma, a * theta + b, np.empty(v.size)
     for k in range(v.size):
         x = (v[k] - theta) / sigma
-        found[k] = squared_error(v[k], shrink * v[k] - b, x, s, jump, tails(abs(x)))
-    return found
+        errors[k] = squared_error(v[k], shrink * v[k] - b, x, s, jump, tails(abs(x)))
+    return errors
 
 
 @ufunc

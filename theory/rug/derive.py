@@ -140,11 +140,11 @@ def derive_variance_bound() -> Derivation:
     p = symbols()[-1]
     n_features, n_hidden, common, multiplier = sp.symbols("n_features n_hidden lambda mu", positive=True)
     conditions = [sp.diff(common**2 - multiplier * common, common), n_hidden * common - n_features]
-    (found,) = sp.solve(conditions, [common, multiplier], dict=True)
+    (solution,) = sp.solve(conditions, [common, multiplier], dict=True)
     mean, square = _moments(p)
-    bound = sp.factor((square - mean**2) * (n_hidden * found[common] ** 2 - n_features) / n_features)
+    bound = sp.factor((square - mean**2) * (n_hidden * solution[common] ** 2 - n_features) / n_features)
     diagonal = "The diagonal of decoder times encoder is 1, its rank at most n_hidden."
-    return Derivation(sp.Matrix([bound, found[common]]), (p, n_features, n_hidden), (diagonal,))
+    return Derivation(sp.Matrix([bound, solution[common]]), (p, n_features, n_hidden), (diagonal,))
 
 
 @cached_derivation

@@ -18,8 +18,8 @@ __all__ = [
 
 
 def _symbols() -> tuple[Any, ...]:
-    found: tuple[Any, ...] = sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
-    return found
+    symbols: tuple[Any, ...] = sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
+    return symbols
 
 
 @cached_derivation
@@ -88,9 +88,9 @@ def derive_tilt_slope() -> Derivation:
     q1, _, q12, mu, epsilon = _symbols()
     h = sp.Symbol("h", positive=True)
     c, s = sp.cos(epsilon), sp.sin(epsilon)
-    together = (1 - h * (c + s)) ** 2 * 2 + 4 * mu * h
-    best = sp.solve(sp.diff(together, h), h)[0]
-    total = 2 * q1 * (1 - (c - mu) ** 2) + q12 * together.subs(h, best)
+    joint_cost = (1 - h * (c + s)) ** 2 * 2 + 4 * mu * h
+    best = sp.solve(sp.diff(joint_cost, h), h)[0]
+    total = 2 * q1 * (1 - (c - mu) ** 2) + q12 * joint_cost.subs(h, best)
     return derived(sp.diff(total, epsilon))
 
 

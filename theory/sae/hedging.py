@@ -13,14 +13,14 @@ __all__ = ["check_hedging", "code_cost", "hedging_angle", "hedging_angle_l1", "h
 
 def check_hedging(**chances: float) -> tuple[float, ...]:
     """Return probabilities of patterns that exclude each other, after checking them."""
-    found = tuple(
+    checked = tuple(
         validation.number(name, chance, 0.0, 1.0, brackets="(]") for name, chance in chances.items()
     )
-    if sum(found) > 1.0 + 1e-12:
+    if sum(checked) > 1.0 + 1e-12:
         raise ValueError(
-            f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, found))}."
+            f"`{next(iter(chances))}` must leave a sum of at most 1; got {', '.join(map(str, checked))}."
         )
-    return found
+    return checked
 
 
 def strength(l1: float) -> float:
@@ -123,9 +123,9 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     mu = 0.5 * strength(l1)
     roots = np.roots(hedging_quartic(q1, q12, l1))
     real = roots[np.abs(roots.imag) < 1e-7].real
-    found = 2.0 * np.arctan(real[(real > 0.0) & (real <= math.tan(math.pi / 8.0) + 1e-12)])
+    angles = 2.0 * np.arctan(real[(real > 0.0) & (real <= math.tan(math.pi / 8.0) + 1e-12)])
     # Where the parent alone is below the penalty, the pattern with both features decides.
-    found = np.minimum(np.append(found, math.pi / 4.0), math.pi / 4.0)
-    loss = -q1 * np.maximum(np.cos(found) - mu, 0.0) ** 2
-    loss -= q12 * np.maximum(np.cos(found) + np.sin(found) - mu, 0.0) ** 2
-    return float(found[np.argmin(loss)])
+    angles = np.minimum(np.append(angles, math.pi / 4.0), math.pi / 4.0)
+    loss = -q1 * np.maximum(np.cos(angles) - mu, 0.0) ** 2
+    loss -= q12 * np.maximum(np.cos(angles) + np.sin(angles) - mu, 0.0) ** 2
+    return float(angles[np.argmin(loss)])

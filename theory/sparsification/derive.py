@@ -56,7 +56,7 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
     slopes = flow.subs(
         {symbol: put.get(symbol.name, symbol) for symbol in flow.free_symbols}, simultaneous=True
     )
-    return sp.Symbol("lambda", positive=True), w, [sp.expand(one) for one in slopes]
+    return sp.Symbol("lambda", positive=True), w, [sp.expand(slope) for slope in slopes]
 
 
 def slope(expression: Any, n_weights: int) -> Any:
@@ -96,9 +96,9 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
     # dw_k/dt = A_t (v_k - c) - A c_t has to be (1 - |W|^2) A (v_k - c) - lam for all k: powers of v_k.
     x = sp.Symbol("x")
     parts = sp.Poly(d_stretch * (x - c) - d_c / g - (1 - square) * (x - c) / g + lam, x).all_coeffs()
-    found = sp.solve(parts, [d_stretch, d_c], dict=True)[0]
-    speed = sp.simplify(found[d_c])
-    return derived(sp.Matrix([sp.expand(-(g**2) * found[d_stretch] / speed * lam) / lam, 1 / speed]))
+    solution = sp.solve(parts, [d_stretch, d_c], dict=True)[0]
+    speed = sp.simplify(solution[d_c])
+    return derived(sp.Matrix([sp.expand(-(g**2) * solution[d_stretch] / speed * lam) / lam, 1 / speed]))
 
 
 @cached_derivation

@@ -53,13 +53,13 @@ def _unit(size: float) -> float:
 
 
 @kernel
-def sums_above(v: FloatArray, one: FloatArray, two: FloatArray) -> None:
+def sums_above(v: FloatArray, norm_1: FloatArray, norm_2: FloatArray) -> None:
     """Sum (v_i - v_k) and (v_i - v_k)^2 over i <= k, for descending v; only positive terms occur."""
-    one[0] = two[0] = 0.0
+    norm_1[0] = norm_2[0] = 0.0
     for k in range(1, v.size):
         gap = v[k - 1] - v[k]
-        two[k] = two[k - 1] + gap * (2 * one[k - 1] + k * gap)
-        one[k] = one[k - 1] + k * gap
+        norm_2[k] = norm_2[k - 1] + gap * (2 * norm_1[k - 1] + k * gap)
+        norm_1[k] = norm_1[k - 1] + k * gap
 
 
 def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -92,11 +92,11 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     sizes = np.sort(np.abs(validation.vector("w0", w0)))[::-1]
     sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
     count = validation.whole("nonzeros", nonzeros, 1, sizes.size - 1)
-    one, two = np.empty_like(sizes), np.empty_like(sizes)
-    sums_above(sizes, one, two)
+    norm_1, norm_2 = np.empty_like(sizes), np.empty_like(sizes)
+    sums_above(sizes, norm_1, norm_2)
     last = count.astype(np.int64) - 1  # index of the smallest weight left
-    mean = one[last] / count
-    variance = np.maximum(two[last] / count - mean**2, 0.0)
+    mean = norm_1[last] / count
+    variance = np.maximum(norm_2[last] / count - mean**2, 0.0)
     higher = mean + (sizes[last] - sizes[last + 1])
     lower, upper = (
         np.divide(variance, size**2, out=np.zeros_like(count), where=variance > 0) for size in (higher, mean)

@@ -16,8 +16,8 @@ DEEP, STEPS = -30.0, 24
 
 def ramps(x: FloatArray) -> FloatArray:
     """Return P(Z > -x), E (Z + x)_+ and E (Z + x)_+^2, at any x."""
-    found = np.moveaxis(ramp_moments(np.clip(x, -FAR, FAR), 2), -1, 0)
-    return np.where(x > FAR, [np.ones(x.shape), x, x * x], found)
+    moments = np.moveaxis(ramp_moments(np.clip(x, -FAR, FAR), 2), -1, 0)
+    return np.where(x > FAR, [np.ones(x.shape), x, x * x], moments)
 
 
 def cut(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -117,9 +117,9 @@ def _all_ramps(x: FloatArray, out: FloatArray) -> None:
             all_tails(-x[i], row)
         else:
             row[0] = 1.0 - 0.5 * math.erfc(x[i] * _SQRT_HALF)
-            before = _INV_SQRT_2PI * math.exp(-0.5 * x[i] * x[i])
+            previous = _INV_SQRT_2PI * math.exp(-0.5 * x[i] * x[i])
             for n in range(1, row.size):
-                row[n], before = (x[i] * row[n - 1] + before) / n, row[n - 1]
+                row[n], previous = (x[i] * row[n - 1] + previous) / n, row[n - 1]
         factorial = 1.0
         for n in range(1, row.size):
             factorial *= n

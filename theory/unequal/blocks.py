@@ -93,15 +93,15 @@ def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: Flo
 
 
 @inner
-def _add(t: float, s: float, own: float, x: FloatArray, weight: float, out: FloatArray) -> None:
+def _add(t: float, s: float, p_target_active: float, x: FloatArray, weight: float, out: FloatArray) -> None:
     """Add one point: loss, derivatives by variance and bias, and by the coefficients."""
     at = t / s
     far = tails(abs(at))
     h0, h1 = (far[0], far[1]) if at <= 0.0 else (1.0 - far[0], at + far[1])
-    out[0] += weight * squared_error(own, own - t, at, s, 0.0, far)
-    slope = 2.0 * weight * (s * h1 - own * h0)
+    out[0] += weight * squared_error(p_target_active, p_target_active - t, at, s, 0.0, far)
+    slope = 2.0 * weight * (s * h1 - p_target_active * h0)
     density = _INV_SQRT_2PI * math.exp(-0.5 * at * at) if abs(at) < 39.0 else 0.0
-    out[1] += weight * (h0 - own * density / s)
+    out[1] += weight * (h0 - p_target_active * density / s)
     out[2] += slope
     for j in range(x.size):
         out[3 + j] += slope * x[j]
@@ -200,9 +200,9 @@ def table(law: Features) -> tuple[IntArray, FloatArray]:
     """Return all patterns of a law of few features and their probabilities."""
     patterns, chances = np.zeros((1, law.n_features), np.int64), np.ones(1)
     for block in law.blocks:
-        more = np.zeros((len(block.patterns), law.n_features), np.int64)
-        more[:, block.members] = block.patterns
-        patterns = (patterns[:, None] + more).reshape(-1, law.n_features)
+        padding = np.zeros((len(block.patterns), law.n_features), np.int64)
+        padding[:, block.members] = block.patterns
+        patterns = (patterns[:, None] + padding).reshape(-1, law.n_features)
         chances = np.multiply.outer(chances, block.weights).ravel()
     return patterns, chances
 
@@ -267,7 +267,7 @@ def block_losses(
     bias = validation.real("b", validation.numbers_or_repeat("b", b, k), -1e50, 1e50)
     noise = validation.real("variance", validation.numbers_or_repeat("variance", variance, k), 0, 1e100)
     units = law.scale
-    found = losses(
+    loss_terms = losses(
         *table(law),
         law.values.uniform,
         np.ascontiguousarray(alpha * units / units[:, None]),
@@ -275,7 +275,10 @@ def block_losses(
         noise / units**2,
     )
     return BlockLoss(
-        found[:, 0] * units**2, found[:, 3:] * np.outer(units, units), found[:, 2] * units, found[:, 1]
+        loss_terms[:, 0] * units**2,
+        loss_terms[:, 3:] * np.outer(units, units),
+        loss_terms[:, 2] * units,
+        loss_terms[:, 1],
     )
 
 
@@ -318,9 +321,9 @@ def least_noise(
     C = validation.matrix("capacity", capacity, (k, k))
     S = validation.matrix("covariance", covariance, (k, k))
     alpha = validation.matrix("coefficients", coefficients, (None, k))
-    for name, one in (("capacity", C), ("covariance", S)):
-        if np.abs(one - one.T).max() > 1e-9 * np.abs(one).max():
-            raise ValueError(f"`{name}` must be symmetric; got {validation.short_repr(one)}.")
+    for name, matrix in (("capacity", C), ("covariance", S)):
+        if np.abs(matrix - matrix.T).max() > 1e-9 * np.abs(matrix).max():
+            raise ValueError(f"`{name}` must be symmetric; got {validation.short_repr(matrix)}.")
     least = np.linalg.eigvalsh(S)[[0, -1]]
     if least[0] <= 1e-12 * least[1]:
         raise ValueError(f"`covariance` must be positive definite; got an eigenvalue {least[0]:g}.")
@@ -329,9 +332,9 @@ def least_noise(
         worst = values[0] if values[0] < -1e-12 else values[-1]
         raise ValueError(f"`capacity` must have eigenvalues in [0, 1]; got {worst:g}.")
     z = alpha @ symmetric_root(S) @ V
-    kept = values > 1e-12
-    lost = np.abs(z[:, ~kept]).max(axis=1, initial=0.0) > 1e-9 * np.abs(z).max(axis=1)
-    noise = z[:, kept] ** 2 @ (1.0 / values[kept] - 1.0)
+    is_large = values > 1e-12
+    lost = np.abs(z[:, ~is_large]).max(axis=1, initial=0.0) > 1e-9 * np.abs(z).max(axis=1)
+    noise = z[:, is_large] ** 2 @ (1.0 / values[is_large] - 1.0)
     return np.where(lost, np.inf, np.maximum(noise, 0.0))
 
 
@@ -406,8 +409,8 @@ def partial_dependence(table: Group, strength: float) -> Group:
     every = np.arange(2**k)[:, None] >> np.arange(k) & 1
     mixed = (1 - share) * np.where(every, p, 1 - p).prod(axis=1)
     np.add.at(mixed, patterns @ (1 << np.arange(k)), share * chances)
-    kept = mixed > 0
-    return members, every[kept], mixed[kept] / mixed.sum()
+    is_mixed = mixed > 0
+    return members, every[is_mixed], mixed[is_mixed] / mixed.sum()
 
 
 def independent_copies(law: Features, copies: int) -> Features:
@@ -441,5 +444,5 @@ def independent_copies(law: Features, copies: int) -> Features:
         for c in range(count)
         for members, patterns, chances in law.groups
     ]
-    p, scale, importance = (np.tile(one, count) for one in (law.p, law.scale, law.importance))
+    p, scale, importance = (np.tile(array, count) for array in (law.p, law.scale, law.importance))
     return Features(count * k, p, law.values, scale, importance, groups)

@@ -65,11 +65,11 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     """
     features = marginal_chances("law", uniform(law))
     n, m = features.n_features, validation.integer("n_hidden", n_hidden, 1)
-    found = sum(_total(rows, m) for rows in _selections(features)) / n
+    bound = sum(_total(rows, m) for rows in _selections(features)) / n
     if features.alike and m < n:
         least = float(np.min(features.importance * features.scale**2))
-        found = max(found, least * float(any_decoder_bound(float(features.p[0]), m / n)))
-    return found
+        bound = max(bound, least * float(any_decoder_bound(float(features.p[0]), m / n)))
+    return bound
 
 
 def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
@@ -87,26 +87,26 @@ def alike_bound(p: Real, ratio: Real) -> FloatArray:
     shape = np.broadcast(p, ratio).shape
     p, r = np.atleast_1d(*np.broadcast_arrays(p, ratio))
     p = np.maximum(p, 1e-200)  # of rarer features the bound is below the doubles
-    kappa, found = p * (1.0 - p), np.zeros(p.shape)
+    kappa, bounds = p * (1.0 - p), np.zeros(p.shape)
     for C, h in (FIRST, SECOND):
         theta = np.minimum(r + np.sqrt(r * (r + p * kappa / (C * _dead_share(p, h)))), 1.0)
-        found = np.maximum(found, (1.0 - r / theta) * row_loss(p, kappa / theta, (C, h)))
+        bounds = np.maximum(bounds, (1.0 - r / theta) * row_loss(p, kappa / theta, (C, h)))
     # The page's v = log(theta/z) at z = ratio, and beta v = x; strength is beta at a draw of 1.
     draw = _best_draw(r)
     dead, strength = row_logarithm(p, kappa, FIRST)
     beta, v = strength / draw, np.log(_sampled_weights(draw)) - np.log(r)
     inner = (v > 0.0) & (beta * v * v <= np.expm1(v) - v)
-    found = np.maximum(found, np.where(inner, dead * beta * v / (1.0 + beta * v), 0.0))
+    bounds = np.maximum(bounds, np.where(inner, dead * beta * v / (1.0 + beta * v), 0.0))
     # Elsewhere some rows are drawn and lose nothing, and the others all have one v, which decides on mu.
     chord = ~inner & (v > 0.0)
     if np.any(chord):
         args = (strength[chord], r[chord])
-        tried = np.geomspace(0.3, 60.0, 20)
-        at = np.clip(np.argmin(_negative_chord(tried[:, None], *args), axis=0), 1, 18)
-        bracket = tuple(tried[at + i] for i in (-1, 0, 1))
+        candidates = np.geomspace(0.3, 60.0, 20)
+        at = np.clip(np.argmin(_negative_chord(candidates[:, None], *args), axis=0), 1, 18)
+        bracket = tuple(candidates[at + i] for i in (-1, 0, 1))
         best = elementwise.find_minimum(_negative_chord, bracket, args=args)
-        found[chord] = np.maximum(found[chord], dead[chord] * np.maximum(-best.f_x, 0.0))
-    return found.reshape(shape)
+        bounds[chord] = np.maximum(bounds[chord], dead[chord] * np.maximum(-best.f_x, 0.0))
+    return bounds.reshape(shape)
 
 
 def _sampled_weights(draw: FloatArray) -> FloatArray:
@@ -139,22 +139,22 @@ def _selections(law: Features) -> list[FloatArray]:
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
     validation.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)
     count = max([members.size for members, _, _ in law.groups], default=1)
-    found = []
+    selections = []
     for k in range(count):
         parts = [np.stack([law.p[alone], weight[alone] / count, np.ones(alone.size)])]
         for members, patterns, chances in law.groups:
-            one = k % members.size
-            share = weight[members[one]] / len(range(one, count, members.size))
-            _, rest = np.unique(np.delete(patterns, one, axis=1), axis=0, return_inverse=True)
+            member = k % members.size
+            share = weight[members[member]] / len(range(member, count, members.size))
+            _, rest = np.unique(np.delete(patterns, member, axis=1), axis=0, return_inverse=True)
             often = np.bincount(rest.ravel(), chances)
             with np.errstate(invalid="ignore"):
-                on = np.bincount(rest.ravel(), chances * patterns[:, one]) / often
+                on = np.bincount(rest.ravel(), chances * patterns[:, member]) / often
             parts.append(np.stack([on, np.full(on.size, share), often]))
         rows = np.concatenate(parts, axis=1)
         # A feature of no importance, or one that is always on, loses nothing here.
         rows = rows[:, (rows[1] > 0.0) & (rows[0] >= 1e-100) & (rows[0] < 1.0) & (rows[2] > 0.0)]
-        found.append(rows[:, np.argsort(rows[0])])
-    return found
+        selections.append(rows[:, np.argsort(rows[0])])
+    return selections
 
 
 def _total(rows: FloatArray, m: int) -> float:
@@ -165,10 +165,10 @@ def _total(rows: FloatArray, m: int) -> float:
     if np.all(rows[:2] == rows[:2, :1]):
         number = rows[2].sum()
         return float(number * rows[1, 0] * alike_bound(float(rows[0, 0]), m / number))
-    found = 0.0
+    total = 0.0
     for bound, family in ((_line, FIRST), (_line, SECOND), (_logarithm, FIRST)):
-        found = max(found, bound(rows, m, _best_mu(bound, coarse, m, family), family))
-    return found
+        total = max(total, bound(rows, m, _best_mu(bound, coarse, m, family), family))
+    return total
 
 
 def _classes(rows: FloatArray) -> FloatArray:
@@ -193,15 +193,15 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
     kappa = rows[0] * (1.0 - rows[0])
     low, high = np.log(kappa.min() / 4.0), np.log(4.0 * (rows[2] @ kappa) / m)
     at = np.linspace(min(low, high), high, _TRIED)
-    found = {float(one): bound(float(one)) for one in at}
-    k = int(np.argmax(list(found.values())))
+    values = {float(mu): bound(float(mu)) for mu in at}
+    k = int(np.argmax(list(values.values())))
     ends = at[max(k - 1, 0)], at[min(k + 1, at.size - 1)]
     refined = minimize_scalar(lambda x: -bound(x), bounds=ends, method="bounded", options={"xatol": 1e-5})
-    found[float(refined.x)] = -float(refined.fun)
+    values[float(refined.x)] = -float(refined.fun)
     # where theta of a class becomes 1 the bound has a kink, which may be its maximum
     near = np.log(kappa[np.abs(np.log(kappa) - refined.x) < 1e-4])
-    found |= {float(one): bound(float(one)) for one in near[:: max(near.size // 20, 1)]}
-    return float(np.exp(max(found, key=lambda one: found[one])))
+    values |= {float(mu): bound(float(mu)) for mu in near[:: max(near.size // 20, 1)]}
+    return float(np.exp(max(values, key=lambda mu: values[mu])))
 
 
 def _dead_share(p: FloatArray, h: float) -> FloatArray:
@@ -253,8 +253,8 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
         none = w * dead < value
         least, z = np.where(none, w * dead, value), np.where(none, 0.0, z)
         # the end z = theta, where the inner point is a worse one
-        whole = multiplier * theta < least
-        least, z = np.where(whole, multiplier * theta, least), np.where(whole, theta, z)
+        is_dropped = multiplier * theta < least
+        least, z = np.where(is_dropped, multiplier * theta, least), np.where(is_dropped, theta, z)
         return float(counts @ least - multiplier * m), float(counts @ z - m)
 
     # The sum of the z falls with lambda; the value is concave in lambda, and largest where they sum to m.

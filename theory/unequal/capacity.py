@@ -80,8 +80,8 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     # Rows are scaled to a largest entry of 1, so that no square leaves the doubles.
     rows = np.abs(square) * np.sqrt(features.variance)
     rows /= np.maximum(rows.max(axis=1), 1e-300)[:, None]
-    own = np.diagonal(rows) ** 2
-    return np.asarray(own / np.maximum(np.sum(rows**2, axis=1), 1e-300))
+    diagonal_square = np.diagonal(rows) ** 2
+    return np.asarray(diagonal_square / np.maximum(np.sum(rows**2, axis=1), 1e-300))
 
 
 def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
@@ -158,5 +158,5 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     p = features.p
     third, fourth = (rows**k @ cumulant for k, cumulant in zip((3, 4), cumulants(p), strict=True))
     mean = bias / features.scale + diagonal * (rows @ p) / 2.0
-    found = cumulant_correction(diagonal, mean, np.sqrt(variance), p, third, fourth)
-    return np.asarray(found * features.scale**2)
+    correction = cumulant_correction(diagonal, mean, np.sqrt(variance), p, third, fourth)
+    return np.asarray(correction * features.scale**2)

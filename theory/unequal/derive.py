@@ -18,8 +18,8 @@ def derive_interference_variance() -> Derivation:
     -variance*(capacity - 1)/capacity
     """
     v, c, noise = sp.symbols("variance capacity noise", positive=True)
-    (found,) = sp.solve(sp.Eq(c, v / (v + noise)), noise)
-    return Derivation(sp.factor(found), (v, c))
+    (variance,) = sp.solve(sp.Eq(c, v / (v + noise)), noise)
+    return Derivation(sp.factor(variance), (v, c))
 
 
 @cached_derivation
@@ -50,10 +50,10 @@ def derive_chord_loss() -> Derivation:
     beta, theta, r, u, z = sp.symbols("beta theta r u z", positive=True)
     loss = 1 - 1 / (1 + beta * sp.log(theta / z))
     touch = theta * sp.exp(-u)
-    height, slope = (sp.simplify(one.subs(z, touch)) for one in (loss, sp.diff(loss, z)))
-    (found,) = sp.solve(sp.Eq(height, slope * (touch - theta)), beta)
-    chord = sp.simplify(height.subs(beta, found) * (theta - r) / (theta - touch))
-    return Derivation(sp.Matrix([sp.factor(found), chord]), (u, r, theta), ("0 < r < theta, u > 0.",))
+    height, slope = (sp.simplify(expression.subs(z, touch)) for expression in (loss, sp.diff(loss, z)))
+    (bias,) = sp.solve(sp.Eq(height, slope * (touch - theta)), beta)
+    chord = sp.simplify(height.subs(beta, bias) * (theta - r) / (theta - touch))
+    return Derivation(sp.Matrix([sp.factor(bias), chord]), (u, r, theta), ("0 < r < theta, u > 0.",))
 
 
 @cached_derivation
@@ -66,8 +66,8 @@ def derive_weak_interference_loss() -> Derivation:
     """
     first, second, m, c = sp.symbols("kappa_1 kappa_2 m c", positive=True)
     loss = first * (1 / c - 1) + second * (1 / (m - c) - 1)
-    one, other = (sp.sqrt(-sp.diff(kappa / c, c)) for kappa in (first, second))
-    (best,) = sp.solve(sp.Eq(one, other.subs(c, m - c)), c)
+    first_root, second_root = (sp.sqrt(-sp.diff(kappa / c, c)) for kappa in (first, second))
+    (best,) = sp.solve(sp.Eq(first_root, second_root.subs(c, m - c)), c)
     return Derivation(sp.simplify(loss.subs(c, best)), (first, second, m), ("c_1 < 1 and c_2 < 1.",))
 
 
@@ -91,5 +91,5 @@ def derive_tail_loss() -> Derivation:
 
     head = sp.solve(sp.Eq(m, sp.simplify(s + s**alpha * tail(alpha))), s)[0]
     loss = s**-alpha * tail(alpha) - tail(2 * alpha)
-    found = sp.simplify(loss.subs(s, head))
-    return Derivation(found, (alpha, m), ("alpha > 1.", "Sums are integrals."))
+    tail_loss = sp.simplify(loss.subs(s, head))
+    return Derivation(tail_loss, (alpha, m), ("alpha > 1.", "Sums are integrals."))

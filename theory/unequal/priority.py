@@ -97,20 +97,20 @@ def priority_weights(
     (array([1., 1., 1., 1.]), array([1.   , 0.1  , 0.01 , 0.001]))
     """
     reach = validation.number("reach", reach, 1, 1e12)
-    _, held, planes = _best(law, n_hidden)
-    n, m, kept = law.n_features, int(n_hidden), held.size
+    _, alone, planes = _best(law, n_hidden)
+    n, m, n_alone = law.n_features, int(n_hidden), alone.size
     validation.check_fits("n_hidden", n_hidden, 2 * n * m)
     W_out, W_in, b = np.zeros((n, m)), np.zeros((m, n)), law.mean.copy()
-    W_out[held, np.arange(kept)] = W_in[np.arange(kept), held] = 1.0
-    b[held] = 0.0
-    for one, these in enumerate(planes):
+    W_out[alone, np.arange(n_alone)] = W_in[np.arange(n_alone), alone] = 1.0
+    b[alone] = 0.0
+    for plane_index, these in enumerate(planes):
         k = these.size
         angle, read = plane_angles(k)
         size = reach ** -np.linspace(0.0, 1.0, k) if k > 1 else np.ones(1)
-        own = size * np.cos(read - angle)
-        axes = kept + 2 * one + np.arange(2)
+        target_weight = size * np.cos(read - angle)
+        axes = n_alone + 2 * plane_index + np.arange(2)
         W_in[np.ix_(axes, these)] = size * np.stack([np.cos(angle), np.sin(angle)])
-        W_out[np.ix_(these, axes)] = np.stack([np.cos(read), np.sin(read)], axis=1) / own[:, None]
+        W_out[np.ix_(these, axes)] = np.stack([np.cos(read), np.sin(read)], axis=1) / target_weight[:, None]
         b[these] = 0.0
     return W_out, W_in, b
 
@@ -138,7 +138,7 @@ class _PlaneAssignment:
         # the group of each feature, or none, its column there, and the rows of each group
         group, column = np.full(n, _NONE), np.zeros(n, np.int64)
         rows = np.cumsum([0] + [len(chances) for _, _, chances in law.groups])
-        patterns = np.zeros((rows[-1], max([0] + [one[0].size for one in law.groups])), np.int64)
+        patterns = np.zeros((rows[-1], max([0] + [law_group[0].size for law_group in law.groups])), np.int64)
         chances = np.empty(rows[-1])
         for g, (members, table, chance) in enumerate(law.groups):
             group[members], column[members] = g, np.arange(members.size)
@@ -164,13 +164,13 @@ class _PlaneAssignment:
         if planes == 0:
             rest = self.order[kept:]
             return float(self.dropped[rest].sum()), rest, np.zeros(1, np.int64)
-        found = []
-        for together in (True, False) if self.grouped else (False,):
-            flat, starts = self.deal(kept, planes, together)
+        candidates = []
+        for keep_groups in (True, False) if self.grouped else (False,):
+            flat, starts = self.deal(kept, planes, keep_groups)
             swapped = _SWAPPED if self.grouped else 0
             loss = _total(flat, starts, self.weight, self.dropped, self.table, swapped)
-            found.append((loss, flat, starts))
-        return min(found, key=lambda one: one[0])
+            candidates.append((loss, flat, starts))
+        return min(candidates, key=lambda candidate: candidate[0])
 
 
 def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
@@ -179,25 +179,25 @@ def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if m >= n:
         return 0.0, dealer.order, []
-    found: dict[int, tuple[float, IntArray, IntArray]] = {}
+    totals: dict[int, tuple[float, IntArray, IntArray]] = {}
 
     def total(kept: int) -> None:
-        if kept not in found:
-            found[kept] = dealer.total(kept, (m - kept) // 2)
+        if kept not in totals:
+            totals[kept] = dealer.total(kept, (m - kept) // 2)
 
-    tried = np.unique(np.round(m * np.linspace(0.0, 1.0, _TRIED) ** 2)).astype(int)
-    tried = np.unique(tried - (m - tried) % 2)  # no dimension is left over, but one where m is odd and 1
-    for kept in tried[tried >= 0]:
+    counts = np.unique(np.round(m * np.linspace(0.0, 1.0, _TRIED) ** 2)).astype(int)
+    counts = np.unique(counts - (m - counts) % 2)  # no dimension is left over, but one where m is odd and 1
+    for kept in counts[counts >= 0]:
         total(int(kept))
     step = m
     while step > 1:  # neighbours of the best, ever nearer
         step //= 2
-        best = min(found, key=lambda kept: found[kept][0])
+        best = min(totals, key=lambda kept: totals[kept][0])
         for near in (best - 2 * step, best + 2 * step):
             if 0 <= near <= m:
                 total(near)
-    kept = min(found, key=lambda kept: found[kept][0])
-    loss, flat, starts = found[kept]
+    kept = min(totals, key=lambda kept: totals[kept][0])
+    loss, flat, starts = totals[kept]
     planes = [flat[start:end] for start, end in pairwise(starts)]
     return loss / n, dealer.order[:kept], planes
 
@@ -212,39 +212,39 @@ def _silence(j: int, count: int, table: Table, work: Work) -> int:
 
     The last entry of `some` is the chance that one of those without a group is on.
     """
-    (p, group, column, rows, patterns, chances), (marked, some, silencing) = table, work
+    (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     g = group[j]
     if g == _NONE:
-        some[-1] += (1.0 - some[-1]) * p[j]
+        none_on[-1] += (1.0 - none_on[-1]) * p[j]
         return count
-    if some[g] < 0.0:
+    if none_on[g] < 0.0:
         silencing[count] = g
         count += 1
-    some[g] = 0.0
+    none_on[g] = 0.0
     for row in range(rows[g], rows[g + 1]):
         if patterns[row, column[j]]:
             marked[row] = True
         if marked[row]:
-            some[g] += chances[row]
+            none_on[g] += chances[row]
     return count
 
 
 @inner
 def _clear(plane: IntArray, table: Table, work: Work) -> int:
     """Let no feature of a plane silence."""
-    (_, group, _, rows, _, _), (marked, some, _) = table, work
+    (_, group, _, rows, _, _), (marked, none_on, _) = table, work
     for j in plane:
         if group[j] != _NONE:
             marked[rows[group[j]] : rows[group[j] + 1]] = False
-            some[group[j]] = -1.0
-    some[-1] = 0.0
+            none_on[group[j]] = -1.0
+    none_on[-1] = 0.0
     return 0
 
 
 @inner
 def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of a plane, by priority."""
-    (p, group, column, rows, patterns, chances), (marked, some, silencing) = table, work
+    (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     k, total = plane.size, 0.0
     count = _clear(plane, table, work)
     for i in range(k):
@@ -254,20 +254,20 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
             count = _clear(plane, table, work)
             for j in plane[1 : i - 1]:
                 count = _silence(j, count, table, work)
-        g, own, lost, others = group[plane[i]], 0.0, 0.0, some[-1]
+        g, p_target_active, lost, others = group[plane[i]], 0.0, 0.0, none_on[-1]
         if g == _NONE:
-            own = p[plane[i]]
+            p_target_active = p[plane[i]]
         else:
             for row in range(rows[g], rows[g + 1]):
                 if patterns[row, column[plane[i]]]:
                     if marked[row]:
                         lost += chances[row]
                     else:
-                        own += chances[row]
-        for one in silencing[:count]:
-            if one != g:
-                others += (1.0 - others) * some[one]
-        total += min(weight[plane[i]] * (lost + own * others) / 3.0, dropped[plane[i]])
+                        p_target_active += chances[row]
+        for member in silencing[:count]:
+            if member != g:
+                others += (1.0 - others) * none_on[member]
+        total += min(weight[plane[i]] * (lost + p_target_active * others) / 3.0, dropped[plane[i]])
     return total
 
 
@@ -278,26 +278,26 @@ def _lone_plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: Flo
     later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
     for i in range(2, k):
         if i > 2:
-            before, more = later, (1.0 - later) * p[plane[i - 2]] + missed
-            later = before + more
-            missed = more - (later - before)  # what rounding takes
+            later_before, later_total = later, (1.0 - later) * p[plane[i - 2]] + missed
+            later = later_before + later_total
+            missed = later_total - (later - later_before)  # what rounding takes
         # the last one is orthogonal to the first as well
         others = later if i > 2 and i == k - 1 else later + (1.0 - later) * p[plane[0]]
-        one = plane[i]
-        before, more = total, min(weight[one] * p[one] * others / 3.0, dropped[one])
-        total = before + more
-        lost += more - (total - before)
+        feature = plane[i]
+        later_before, later_total = total, min(weight[feature] * p[feature] * others / 3.0, dropped[feature])
+        total = later_before + later_total
+        lost += later_total - (total - later_before)
     return total + lost
 
 
 @kernel
 def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
     """Return the loss per feature of single planes of n features of one p, none of which is dropped."""
-    plane, found = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
+    plane, losses = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
     weight, dropped = np.ones(1), np.full(1, np.inf)
     for k in range(p.size):
-        found[k] = _lone_plane(plane[: int(n[k])], weight, dropped, p[k : k + 1]) / n[k]
-    return found
+        losses[k] = _lone_plane(plane[: int(n[k])], weight, dropped, p[k : k + 1]) / n[k]
+    return losses
 
 
 @kernel
@@ -308,8 +308,8 @@ def _total(
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)
     total = 0.0
-    for one in range(starts.size - 1):
-        plane = flat[starts[one] : starts[one + 1]]
+    for plane_index in range(starts.size - 1):
+        plane = flat[starts[plane_index] : starts[plane_index + 1]]
         if rows.size == 1:
             total += _lone_plane(plane, weight, dropped, table[0])
             continue

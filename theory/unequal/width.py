@@ -94,11 +94,11 @@ def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     rest = np.cumsum(root[order][::-1])[::-1]
     # The first k are kept: the least k at which the next one's share of m - k is at most 1.
     left = m - np.arange(root.size)
-    kept = int(np.argmax((left * root[order] <= rest) | (left <= 0)))
+    n_represented = int(np.argmax((left * root[order] <= rest) | (left <= 0)))
     capacity = np.ones(root.size)
-    tail = order[kept:]
-    if rest[kept] > 0.0:
-        capacity[tail] = root[tail] * (m - kept) / rest[kept]
+    tail = order[n_represented:]
+    if rest[n_represented] > 0.0:
+        capacity[tail] = root[tail] * (m - n_represented) / rest[n_represented]
     live = capacity[tail] > 0.0
     total = float(np.sum(kappa[tail][live] * (1.0 / capacity[tail][live] - 1.0)))
     return capacity, total / features.n_features

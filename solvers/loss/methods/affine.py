@@ -38,7 +38,7 @@ def terms(law: Law) -> float:
     return float(law.n if law.independent else law.n**2)
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes: next to none."""
     return 1e-9 * terms(law)
 
@@ -51,43 +51,45 @@ def affine(rows: Rows, law: Law) -> Outputs:
     steps = sizes @ np.abs(mean)
     if law.independent:  # no second moments, n^2 of them
         spread = law.p * (law.moment(2) - law.moment(1) ** 2 * law.p)
-        along = shift[:, None] * mean + left * spread
+        covariances = shift[:, None] * mean + left * spread
         pairs = steps[:, None] * np.abs(mean) + sizes * spread
     else:
-        along, pairs = left @ law.pairs, sizes @ np.abs(law.pairs)
+        covariances, pairs = left @ law.pairs, sizes @ np.abs(law.pairs)
     terms = np.sum(pairs * sizes, axis=1) + 2.0 * far * steps + far**2
     slopes = np.maximum(pairs.max(axis=1) + far * np.abs(mean).max(), far + steps)
     return Outputs(
-        np.sum(along * left, axis=1) - 2.0 * b * shift + b * b,
+        np.sum(covariances * left, axis=1) - 2.0 * b * shift + b * b,
         rounding(law) * terms,
-        2.0 * (b[:, None] * mean - along),
+        2.0 * (b[:, None] * mean - covariances),
         2.0 * (b - shift),
         2.0 * rounding(law) * slopes,
     )
 
 
-def linear_error(rows: Rows, law: Law, found: Outputs, on: BoolArray) -> Outputs:
+def linear_error(rows: Rows, law: Law, outputs: Outputs, on: BoolArray) -> Outputs:
     """Return the outputs that are `on`, and 0 for the others, which lose E x^2."""
-    own = law.square[rows.features]
+    target_square = law.square[rows.features]
     return Outputs(
-        np.where(on, found.losses, own),
-        np.where(on, found.errors, rounding(law) * own),
-        np.where(on[:, None], found.by_M, 0.0),
-        np.where(on, found.by_b, 0.0),
-        np.where(on, found.slope_errors, 0.0),
+        np.where(on, outputs.losses, target_square),
+        np.where(on, outputs.errors, rounding(law) * target_square),
+        np.where(on[:, None], outputs.by_M, 0.0),
+        np.where(on, outputs.by_b, 0.0),
+        np.where(on, outputs.slope_errors, 0.0),
     )
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the outputs that `covers` names."""
-    found = affine(rows, law)
+    outputs = affine(rows, law)
     if not rows.relu:
-        return found
+        return outputs
     least, largest = preactivation_range(rows, law)
     # An output that bends within rounding: R is off by that, E (x - R)^2 by 2 E |x| R + E R^2.
     size = np.abs(rows.b) + np.abs(rows.M).sum(axis=1) * max(abs(end) for end in law.values.support)
     near = rounding(law) * size
     near[np.minimum(np.abs(least), np.abs(largest)) > near] = 0.0
-    own = law.square[rows.features]
-    found = linear_error(rows, law, found, least >= 0.0)
-    return replace(found, errors=found.errors + near * (2.0 * np.sqrt(own * law.p[rows.features]) + near))
+    target_square = law.square[rows.features]
+    outputs = linear_error(rows, law, outputs, least >= 0.0)
+    return replace(
+        outputs, errors=outputs.errors + near * (2.0 * np.sqrt(target_square * law.p[rows.features]) + near)
+    )

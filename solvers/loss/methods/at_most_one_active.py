@@ -113,37 +113,37 @@ def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
 
 
 @inlined
-def _pointwise(t: float, a: float, own: float, law: KernelLaw) -> Six:
+def _pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    x is on with probability `own`; 1 and 0 are allowed.
+    x is on with probability `p_target_active`; 1 and 0 are allowed.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    if own < 1.0:
-        total = _add(total, 1.0 - own, _off(t))
-    if own > 0.0:
+    if p_target_active < 1.0:
+        total = _add(total, 1.0 - p_target_active, _off(t))
+    if p_target_active > 0.0:
         for k in range(law.atoms.shape[0]):
-            total = _add(total, own * law.atoms[k, 1], _point(a, t, law.atoms[k, 0]))
+            total = _add(total, p_target_active * law.atoms[k, 1], _point(a, t, law.atoms[k, 0]))
         for k in range(law.ends.shape[0]):
-            total = _add(total, own, _spread(a, t, k, law))
+            total = _add(total, p_target_active, _spread(a, t, k, law))
     return total
 
 
 @kernel
-def pointwise(t: float, a: float, own: float, law: KernelLaw) -> Six:
+def pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
-    return _pointwise(t, a, own, law)
+    return _pointwise(t, a, p_target_active, law)
 
 
 @kernel
 def one_on(
-    b: float, m: float, a: float, own: float, law: KernelLaw
+    b: float, m: float, a: float, p_target_active: float, law: KernelLaw
 ) -> tuple[Six, tuple[float, float, float, float]]:
     """Return the means of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
 
     The last four are the derivatives of the first mean by m, mm, bm and am.
     """
-    whole = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0
     marks = np.empty(law.corners.size + 1)  # ends of the steps from the low end on
     for k in range(law.ends.shape[0] + law.atoms.shape[0]):
@@ -152,12 +152,12 @@ def one_on(
         if atom < 0:
             low, marks[0], steps, points = law.ends[k, 0], law.ends[k, 1], marks.size, law.nodes.size
             for i in range(law.corners.size):  # y = 0 at the corners of the own value, sorted in
-                place = -(a * law.corners[i] + b) / m if m != 0.0 else low
-                place, j = min(max(place, low), law.ends[k, 1]), i + 1
-                while j > 0 and marks[j - 1] > place:
+                kink = -(a * law.corners[i] + b) / m if m != 0.0 else low
+                kink, j = min(max(kink, low), law.ends[k, 1]), i + 1
+                while j > 0 and marks[j - 1] > kink:
                     marks[j] = marks[j - 1]
                     j -= 1
-                marks[j] = place
+                marks[j] = kink
         for step in range(steps):
             width = 1.0 if atom >= 0 else marks[step] - low
             if width <= 0.0:
@@ -168,12 +168,12 @@ def one_on(
                 else:
                     v = low + width * law.nodes[q]
                     weight = width * law.weights[q] * _density(law.density, k, v)
-                here = _pointwise(b + m * v, a, own, law)
-                whole = _add(whole, weight, here)
-                d_m += weight * v * here[1]
-                d_mm += weight * v * v * here[3]
-                d_bm += weight * v * here[3]
-                d_am += weight * v * here[4]
+                terms = _pointwise(b + m * v, a, p_target_active, law)
+                total = _add(total, weight, terms)
+                d_m += weight * v * terms[1]
+                d_mm += weight * v * v * terms[3]
+                d_bm += weight * v * terms[3]
+                d_am += weight * v * terms[4]
             if atom < 0:
                 low = marks[step]
-    return whole, (d_m, d_mm, d_bm, d_am)
+    return total, (d_m, d_mm, d_bm, d_am)

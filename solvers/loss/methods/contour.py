@@ -59,17 +59,17 @@ def integrate_output(
     m: FloatArray,
     a: float,
     b: float,
-    own: float,
+    p_target_active: float,
     others: OtherFeatures,
     marginal: FloatArray,
     near: bool,
-    allowed: float,
+    tolerance: float,
     with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and errors as `lattice.case`.
 
     It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
-    for own = 1, off for own = 0. `marginal` has the probabilities of the others, `allowed` is the error of
+    for own = 1, off for own = 0. `marginal` has the probabilities of the others, `tolerance` is the error of
     the loss to aim at. Without slopes the derivatives by m are empty.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
@@ -81,7 +81,7 @@ def integrate_output(
     left = b > 0.0
     longest, square = 0.0, 0.0
     for j in range(m.size + 1):
-        rise, chance = (turned[j], marginal[j]) if j < m.size else (own * a, 1.0)
+        rise, chance = (turned[j], marginal[j]) if j < m.size else (p_target_active * a, 1.0)
         if law.low >= 0.0:  # only what makes y larger bounds c: the transforms of negative weights decay
             rise = max(rise, 0.0)
         longest, square = max(longest, abs(rise)), square + chance * rise * rise
@@ -97,15 +97,15 @@ def integrate_output(
     # The loss is the integral of s K(s) du and its derivatives are those of s^2 K(s) du. These are like 1/s^2
     # and 1/s if the own feature is off. If it is on, they are like phi_1(a s)/s and phi_1(a s), and phi_1(z)
     # falls like 1/z^2.
-    flat, power = 0.0, 1.0 if with_slopes or own > 0.0 else 2.0
-    if own > 0.0 and a != 0.0:
+    flat, power = 0.0, 1.0 if with_slopes or p_target_active > 0.0 else 2.0
+    if p_target_active > 0.0 and a != 0.0:
         flat, power = np.log(max(2.0 / (c * abs(a)), 1.0)), 2.0 if with_slopes else 3.0
-    top = 1 if b <= 0.0 and (own == 0.0 or a == 0.0) else 0  # without others y is never positive
+    top = 1 if b <= 0.0 and (p_target_active == 0.0 or a == 0.0) else 0  # without others y is never positive
     edges, tail, unused = np.zeros(5), np.zeros(5), np.zeros(by_m.size)
     fall, step, end = FALL, EDGE_STEP, EDGE_END
     for turn in range(3):  # the sizes along both edges of the strip, then the integral itself
         if turn == 2:
-            fall = min(max(np.log1p(2.0 * SPARE * edges[3] / allowed), LEAST_FALL), FALL)
+            fall = min(max(np.log1p(2.0 * SPARE * edges[3] / tolerance), LEAST_FALL), FALL)
             step, end = 2.0 * np.pi * width / fall, fall + BEYOND
         reached = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
         u = step * np.arange(int(min(reached, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
@@ -113,10 +113,23 @@ def integrate_output(
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
         sums, slopes = (found, by_m) if turn == 2 else (edges, unused)
-        add_nodes(law.transform, s, weights, turned, a, b, own, side, top, others, sums, slopes)
+        add_nodes(law.transform, s, weights, turned, a, b, p_target_active, side, top, others, sums, slopes)
         if turn == 2:  # the last node shows what is left beyond it
             weights /= step
-            add_nodes(law.transform, s[-1:], weights[-1:], turned, a, b, own, side, top, others, tail, unused)
+            add_nodes(
+                law.transform,
+                s[-1:],
+                weights[-1:],
+                turned,
+                a,
+                b,
+                p_target_active,
+                side,
+                top,
+                others,
+                tail,
+                unused,
+            )
     spacing, rounding = 2.0 / np.expm1(fall), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
     errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * found[3] + abs(tail[0])
     errors[3] = spacing * edges[4] + rounding * found[4] + tail[4]
@@ -147,22 +160,30 @@ def terms(law: Law) -> float:
     return 1024.0 * law.n
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; twice as many with groups."""
     return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return what is integrated and what that leaves out, E x^2 or E (x - y)^2."""
     parts, affine_part = law.values.parts, affine(rows, law)
-    allowed = np.maximum(ask.tol * law.aim[rows.features], np.finfo(np.float64).tiny)
+    tolerance = np.maximum(request.tol * law.aim[rows.features], np.finfo(np.float64).tiny)
     near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])
 
     def one(
-        k: int, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures, p: FloatArray
+        k: int,
+        m: FloatArray,
+        a: float,
+        b: float,
+        p_target_active: float,
+        others: OtherFeatures,
+        p: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return integrate_output(parts, m, a, b, own, others, p, near[k], allowed[k], ask.slopes)
+        return integrate_output(
+            parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], request.slopes
+        )
 
-    part = by_transforms(rows, law, ask, one, False)
+    part = by_transforms(rows, law, request, one, False)
     rest = linear_error(rows, law, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

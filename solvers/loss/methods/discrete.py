@@ -87,7 +87,7 @@ class Tail(NamedTuple):
 def units_of(law: Law) -> list[Unit]:
     """Return the groups and the other features, with all their values."""
     atoms = law.values.atoms
-    found = []
+    units = []
     for members, patterns, weights in blocks(law.features):
         states, chances, counts = [], [], []
         for pattern, weight in zip(patterns, weights, strict=True):
@@ -96,8 +96,8 @@ def units_of(law: Law) -> list[Unit]:
                 states.append([x for x, _ in state])
                 chances.append(float(weight) * prod(chance for _, chance in state))
                 counts.append(int(pattern.sum()))
-        found.append(Unit(members, np.array(states, float), np.array(chances), np.array(counts, np.int64)))
-    return found
+        units.append(Unit(members, np.array(states, float), np.array(chances), np.array(counts, np.int64)))
+    return units
 
 
 def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
@@ -180,18 +180,18 @@ def _sums(
     by_count: list[Sums | None] = [_empty(values)] + [None] * (total or 0)
     for unit in units:
         on = np.zeros(unit.chances.size, np.int64) if total is None else unit.on
-        after: list[Sums | None] = []
+        extended: list[Sums | None] = []
         for count in range(len(by_count)):
             pieces = [
-                (before, np.flatnonzero(on == count - less))
-                for less, before in enumerate(by_count)
-                if before is not None and np.any(on == count - less)
+                (partial, np.flatnonzero(on == count - count_before))
+                for count_before, partial in enumerate(by_count)
+                if partial is not None and np.any(on == count - count_before)
             ]
             sums = _convolve(pieces, row, unit) if pieces else None
             if sums is not None:
                 sums = _merge_equal(sums if values else _drop_rare(sums, least), most, equal)
-            after.append(sums)
-        by_count = after
+            extended.append(sums)
+        by_count = extended
     return by_count
 
 
@@ -212,60 +212,60 @@ class Part(NamedTuple):
     merging: float
 
 
-def _loss(one: Sums, other: Sums, tail: Tail, t: float, x: float) -> Part:
+def _loss(one: Sums, right: Sums, tail: Tail, t: float, x: float) -> Part:
     """Return E (x - ReLU(t + nu))^2, nu being the sum of both halves, up to dropped mass."""
     y = t + one.place
-    edge = np.searchsorted(other.place, -y, side="right")
+    edge = np.searchsorted(right.place, -y, side="right")
     mass, first, second, size = (part[edge] for part in tail)
     left = x - y
     variance = 0.0 if one.variance.size == 0 else one.variance
-    below = np.append(np.longdouble(0.0), np.cumsum(other.mass, dtype=np.longdouble))
+    below = np.append(np.longdouble(0.0), np.cumsum(right.mass, dtype=np.longdouble))
     off = below[edge]  # not one less the mass above, which would cancel
     on = (left * left + variance) * mass - 2.0 * left * first + second
     sizes = (np.abs(x) + np.abs(y)) ** 2 * mass + 2.0 * (np.abs(x) + np.abs(y)) * size + second
     loss = np.sum(one.mass * (on + x * x * off))
-    additions = 2.0 * (one.mass.size + other.mass.size)
+    additions = 2.0 * (one.mass.size + right.mass.size)
     relative = additions * float(np.finfo(np.longdouble).eps) + 12.0 * UNIT
     rounding = relative * float(np.sum(one.mass * (sizes + x * x * off)))
-    return Part(float(loss), rounding, _merging(one, other, y, x))
+    return Part(float(loss), rounding, _merging(one, right, y, x))
 
 
-def _merging(one: Sums, other: Sums, y: FloatArray, x: float) -> float:
+def _merging(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     """Bound what merging changes, in pairs of sums that may be on both sides of the kink."""
-    reach = one.radius + other.radius
+    reach = left.radius + right.radius
     if reach == 0.0:
         return 0.0
 
     def between(weights: FloatArray) -> FloatArray:
         total = np.append(0.0, np.cumsum(weights))
-        first, last = (np.searchsorted(other.place, -y + side, side=name) for side, name in edges)
+        first, last = (np.searchsorted(right.place, -y + side, side=name) for side, name in edges)
         return np.asarray(np.maximum(total[last] - total[first], 0.0))
 
     edges: tuple[tuple[float, Side], ...] = ((-reach, "left"), (reach, "right"))
-    mass, bound = between(other.mass), np.zeros(y.size)
-    for variance, times in ((one.variance, mass), (other.variance, None)):
+    mass, bound = between(right.mass), np.zeros(y.size)
+    for variance, times in ((left.variance, mass), (right.variance, None)):
         if variance.size:
             change = variance + abs(x) * np.sqrt(variance)
-            bound += change * times if times is not None else between(other.mass * change)
-    return float(np.sum(one.mass * bound)) * (1.0 + 1e-6) + 1e-300
+            bound += change * times if times is not None else between(right.mass * change)
+    return float(np.sum(left.mass * bound)) * (1.0 + 1e-6) + 1e-300
 
 
 def _slopes(
-    one: Sums, other: Sums, tail: Tail, t: float, x: float, tie: float
+    left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
 ) -> tuple[float, FloatArray, float]:
     """Return derivatives of `_loss` by t and by the weights of the first half, and sizes of their terms.
 
     Where the output is 0 the derivative is the mean of those to both sides.
     """
-    y = t + one.place
+    y = t + left.place
     push, size = np.zeros(y.size), np.zeros(y.size)
     edges: tuple[tuple[float, Side], ...] = ((-tie, "left"), (tie, "right"))
     for side, name in edges:
-        edge = np.searchsorted(other.place, -y + side, side=name)
+        edge = np.searchsorted(right.place, -y + side, side=name)
         push -= np.asarray((x - y) * tail.mass[edge] - tail.first[edge], np.float64)
         size += np.asarray((np.abs(x) + np.abs(y)) * tail.mass[edge] + tail.size[edge], np.float64)
-    push *= one.mass
-    return float(push.sum()), push @ one.values, float(one.mass @ size)
+    push *= left.mass
+    return float(push.sum()), push @ left.values, float(left.mass @ size)
 
 
 class State(NamedTuple):
@@ -292,19 +292,21 @@ class Task(NamedTuple):
 
 
 def _task(row: FloatArray, i: int, b: float, law: Law) -> Task:
-    units, total = law.kept["units"], law.features.exactly
+    units, total = law.cache["units"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
-    (own,) = (unit for unit in units if i in unit.members)
-    at = int(np.flatnonzero(own.members == i)[0])
+    (target_unit,) = (unit for unit in units if i in unit.members)
+    at = int(np.flatnonzero(target_unit.members == i)[0])
     states = [
         State(values, float(values[at]), float(chance), int(on))
-        for values, chance, on in zip(own.values, own.chances, own.on, strict=True)
+        for values, chance, on in zip(target_unit.values, target_unit.chances, target_unit.on, strict=True)
     ]
     # What has no weight counts only where the number of features that are on is given.
-    others = [unit for unit in units if unit is not own and (total is not None or row[unit.members].any())]
+    others = [
+        unit for unit in units if unit is not target_unit and (total is not None or row[unit.members].any())
+    ]
     others.sort(key=lambda unit: float(np.abs(row[unit.members]).max()))
     reach = abs(b) + largest * float(np.abs(row).sum() + 1.0)
-    return Task(row, b, own, states, (others[::2], others[1::2]), reach, total)
+    return Task(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
 
 
 class Pair(NamedTuple):
@@ -318,38 +320,43 @@ class Pair(NamedTuple):
 def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
     """Return the sums that go with each state: all, or those with as many on as are left."""
     tails = [[None if sums is None else _tail(sums) for sums in half] for half in halves]
-    found = []
+    pairs = []
     for state in task.states:
         left = 0 if task.total is None else task.total - state.on
         for count in range(left + 1):
-            one, other = halves[0][count], halves[1][left - count]
+            first_half, second_half = halves[0][count], halves[1][left - count]
             first, second = tails[0][count], tails[1][left - count]
-            if one is not None and other is not None and first is not None and second is not None:
-                found.append(Pair(state, (one, other), (first, second)))
-    return found
+            if (
+                first_half is not None
+                and second_half is not None
+                and first is not None
+                and second is not None
+            ):
+                pairs.append(Pair(state, (first_half, second_half), (first, second)))
+    return pairs
 
 
-def _solve_output(task: Task, allowed: float, slopes: bool) -> tuple[Part, list[Pair]]:
-    """Return the loss of an output, and the sums of both halves, merged as little as `allowed` wants."""
-    row, b, own, _, halves, reach, total = task
+def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[Part, list[Pair]]:
+    """Return the loss of an output, and the sums of both halves, merged as little as `tolerance` wants."""
+    row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
-    least = 0.0 if slopes or total is not None else 0.01 * allowed / (row.size * reach**2)
+    least = 0.0 if slopes or total is not None else 0.01 * tolerance / (row.size * reach**2)
     most = MOST_SUMS if slopes or _sums_of(halves[0]) <= MOST_SUMS else FIRST_SUMS
     while True:
         pairs = _pairs(task, [_sums(row, half, (most, equal, least), slopes, total) for half in halves])
         parts, mass, dropped = np.zeros(3), np.longdouble(0.0), 0.0
-        for (values, x, chance, _), (one, other), tails in pairs:
-            t = b + float(row[own.members] @ values)
-            parts += chance * np.array(_loss(one, other, tails[1], t, x))
+        for (values, x, chance, _), (first_half, second_half), tails in pairs:
+            t = b + float(row[target_unit.members] @ values)
+            parts += chance * np.array(_loss(first_half, second_half, tails[1], t, x))
             mass += chance * tails[0].mass[0] * tails[1].mass[0]
-            dropped = max(dropped, one.dropped + other.dropped)
+            dropped = max(dropped, first_half.dropped + second_half.dropped)
         if total is not None:
             parts /= float(mass)
         loss, rounding, merging = parts.tolist()
-        if merging <= 0.5 * allowed or most >= MOST_MERGED:
+        if merging <= 0.5 * tolerance or most >= MOST_MERGED:
             break
         # Merging changes the loss by the square of the distance of sums.
-        wanted = np.log2(most * np.sqrt(merging / (0.25 * allowed)))
+        wanted = np.log2(most * np.sqrt(merging / (0.25 * tolerance)))
         most = int(min(2 ** np.ceil(min(wanted, 60.0)), MOST_MERGED))
     if total is not None:
         share = 1.0 / float(mass)
@@ -367,14 +374,14 @@ def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
     absolute = sum(abs(x) * chance for x, chance in law.values.atoms)
-    mean, some = absolute * float(p @ weights), min(float(p.sum()), 1.0)
+    mean, p_any = absolute * float(p @ weights), min(float(p.sum()), 1.0)
     # E S^2 is at most that of features that are on together, by Cauchy's inequality.
     if law.independent:
         square = mean * mean + law.moment(2) * float(p @ weights**2)
     else:
         square = law.moment(2) * float(np.sqrt(p) @ weights) ** 2
-    size = some * b * b + 2.0 * abs(b) * mean + square
-    change = (row.size + 5.0) * UNIT * np.sqrt(size) + moved * np.sqrt(some)
+    size = p_any * b * b + 2.0 * abs(b) * mean + square
+    change = (row.size + 5.0) * UNIT * np.sqrt(size) + moved * np.sqrt(p_any)
     at_none = 4.0 * UNIT * max(b, 0.0) ** 2
     masses = 4.0 * (row.size + 1.0) * UNIT * loss
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
@@ -382,10 +389,10 @@ def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
 
 def _derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
     """Return the derivatives of an output's loss by its row and by b, and their error."""
-    row, b, own, _, halves, reach, _ = task
+    row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
     for (values, x, chance, _), sums, tails in pairs:
-        t = b + float(row[own.members] @ values)
+        t = b + float(row[target_unit.members] @ values)
         for first, side in ((0, 1), (1, 0)):
             by_t, by, terms_size = _slopes(sums[first], sums[side], tails[side], t, x, tie)
             members = np.concatenate([np.empty(0, np.int64), *(unit.members for unit in halves[first])])
@@ -393,8 +400,8 @@ def _derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, floa
             size, longest = size + chance * terms_size, max(longest, sums[first].mass.size)
             if first == 0:
                 by_b += chance * by_t
-                by_row[own.members] += chance * by_t * values
-    largest = max(1.0, *(float(np.abs(unit.values).max()) for unit in (own, *halves[0], *halves[1])))
+                by_row[target_unit.members] += chance * by_t * values
+    largest = max(1.0, *(float(np.abs(unit.values).max()) for unit in (target_unit, *halves[0], *halves[1])))
     relative = (4.0 * row.size + 32.0) * UNIT + 2.0 * UNIT * np.sqrt(float(longest))
     return by_row, by_b, relative * size * largest
 
@@ -408,9 +415,9 @@ def _sums_of(units: list[Unit]) -> float:
 
 def _most_sums(law: Law) -> float:
     """Return the number of sums of half of the units, at most."""
-    if "units" not in law.kept:
-        law.kept["units"] = units_of(law)
-    sizes = sorted(unit.chances.size for unit in law.kept["units"])
+    if "units" not in law.cache:
+        law.cache["units"] = units_of(law)
+    sizes = sorted(unit.chances.size for unit in law.cache["units"])
     every = float(np.exp(min(float(np.log(sizes[::-2]).sum()), 600.0)))
     total, half = law.features.exactly, (law.n + 1) // 2
     if total is None or total >= half or law.features.groups:
@@ -432,7 +439,7 @@ def _states(law: Law) -> float:
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of features with finitely many values."""
-    return np.full(rows.b.size, rows.relu and "classes" not in law.kept and _states(law) <= MOST_STATES)
+    return np.full(rows.b.size, rows.relu and "classes" not in law.cache and _states(law) <= MOST_STATES)
 
 
 def has_slopes(law: Law) -> bool:
@@ -445,7 +452,7 @@ def terms(law: Law) -> float:
     return 2.0 * min(_most_sums(law), float(MOST_SUMS))
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes."""
     exact = _most_sums(law)
     if exact <= MOST_SUMS:
@@ -453,27 +460,27 @@ def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
     return SECONDS_PER_SUM * float(MOST_MERGED) * law.n
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the outputs and, if nothing is merged, their derivatives."""
     M, features, b, _ = rows
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
-    allowed = np.maximum(ask.tol * law.aim[features], np.finfo(np.float64).tiny)
+    tolerance = np.maximum(request.tol * law.aim[features], np.finfo(np.float64).tiny)
     _most_sums(law)  # makes the units
 
     def one(k: int) -> None:
         task = _task(M[k], int(features[k]), float(b[k]), law)
-        part, pairs = _solve_output(task, float(allowed[k]), ask.slopes)
+        part, pairs = _solve_output(task, float(tolerance[k]), request.slopes)
         losses[k] = part.loss
         moved = max((sums[0].moved + sums[1].moved for _, sums, _ in pairs), default=0.0)
         errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
-        if ask.slopes:
+        if request.slopes:
             by_M[k], by_b[k], slope_errors[k] = _derivatives(task, pairs)
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
             for unit in (task.own, *task.halves[0], *task.halves[1]):
                 silent[unit.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 
-    parallel_map(one, count, ask.workers)
+    parallel_map(one, count, request.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

@@ -42,18 +42,18 @@ def masks(block: Block) -> npt.NDArray[np.int64]:
 def chances(law: Features) -> FloatArray:
     """Return the probability of each pattern, feature j being on in pattern q where bit j of q is set."""
     on = (np.arange(2**law.n_features)[:, None] >> np.arange(law.n_features)) & 1
-    found = np.ones(on.shape[0])
+    probabilities = np.ones(on.shape[0])
     for block in blocks(law):
         share = np.bincount(masks(block), block.weights, 2**block.members.size)
-        found *= share[masks(block._replace(patterns=on[:, block.members]))]
+        probabilities *= share[masks(block._replace(patterns=on[:, block.members]))]
     if law.exactly is not None:
-        found = np.where(on.sum(axis=1) == law.exactly, found, 0.0)
-        found /= found.sum()
-    return found
+        probabilities = np.where(on.sum(axis=1) == law.exactly, probabilities, 0.0)
+        probabilities /= probabilities.sum()
+    return probabilities
 
 
 @inner
-def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float, float]:
+def _binary(g: FloatArray, b: float, target: int, slope: FloatArray) -> tuple[float, float]:
     """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
     z, lost = b, 0.0
     for x in g:  # compensated: at z = 0 the derivative jumps
@@ -61,7 +61,7 @@ def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float
         lost += (z - new) + x if abs(z) >= abs(x) else (x - new) + z
         z = new
     z += lost
-    error = (1.0 if own >= 0 else 0.0) - max(z, 0.0)
+    error = (1.0 if target >= 0 else 0.0) - max(z, 0.0)
     by_b = -2.0 * error if z > 0.0 else -error if z == 0.0 else 0.0
     slope[:] = by_b
     return error * error, by_b
@@ -71,7 +71,7 @@ def _binary(g: FloatArray, b: float, own: int, slope: FloatArray) -> tuple[float
 def _cube(
     g: FloatArray,
     b: float,
-    own: int,
+    target: int,
     sign: FloatArray,
     works: tuple[FloatArray, FloatArray],
     slope: FloatArray,
@@ -81,16 +81,18 @@ def _cube(
     For a target -u it is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the output.
     """
     signed = g * sign
-    if own < 0 or sign[own] > 0.0:
-        loss = pattern_loss(signed, b, own, works[0])
-        by_b = -2.0 * pattern_gradient(signed, b, own, works[1], slope)
+    if target < 0 or sign[target] > 0.0:
+        loss = pattern_loss(signed, b, target, works[0])
+        by_b = -2.0 * pattern_gradient(signed, b, target, works[1], slope)
         slope *= -2.0 * sign
         return loss, by_b
     none = non_literal(-1)
-    loss = 2.0 / 3.0 + 2.0 * pattern_loss(signed, b, none, works[0]) - pattern_loss(signed, b, own, works[0])
+    loss = (
+        2.0 / 3.0 + 2.0 * pattern_loss(signed, b, none, works[0]) - pattern_loss(signed, b, target, works[0])
+    )
     other = np.empty(g.size)
     by_b = -4.0 * pattern_gradient(signed, b, none, works[1], slope)
-    by_b += 2.0 * pattern_gradient(signed, b, own, works[1], other)
+    by_b += 2.0 * pattern_gradient(signed, b, target, works[1], other)
     slope[:] = (-4.0 * slope + 2.0 * other) * sign
     return loss, by_b
 
@@ -121,26 +123,26 @@ def _row(
         check_interrupt(q % 1024 == 1023)
         if weights[q] == 0.0:
             continue
-        k, own = 0, non_literal(-1)
+        k, target = 0, non_literal(-1)
         for j in range(n):
             if (q >> j) & 1:
                 if j == i:
-                    own = k
+                    target = k
                 on[k] = j
                 k += 1
         g, slope, sign = row[on[:k]], np.zeros(k), np.ones(k)
-        reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if own >= 0 else 0.0) + np.sum(np.abs(g))
+        reach = max(b, 0.0) if k == 0 else abs(b) + (1.0 if target >= 0 else 0.0) + np.sum(np.abs(g))
         size += weights[q] * reach * reach
         steep += weights[q] * 2.0 * reach
         signs = sides**k if sides else 1
         for r in range(signs):
             if sides == 0 or k == 0:
-                part, push = _binary(g, b, own, slope)
+                part, push = _binary(g, b, target, slope)
             else:
                 for j in range(k):
                     sign[j] = -1.0 if (r >> j) & 1 else 1.0
                 check_interrupt(k > 7)
-                part, push = _cube(g, b, own, sign, (losses, slopes), slope)
+                part, push = _cube(g, b, target, sign, (losses, slopes), slope)
             loss, lost = _added(loss, lost, weights[q] / signs * part)
             by_b, lost_b = _added(by_b, lost_b, weights[q] / signs * push)
             for j in range(k):
@@ -175,7 +177,7 @@ ESTIMATE = (
 
 # Features up to which all patterns are summed, by the sides of their values: a second at most.
 MOST = {0: 14, 1: 8, 2: 8, -1: 0}
-LOOSE = 1e-10  # they lose fewer digits than `folds`
+FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folds`
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
@@ -188,22 +190,22 @@ def terms(law: Law) -> float:
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; patterns that groups forbid take none."""
-    growth, one = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
+    growth, seconds = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
     free, sums = law.n, 1.0
     for members, patterns, _ in law.features.groups:
         free -= members.size
         sums *= float(np.sum((growth - 1.0) ** patterns.sum(axis=1)))
-    return float(one * sums * growth**free)
+    return float(seconds * sums * growth**free)
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the sums over all patterns."""
-    if "chances" not in law.kept:
-        law.kept["chances"] = chances(law.features)
-        if "classes" in law.kept:  # patterns of other classes do not count
+    if "chances" not in law.cache:
+        law.cache["chances"] = chances(law.features)
+        if "classes" in law.cache:  # patterns of other classes do not count
             on = np.array([pattern.bit_count() for pattern in range(2**law.n)])
-            law.kept["chances"][on >= law.kept["classes"].size] = 0.0
-    return Outputs(*by_patterns(rows.M, rows.features, rows.b, law.kept["chances"], law.values.parts))
+            law.cache["chances"][on >= law.cache["classes"].size] = 0.0
+    return Outputs(*by_patterns(rows.M, rows.features, rows.b, law.cache["chances"], law.values.parts))

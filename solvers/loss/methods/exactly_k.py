@@ -22,34 +22,36 @@ ROUNDING = 1e-14  # of one pattern
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all those of a loss over few classes of alike uniform features."""
-    whole = rows.relu and np.array_equal(rows.features, np.arange(law.n))
-    few = "classes" in law.kept and law.features.alike and law.kept["classes"].size <= MOST_ON + 1
-    few = few and terms(law) <= PATTERNS
-    return np.full(rows.b.size, whole and few)
+    is_square = rows.relu and np.array_equal(rows.features, np.arange(law.n))
+    has_few_classes = (
+        "classes" in law.cache and law.features.alike and law.cache["classes"].size <= MOST_ON + 1
+    )
+    has_few_classes = has_few_classes and terms(law) <= PATTERNS
+    return np.full(rows.b.size, is_square and has_few_classes)
 
 
 def terms(law: Law) -> float:
     """Return the number of patterns."""
-    return float(sum(comb(law.n, k) for k in range(law.kept["classes"].size)))
+    return float(sum(comb(law.n, k) for k in range(law.cache["classes"].size)))
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes; measured."""
     return 1e-6 * terms(law)
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the sums over classes."""
     M, _, b, _ = rows
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
     total = 0.0
-    for k, chance in enumerate(law.kept["classes"]):
+    for k, chance in enumerate(law.cache["classes"]):
         if chance > 0.0:
             total += comb(b.size, k) * chance
             losses += chance * outputs(M, b, k)
-            if ask.slopes:
-                more, more_b = gradient_of_map(M, b, k, ones)
-                by_M += chance * more
-                by_b += chance * more_b
+            if request.slopes:
+                class_by_M, class_by_b = gradient_of_map(M, b, k, ones)
+                by_M += chance * class_by_M
+                by_b += chance * class_by_b
     size = np.abs(b) + np.abs(M).sum(axis=1) + 1.0
     return Outputs(losses, ROUNDING * total * size**2, by_M, by_b, 2.0 * ROUNDING * total * size)

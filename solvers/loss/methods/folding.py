@@ -171,15 +171,21 @@ def _up(
                     times += F[k - r] * h[1, ahead, r]
                 U[node, k], V[node, k] = total, times
             continue
-        v, c, one, two, three = w[ahead - 1], p[ahead - 1], off[node], top[node], bottom[node]
+        v, c, off_child, top_child, bottom_child = (
+            w[ahead - 1],
+            p[ahead - 1],
+            off[node],
+            top[node],
+            bottom[node],
+        )
         width = (1.0 - edge) * v
-        _fold(U, node, one, two, three, c, width, orders)
+        _fold(U, node, off_child, top_child, bottom_child, c, width, orders)
         if ahead - 1 > at:
-            _fold(V, node, one, two, three, c, width, orders - 1)
+            _fold(V, node, off_child, top_child, bottom_child, c, width, orders - 1)
         elif ahead - 1 == at:  # by parts
             for k in range(orders - 1):
-                ends = U[two, k + 1] - edge * U[three, k + 1]
-                V[node, k] = c / width * (ends - (U[two, k + 2] - U[three, k + 2]) / v)
+                ends = U[top_child, k + 1] - edge * U[bottom_child, k + 1]
+                V[node, k] = c / width * (ends - (U[top_child, k + 2] - U[bottom_child, k + 2]) / v)
 
 
 @inner
@@ -209,22 +215,30 @@ def _down(
                     h_by[0, ahead, r] += U_by[node, k] * F[k - r]
                     h_by[1, ahead, r] += V_by[node, k] * F[k - r]
             continue
-        v, c, one, two, three = w[ahead - 1], p[ahead - 1], off[node], top[node], bottom[node]
-        for child in (one, two, three):
+        v, c, off_child, top_child, bottom_child = (
+            w[ahead - 1],
+            p[ahead - 1],
+            off[node],
+            top[node],
+            bottom[node],
+        )
+        for child in (off_child, top_child, bottom_child):
             for k in range(orders + 1):
                 U_by[child, k] = V_by[child, k] = 0.0
-        slope[ahead - 1] += _unfold(U, U_by, node, one, two, three, c, v, edge, orders)
+        slope[ahead - 1] += _unfold(U, U_by, node, off_child, top_child, bottom_child, c, v, edge, orders)
         if ahead - 1 > at:
-            slope[ahead - 1] += _unfold(V, V_by, node, one, two, three, c, v, edge, orders - 1)
+            slope[ahead - 1] += _unfold(
+                V, V_by, node, off_child, top_child, bottom_child, c, v, edge, orders - 1
+            )
         elif ahead - 1 == at:
             share = c / (1.0 - edge)
             for k in range(orders - 1):
                 push = V_by[node, k]
-                U_by[two, k + 1] += share / v * push
-                U_by[three, k + 1] -= edge * share / v * push
-                U_by[two, k + 2] -= share / v / v * push
-                U_by[three, k + 2] += share / v / v * push
-                ends = share * (U[two, k] - edge * edge * U[three, k])
+                U_by[top_child, k + 1] += share / v * push
+                U_by[bottom_child, k + 1] -= edge * share / v * push
+                U_by[top_child, k + 2] -= share / v / v * push
+                U_by[bottom_child, k + 2] += share / v / v * push
+                ends = share * (U[top_child, k] - edge * edge * U[bottom_child, k])
                 slope[at] += push * (ends - 2.0 * V[node, k]) / v
 
 
@@ -313,23 +327,23 @@ def _by_folds(
         np.empty((back, orders)),
         np.empty((back, orders)),
     )
-    some = 0.0
+    p_any = 0.0
     for chance in chances:
-        some += chance
-    some = min(some, 1.0)  # bounds the probability that any feature is on
+        p_any += chance
+    p_any = min(p_any, 1.0)  # bounds the probability that any feature is on
     for k in range(count):
         check_interrupt(n > 8)
-        own = chances[features[k]]
-        found, by_b[k] = _row(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
-        losses[k] = own / 3.0 + found
+        p_target_active = chances[features[k]]
+        row_loss, by_b[k] = _row(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
+        losses[k] = p_target_active / 3.0 + row_loss
         mean, variance, ramp = 0.0, 0.0, max(b[k], 0.0)
         for j in range(n):
             ramp += 0.5 * chances[j] * max(M[k, j], edge * M[k, j])
             mean += 0.5 * chances[j] * abs(M[k, j])
             variance += chances[j] * M[k, j] * M[k, j] / 3.0
-        on = some * b[k] * b[k] + 2.0 * abs(b[k]) * mean + mean * mean + variance + own / 3.0
+        on = p_any * b[k] * b[k] + 2.0 * abs(b[k]) * mean + mean * mean + variance + p_target_active / 3.0
         errors[k] = _ROUNDING * on + _ATOM * max(b[k], 0.0) ** 2
-        slope_errors[k] = 2.0 * _SLOPES * (ramp + own)
+        slope_errors[k] = 2.0 * _SLOPES * (ramp + p_target_active)
     return losses, errors, by_M, by_b, slope_errors
 
 
@@ -356,8 +370,8 @@ SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 def covers(rows: Rows, law: Law) -> BoolArray:
     """Return which outputs it can do: all with a ReLU, of few independent features of uniform values."""
-    few = law.n <= MOST.get(law.values.sides, 0) and "classes" not in law.kept
-    return np.full(rows.b.size, few and rows.relu and law.independent)
+    is_small = law.n <= MOST.get(law.values.sides, 0) and "classes" not in law.cache
+    return np.full(rows.b.size, is_small and rows.relu and law.independent)
 
 
 def terms(law: Law) -> float:
@@ -375,23 +389,25 @@ def count_nodes(rows: Rows) -> float:
     """
     sizes = -np.sort(-np.abs(rows.M), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
-    before = np.zeros(sizes.shape)
-    before[:, 1:] = np.cumsum(sizes[:, :-1] ** 2, axis=1)
-    spread = np.sqrt(2.0 / 3.0 * before) + 1e-300
+    previous = np.zeros(sizes.shape)
+    previous[:, 1:] = np.cumsum(sizes[:, :-1] ** 2, axis=1)
+    spread = np.sqrt(2.0 / 3.0 * previous) + 1e-300
     b = rows.b[:, np.newaxis]
     with np.errstate(over="ignore"):
         shares = ndtr((ahead - b) / spread) - ndtr((-ahead - b) / spread)
     return float(np.mean(shares @ 3.0 ** np.arange(1, sizes.shape[1] + 1)))
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes: measured, for random weights; most branches end early."""
     if law.values.sides == 2 and law.n >= COUNTED_FROM:
-        return (SECONDS_PER_COUNTED_WITH_SLOPES if ask.slopes else SECONDS_PER_COUNTED) * count_nodes(rows)
-    return (SECONDS_PER_NODE_WITH_SLOPES if ask.slopes else SECONDS_PER_NODE) * terms(law)
+        return (SECONDS_PER_COUNTED_WITH_SLOPES if request.slopes else SECONDS_PER_COUNTED) * count_nodes(
+            rows
+        )
+    return (SECONDS_PER_NODE_WITH_SLOPES if request.slopes else SECONDS_PER_NODE) * terms(law)
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the folded means."""
     edge = 1.0 - law.values.sides
-    return Outputs(*_by_folds(rows.M, rows.features, rows.b, law.p, edge, int(terms(law)), ask.slopes))
+    return Outputs(*_by_folds(rows.M, rows.features, rows.b, law.p, edge, int(terms(law)), request.slopes))

@@ -52,17 +52,17 @@ def _bounds(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: Comp
 
 
 @inner
-def _own_bounds(law: KernelLaw, a: float, own: float, c: float, omega: float) -> float:
+def _own_bounds(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
     """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
-    total = (1.0 - own) / omega**2
-    if own > 0.0:
+    total = (1.0 - p_target_active) / omega**2
+    if p_target_active > 0.0:
         rise = np.exp(abs(c * a) * law.reach)
         square, product = rise, law.reach * rise
         if a != 0.0:
             unit = omega * abs(a)
             square = min(square, law.edge * (1.0 + rise) / unit)
             product = min(product, (law.edge * law.reach * rise + square) / unit)
-        total += own * (square / omega**2 + 2.0 * product / omega)
+        total += p_target_active * (square / omega**2 + 2.0 * product / omega)
     return total
 
 
@@ -72,15 +72,15 @@ def lattice(
     m: FloatArray,
     a: float,
     b: float,
-    own: float,
+    p_target_active: float,
     others: OtherFeatures,
-    allowed: float,
+    tolerance: float,
     most: float,
 ) -> tuple[float, float, int, float]:
     """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
     density_at(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
-    start = abs(b) + (abs(a) * law.reach if own > 0.0 else 0.0)
+    start = abs(b) + (abs(a) * law.reach if p_target_active > 0.0 else 0.0)
     reach, longest = 0.0, 0.0
     for x in m:
         reach += max(x * law.low, x * law.high, 0.0)
@@ -96,8 +96,8 @@ def lattice(
         if not mean < 1e250:
             break
         # images fade by e^(kappa - theta P), at least by half, however rare the first is
-        within = max(start + (np.log(mean / share + 1e-300) + RARE) / theta, (KAPPA + 1.0) / theta)
-        period = min(period, within)
+        least_period = max(start + (np.log(mean / share + 1e-300) + RARE) / theta, (KAPPA + 1.0) / theta)
+        period = min(period, least_period)
         theta *= 1.3
     for _ in range(60):
         _bounds(law, m, KAPPA / period, 0.0, phi)
@@ -111,48 +111,50 @@ def lattice(
         omega = h * (count - 1.0)
         _bounds(law, m, c, omega, phi)
         majorant = abs(coefficient_with_slopes(others, top, top, phi)[0])
-        cut = np.exp(c * b) / np.pi * _own_bounds(law, a, own, c, omega) * majorant
-        if cut <= allowed or count >= most:
+        cut = np.exp(c * b) / np.pi * _own_bounds(law, a, p_target_active, c, omega) * majorant
+        if cut <= tolerance or count >= most:
             return c, h, int(count), cut
         count = min(BLOCK * np.ceil(1.25 * count / BLOCK), most)
 
 
 @inner
 def _few_on(
-    law: KernelLaw, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures
+    law: KernelLaw, m: FloatArray, a: float, b: float, p_target_active: float, others: OtherFeatures
 ) -> tuple[FloatArray, FloatArray]:
     """Return the part of patterns with at most one other feature on that has a weight: `found` and `by_m`.
 
     found[3] is E (|x| + |terms of y|)^2 where anything is on, which rounding of y is in units of.
     """
-    found, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
+    sums, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
     for j in range(m.size):
         phi[j] = 1.0
-    start = 2.0 * own * (1.0 + abs(a) + abs(b))
+    start = 2.0 * p_target_active * (1.0 + abs(a) + abs(b))
     top = non_literal(2)
-    here = pointwise(b, a, own, law)
+    atom = pointwise(b, a, p_target_active, law)
     none, of_none = coefficient_with_slopes(others, top, top - 2, phi)
     shares = coefficient_with_slopes(others, top, top - 1, phi)[1].real
     for k in range(3):
-        found[k] = none.real * here[k]
-    found[4] = none.real * (start + abs(here[1]))
+        sums[k] = none.real * atom[k]
+    sums[4] = none.real * (start + abs(atom[1]))
     mine = law.reach * (1.0 + abs(a)) + abs(b)
-    found[3] = none.real * own * mine * mine
+    sums[3] = none.real * p_target_active * mine * mine
     for j in range(m.size):
-        if others.heard[j] and shares[j] > 0.0:
-            whole, push = one_on(b, m[j], a, own, law)
+        if others.has_weight[j] and shares[j] > 0.0:
+            terms, push = one_on(b, m[j], a, p_target_active, law)
             for k in range(3):
-                found[k] += shares[j] * whole[k]
-            found[4] += shares[j] * (start + 2.0 * own * abs(m[j]) + abs(whole[1]))
+                sums[k] += shares[j] * terms[k]
+            sums[4] += shares[j] * (start + 2.0 * p_target_active * abs(m[j]) + abs(terms[1]))
             theirs = law.reach * abs(m[j])
-            found[3] += shares[j] * (own * (mine + theirs) ** 2 + (1.0 - own) * (abs(b) + theirs) ** 2)
+            sums[3] += shares[j] * (
+                p_target_active * (mine + theirs) ** 2 + (1.0 - p_target_active) * (abs(b) + theirs) ** 2
+            )
             by_m[j] = shares[j] * push[0]
-            phi[j] = whole[1]
+            phi[j] = terms[1]
     of_one = coefficient_with_slopes(others, top, top - 1, phi)[1]
     for j in range(m.size):
-        if not others.heard[j]:
-            by_m[j] = law.mean * (here[1] * of_none[j].real + of_one[j].real)
-    return found, by_m
+        if not others.has_weight[j]:
+            by_m[j] = law.mean * (atom[1] * of_none[j].real + of_one[j].real)
+    return sums, by_m
 
 
 @inner
@@ -161,12 +163,12 @@ def _add_frequencies(
     m: FloatArray,
     a: float,
     b: float,
-    own: float,
+    p_target_active: float,
     others: OtherFeatures,
     line: tuple[float, float],
     first: int,
     end: int,
-    found: FloatArray,
+    sums: FloatArray,
     by_m: FloatArray,
 ) -> None:
     """Add frequencies `first` to `end` - 1 of the line s = c + i h k, as `add_nodes`; `line` is c and h."""
@@ -179,7 +181,18 @@ def _add_frequencies(
         if start == 0:
             weights[0] *= 0.5
         add_nodes(
-            law.transform, s[:count], weights[:count], m, a, b, own, 1.0, non_literal(2), others, found, by_m
+            law.transform,
+            s[:count],
+            weights[:count],
+            m,
+            a,
+            b,
+            p_target_active,
+            1.0,
+            non_literal(2),
+            others,
+            sums,
+            by_m,
         )
 
 
@@ -189,45 +202,45 @@ def integrate_output(
     m: FloatArray,
     a: float,
     b: float,
-    own: float,
+    p_target_active: float,
     others: OtherFeatures,
-    allowed: float,
+    tolerance: float,
     work: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and the errors.
 
-    The output's own feature is on with probability `own`. `allowed` is the error of the loss to aim at,
-    `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of the
-    loss, what the upper half of the frequencies changes in the loss, and four times the largest change of a
-    derivative by the last parts of them.
+    The output's own feature is on with probability `p_target_active`. `tolerance` is the error of the loss to
+    aim at, `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of
+    the loss, what the upper half of the frequencies changes in the loss, and four times the largest change of
+    a derivative by the last parts of them.
     """
     density_at(law)
-    found, by_m = _few_on(law, m, a, b, own, others)
+    totals, by_m = _few_on(law, m, a, b, p_target_active, others)
     # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
-    size, slopes = found[0] + 2.0 * np.sqrt(found[0] * found[3]) + 16.0 * UNIT * found[3], found[4]
-    start, top, whole = abs(a) + abs(b), non_literal(2), 0.0
+    size, slopes = totals[0] + 2.0 * np.sqrt(totals[0] * totals[3]) + 16.0 * UNIT * totals[3], totals[4]
+    start, top, total_weight = abs(a) + abs(b), non_literal(2), 0.0
     phi, errors = np.empty(m.size, np.complex128), np.zeros(4)
     for j in range(m.size):
         phi[j] = 1.0
-        whole += abs(m[j])
+        total_weight += abs(m[j])
     share = coefficient_with_slopes(others, top, top, phi)[0].real
-    if share * (1.0 + start + whole) ** 2 < 1e-300:
+    if share * (1.0 + start + total_weight) ** 2 < 1e-300:
         errors[0], errors[3] = 16.0 * UNIT * size, 16.0 * UNIT * slopes
-        return found, by_m, errors
-    rest = own * share * law.square
+        return totals, by_m, errors
+    rest = p_target_active * share * law.square
     size += rest
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
-    c, h, count, cut = lattice(law, m, a, b, own, others, allowed, most)
+    c, h, count, cut = lattice(law, m, a, b, p_target_active, others, tolerance, most)
     # by themselves: a million small terms would be rounded off the part that is known
     far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
-    _add_frequencies(law, m, a, b, own, others, (c, h), non_literal(0), half, far, by_m_far)
+    _add_frequencies(law, m, a, b, p_target_active, others, (c, h), non_literal(0), half, far, by_m_far)
     loss, slope = far[0], 0.0
     # Of atoms near the kink, what is cut off of a derivative swings with the frequency: one change may be 0.
     sums, of_m = np.empty((CHANGES, 3)), np.empty((CHANGES, m.size))
     for turn in range(CHANGES):
         sums[turn], of_m[turn] = far[:3], by_m_far
         first, end = half + (count - half) * turn // CHANGES, half + (count - half) * (turn + 1) // CHANGES
-        _add_frequencies(law, m, a, b, own, others, (c, h), first, end, far, by_m_far)
+        _add_frequencies(law, m, a, b, p_target_active, others, (c, h), first, end, far, by_m_far)
     for turn in range(CHANGES):
         slope = max(slope, abs(far[1] - sums[turn, 1]), abs(far[2] - sums[turn, 2]))
         for j in range(m.size):
@@ -240,9 +253,9 @@ def integrate_output(
     errors[0] = images * span + UNIT * (16.0 * size + noise * far[3])
     errors[1], errors[2] = cut, 4.0 * abs(far[0] - loss)  # atoms have exceeded the change itself by 2.8
     errors[3] = 4.0 * slope + 2.0 * images + UNIT * (16.0 * slopes + noise * far[4])
-    far[0] += found[0] + rest
-    far[1] += found[1]
-    far[2] += found[2]
+    far[0] += totals[0] + rest
+    far[1] += totals[1]
+    far[2] += totals[2]
     return far, by_m, errors
 
 
@@ -273,38 +286,49 @@ GROUPS = 15.0
 ESTIMATED_ON = 4
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes: the frequencies that the bound asks for, of some outputs.
 
     Of values with atoms alone the transform does not fall, and all frequencies are summed.
     """
-    times, most = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS), ask.most / law.n
-    if ask.frequencies is not None:
-        return times * min(float(ask.frequencies), most)
+    times, most = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS), request.most / law.n
+    if request.frequencies is not None:
+        return times * min(float(request.frequencies), most)
     if not law.values.pieces:
         return times * most
-    found = []
+    seconds = []
     for k in range(0, rows.b.size, max(rows.b.size // ESTIMATED_ON, 1)):
         i = int(rows.features[k])
-        heard = np.abs(rows.M[k]) > SILENT * min(float(np.abs(rows.M[k]).max()), 1.0)
-        heard[i] = False
-        if heard.sum() > 1 and not rows.b[k] + np.abs(rows.M[k]).sum() <= 0.0:
-            m, p, a, own = rows.M[k, heard], law.p[heard], float(rows.M[k, i]), float(law.p[i])
-            allowed = float(max(ask.tol * law.aim[i], np.finfo(np.float64).tiny))
-            limits = float(rows.b[k]), own, independent(p), allowed, float(np.floor(most))
-            found.append(float(lattice(law.values.parts, m, a, *limits)[2]))
-    return SECONDS + times * max(found, default=1.0)
+        is_nonzero = np.abs(rows.M[k]) > SILENT * min(float(np.abs(rows.M[k]).max()), 1.0)
+        is_nonzero[i] = False
+        if is_nonzero.sum() > 1 and not rows.b[k] + np.abs(rows.M[k]).sum() <= 0.0:
+            m, p, a, p_target_active = (
+                rows.M[k, is_nonzero],
+                law.p[is_nonzero],
+                float(rows.M[k, i]),
+                float(law.p[i]),
+            )
+            tolerance = float(max(request.tol * law.aim[i], np.finfo(np.float64).tiny))
+            limits = float(rows.b[k]), p_target_active, independent(p), tolerance, float(np.floor(most))
+            seconds.append(float(lattice(law.values.parts, m, a, *limits)[2]))
+    return SECONDS + times * max(seconds, default=1.0)
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the outputs and their derivatives."""
     parts, least = law.values.parts, np.finfo(np.float64).tiny
-    allowed = np.maximum(ask.tol * law.aim[rows.features], least)
-    work = ask.most if ask.frequencies is None else float(ask.frequencies) * law.n
+    tolerance = np.maximum(request.tol * law.aim[rows.features], least)
+    work = request.most if request.frequencies is None else float(request.frequencies) * law.n
 
     def one(
-        k: int, m: FloatArray, a: float, b: float, own: float, others: OtherFeatures, p: FloatArray
+        k: int,
+        m: FloatArray,
+        a: float,
+        b: float,
+        p_target_active: float,
+        others: OtherFeatures,
+        p: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return integrate_output(parts, m, a, b, own, others, allowed[k], work)
+        return integrate_output(parts, m, a, b, p_target_active, others, tolerance[k], work)
 
-    return by_transforms(rows, law, ask, one, True)
+    return by_transforms(rows, law, request, one, True)

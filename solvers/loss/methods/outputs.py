@@ -60,9 +60,9 @@ class Outputs:
 def merge_equal_inputs(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
     """Write some of the outputs of a part into those of all; a method without derivatives leaves these."""
     for field in fields(Outputs):
-        some, all_of_it = getattr(part, field.name), getattr(into, field.name)
-        if some.size and all_of_it.size:
-            all_of_it[where] = some[which]
+        part_values, all_values = getattr(part, field.name), getattr(into, field.name)
+        if part_values.size and all_values.size:
+            all_values[where] = part_values[which]
 
 
 class Law:
@@ -72,7 +72,7 @@ class Law:
         self.features, self.n, self.values = features, features.n_features, features.values
         self.independent, self.scale = features.independent, features.scale
         self.p = np.array(features.on_probability())
-        self.kept: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}
 
     def moment(self, k: int) -> float:
         """E v^k of the value v of a feature that is on."""
@@ -111,10 +111,12 @@ class Law:
         law.aim = self.aim[members]
         return law
 
-    def without(self, heard: BoolArray) -> "Law":
+    def without(self, is_kept: BoolArray) -> "Law":
         """Return the law of some of the features, which are independent."""
-        one = self.features
-        return Law(Features(int(heard.sum()), one.p[heard], one.values, one.scale[heard]))
+        features = self.features
+        return Law(
+            Features(int(is_kept.sum()), features.p[is_kept], features.values, features.scale[is_kept])
+        )
 
 
 def rounding(law: Law) -> float:

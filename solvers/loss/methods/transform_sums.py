@@ -46,7 +46,7 @@ class OtherFeatures(NamedTuple):
     patterns: IntArray
     mask: IntArray
     chance: FloatArray
-    heard: BoolArray
+    has_weight: BoolArray
     counted: bool
     total: int
     alone: FloatArray
@@ -64,14 +64,14 @@ def independent(p: FloatArray) -> OtherFeatures:
 @inner
 def _weigh(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return the weight of pattern q of unit u, how many of it have a weight, and how many are counted."""
-    weight, loud, on = complex(others.chance[q], 0.0), 0, 0
-    for place in range(others.first[u + 1] - others.first[u]):
-        if (others.mask[q] >> place) & 1:
-            j = others.member[others.first[u] + place]
+    weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
+    for position in range(others.first[u + 1] - others.first[u]):
+        if (others.mask[q] >> position) & 1:
+            j = others.member[others.first[u] + position]
             weight *= phi[j]
-            loud += 1 if others.heard[j] else 0
+            n_active_inputs += 1 if others.has_weight[j] else 0
             on += 1 if others.counted else 0
-    return weight, loud, on
+    return weight, n_active_inputs, on
 
 
 @inner
@@ -80,13 +80,13 @@ def _spread(
 ) -> None:
     """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
     members = others.member[others.first[u] : others.first[u + 1]]
-    for place in range(members.size):
-        if (others.mask[q] >> place) & 1:
+    for position in range(members.size):
+        if (others.mask[q] >> position) & 1:
             weight = complex(others.chance[q], 0.0)
             for rest in range(members.size):
-                if rest != place and (others.mask[q] >> rest) & 1:
+                if rest != position and (others.mask[q] >> rest) & 1:
                     weight *= phi[members[rest]]
-            slope[members[place]] += meets * weight
+            slope[members[position]] += meets * weight
 
 
 @inner
@@ -94,22 +94,26 @@ def _coefficient_alone(p: FloatArray, top: int, phi: ComplexArray, slope: Comple
     """Return the `coefficient` for want = top; each feature is a unit with a weight, and nothing counts."""
     n = p.size
     states = np.empty((n, 3), np.complex128)
-    none, one, more = 1.0, 0.0j, 0.0j  # prod (1-p), coefficient of y, all above (of all from `top` on)
+    coefficient_none, coefficient_one, coefficient_above = (
+        1.0,
+        0.0j,
+        0.0j,
+    )  # prod (1-p), coefficient of y, all above (of all from `top` on)
     if top == 0:
-        more = 1.0 + 0.0j
+        coefficient_above = 1.0 + 0.0j
     for j in range(n):
-        states[j, 0], states[j, 1], states[j, 2] = none, one, more
+        states[j, 0], states[j, 1], states[j, 2] = coefficient_none, coefficient_one, coefficient_above
         off, on = 1.0 - p[j], p[j] * phi[j]
         if top == 2:
-            more = more * (off + on) + one * on
-            one = one * off + none * on
+            coefficient_above = coefficient_above * (off + on) + coefficient_one * on
+            coefficient_one = coefficient_one * off + coefficient_none * on
         elif top == 1:
-            more = more * (off + on) + none * on
+            coefficient_above = coefficient_above * (off + on) + coefficient_none * on
         else:
-            more *= off + on
-        none *= off
+            coefficient_above *= off + on
+        coefficient_none *= off
     if slope.size == 0:
-        return more
+        return coefficient_above
     ahead, behind = 1.0 + 0.0j, 0.0j  # adjoints of `more` and of `one`
     for j in range(n - 1, -1, -1):
         off, on = 1.0 - p[j], p[j] * phi[j]
@@ -121,7 +125,7 @@ def _coefficient_alone(p: FloatArray, top: int, phi: ComplexArray, slope: Comple
             meets += ahead * states[j, 0]
         slope[j] = p[j] * meets
         ahead *= off + on
-    return more
+    return coefficient_above
 
 
 @kernel
@@ -141,9 +145,9 @@ def coefficient(
     states[0, 0] = 1.0
     for u in range(number):
         for q in range(patterns[u], patterns[u + 1]):
-            weight, loud, on = _weigh(others, u, q, phi)
+            weight, n_active_inputs, on = _weigh(others, u, q, phi)
             for level in range(top + 1):
-                up = min(level + loud, top) * wide
+                up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
                     states[u + 1, up + t + on] += weight * states[u, level * wide + t]
     value: complex = states[number, want * wide + total]
@@ -155,10 +159,10 @@ def coefficient(
     for u in range(number - 1, -1, -1):
         fresh[:] = 0.0
         for q in range(patterns[u], patterns[u + 1]):
-            weight, loud, on = _weigh(others, u, q, phi)
+            weight, n_active_inputs, on = _weigh(others, u, q, phi)
             meets = 0.0j
             for level in range(top + 1):
-                up = min(level + loud, top) * wide
+                up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
                     fresh[level * wide + t] += weight * ahead[up + t + on]
                     meets += ahead[up + t + on] * states[u, level * wide + t]
@@ -185,18 +189,18 @@ def add_nodes(
     m: FloatArray,
     a: float,
     b: float,
-    own: float,
+    p_target_active: float,
     side: float,
     top: int,
     others: OtherFeatures,
-    found: FloatArray,
+    sums: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the integral over the nodes s to `found` = [loss, by b, by a, sizes, slopes' sizes] and to `by_m`.
+    """Add the integral over the nodes s to `sums` = [loss, by b, by a, sizes, slopes' sizes] and to `by_m`.
 
-    The output's own feature is on with probability `own`. With side = -1 it is the loss less E (x - y)^2 for
-    the output -y. The sizes are sums of absolute values, of derivatives the largest of all. Without
-    derivatives, `by_m` is empty.
+    The output's own feature is on with probability `p_target_active`. With side = -1 it is the loss less E (x
+    - y)^2 for the output -y. The sizes are sums of absolute values, of derivatives the largest of all.
+    Without derivatives, `by_m` is empty.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)
@@ -208,21 +212,21 @@ def add_nodes(
         D = coefficient(others, top, top, phi, slope)
         inverse, largest = 1.0 / s, 0.0
         wave = weights[k] * np.exp(s * b)
-        K = 2.0 * side * (1.0 - own) * wave * inverse * inverse * inverse
-        if own > 0.0:
-            zero, one, two = transforms(transform, s * a)
-            factor = 2.0 * own * wave * inverse
-            K += factor * inverse * (side * zero * inverse - one)
-            by_a = factor * (side * one * inverse - two) * D
-            found[2] += by_a.real
+        K = 2.0 * side * (1.0 - p_target_active) * wave * inverse * inverse * inverse
+        if p_target_active > 0.0:
+            order_0, order_1, order_2 = transforms(transform, s * a)
+            factor = 2.0 * p_target_active * wave * inverse
+            K += factor * inverse * (side * order_0 * inverse - order_1)
+            by_a = factor * (side * order_1 * inverse - order_2) * D
+            sums[2] += by_a.real
             largest = abs(by_a.real) + abs(by_a.imag)
         factor = s * K
-        found[0] += (K * D).real
-        found[1] += (factor * D).real
-        found[3] += abs(K * D) + abs(factor * D)
+        sums[0] += (K * D).real
+        sums[1] += (factor * D).real
+        sums[3] += abs(K * D) + abs(factor * D)
         largest = max(largest, abs(factor * D))
         for j in range(by_m.size):
             by = factor * first[j] * slope[j]
             by_m[j] += by.real
             largest = max(largest, abs(by.real) + abs(by.imag))
-        found[4] += largest
+        sums[4] += largest

@@ -21,7 +21,7 @@ SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss 
 Case = Callable[[int, FloatArray, float, float, float, OtherFeatures, FloatArray], Any]
 
 
-def _packed(units: list[Block], heard: BoolArray, total: int | None) -> OtherFeatures:
+def _packed(units: list[Block], has_weight: BoolArray, total: int | None) -> OtherFeatures:
     """Return the units as the kernels want them: arrays one after the other, and where each begins."""
 
     def joined(parts: list[Any], kind: type) -> Any:
@@ -33,29 +33,31 @@ def _packed(units: list[Block], heard: BoolArray, total: int | None) -> OtherFea
     members, weights = [unit.members for unit in units], [unit.weights for unit in units]
     numbers, chance = joined([masks(unit) for unit in units], np.int64), joined(weights, np.float64)
     arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
-    return OtherFeatures(*arrays, heard, total is not None, total or 0, np.empty(0))
+    return OtherFeatures(*arrays, has_weight, total is not None, total or 0, np.empty(0))
 
 
 def _cases(
-    exactly: int | None, units: list[Block], i: int, heard: BoolArray
+    exactly: int | None, units: list[Block], i: int, has_weight: BoolArray
 ) -> Iterator[tuple[float, float, OtherFeatures]]:
     """Yield the states of feature i: their probability, 1 for on or 0 for off, and the law of all others."""
-    (own,) = (unit for unit in units if i in unit.members)
+    (target_unit,) = (unit for unit in units if i in unit.members)
     others = [
         Block(unit.members - (unit.members > i), unit.patterns, unit.weights)
         for unit in units
-        if unit is not own
+        if unit is not target_unit
     ]
-    for pattern, chance in zip(own.patterns, own.weights, strict=True):
-        on = int(pattern[own.members == i][0])
+    for pattern, chance in zip(target_unit.patterns, target_unit.weights, strict=True):
+        on = int(pattern[target_unit.members == i][0])
         total = None if exactly is None else exactly - on
         if chance > 0.0 and (total is None or total >= 0):
-            with_it = own.members[(pattern == 1) & (own.members != i)]
+            with_it = target_unit.members[(pattern == 1) & (target_unit.members != i)]
             certain = Block(with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1))
-            yield float(chance), float(on), _packed([*others, certain], heard, total)
+            yield float(chance), float(on), _packed([*others, certain], has_weight, total)
 
 
-def by_transforms(rows: Rows, law: Law, ask: AccuracyRequest, case: Case, bounded: bool) -> Outputs:
+def by_transforms(
+    rows: Rows, law: Law, request: AccuracyRequest, integrate_output: Case, bounded: bool
+) -> Outputs:
     """Integrate the transform of each output, for each state of its own feature where that is needed.
 
     With few frequencies the error of the loss is what half of them change, if that is less than the bound.
@@ -65,44 +67,48 @@ def by_transforms(rows: Rows, law: Law, ask: AccuracyRequest, case: Case, bounde
     mean, exactly = law.moment(1), law.features.exactly
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
-    plain, share = law.independent, 1.0
-    units = [] if plain else blocks(law.features)
+    is_independent, share = law.independent, 1.0
+    units = [] if is_independent else blocks(law.features)
     if exactly is not None:
         every = _packed(units, np.ones(n, np.bool_), exactly)
         share = coefficient_with_slopes(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
         i = int(features[k])
-        kept, own = np.arange(n) != i, float(law.features.p[i])
+        is_input, p_target_active = np.arange(n) != i, float(law.features.p[i])
         largest = min(max(abs(b[k]), float(np.abs(M[k]).max())), 1.0)
-        heard = np.abs(M[k]) > (SILENT * largest if bounded else 0.0)
-        if plain:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
-            kept &= heard
-        m, a, p = M[k, kept], float(M[k, i]), law.features.p[kept]
-        if not plain:
-            cases = list(_cases(exactly, units, i, heard[kept]))
+        has_weight = np.abs(M[k]) > (SILENT * largest if bounded else 0.0)
+        if is_independent:  # a feature of weight 0 is independent of the output: E x_j d/db is its derivative
+            is_input &= has_weight
+        m, a, p = M[k, is_input], float(M[k, i]), law.features.p[is_input]
+        if not is_independent:
+            cases = list(_cases(exactly, units, i, has_weight[is_input]))
         else:
-            states = [(1.0, own)] if bounded else [(1.0 - own, 0.0), (own, 1.0)]
+            states = (
+                [(1.0, p_target_active)]
+                if bounded
+                else [(1.0 - p_target_active, 0.0), (p_target_active, 1.0)]
+            )
             cases = [(chance, on, independent(p)) for chance, on in states]
         slope = np.zeros(m.size)
         for chance, on, others in cases:
-            found, by_m, error = case(k, m, a, b[k], on, others, p)
+            integrals, by_m, error = integrate_output(k, m, a, b[k], on, others, p)
             chance /= share
-            losses[k] += chance * found[0]
-            by_b[k] += chance * found[1]
-            by_M[k, i] += chance * found[2]
+            losses[k] += chance * integrals[0]
+            by_b[k] += chance * integrals[1]
+            by_M[k, i] += chance * integrals[2]
             if by_m.size:
                 slope += chance * by_m
             sums, cut, change, slope_error = error
-            errors[k] += chance * (sums + (cut if ask.frequencies is None else min(cut, change)))
+            errors[k] += chance * (sums + (cut if request.frequencies is None else min(cut, change)))
             slope_errors[k] += chance * slope_error
-        left = np.abs(M[k, ~heard & (np.arange(n) != i)])
+        left = np.abs(M[k, ~has_weight & (np.arange(n) != i)])
         if left.any():  # Cauchy and Schwarz: E (2 e d + d^2) for the error e and what is left out, d
-            length = float(left @ np.sqrt(law.p[~heard & (np.arange(n) != i)]))
+            length = float(left @ np.sqrt(law.p[~has_weight & (np.arange(n) != i)]))
             errors[k] += length * (2.0 * np.sqrt(abs(losses[k]) + errors[k]) + length)
-        rest = ~kept
+        rest = ~is_input
         rest[i] = False
-        by_M[k, kept], by_M[k, rest] = slope, mean * law.features.p[rest] * by_b[k]
+        by_M[k, is_input], by_M[k, rest] = slope, mean * law.features.p[rest] * by_b[k]
 
-    parallel_map(solve, count, ask.workers)
+    parallel_map(solve, count, request.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

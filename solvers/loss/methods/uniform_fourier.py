@@ -81,8 +81,8 @@ def _all_off(p: FloatArray) -> FloatArray:
 def _repair(p: FloatArray) -> float:
     """Return what the rounding of each 1 - p takes from a product of factors near 1."""
     total = 1.0
-    for one in p:
-        total += (1.0 - (1.0 - one)) - one
+    for p_j in p:
+        total += (1.0 - (1.0 - p_j)) - p_j
     return total
 
 
@@ -111,13 +111,13 @@ def _spread(v: Four, x: float) -> Four:
 def _moments(level: Level, t: float) -> Four:
     """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
     m, large, p = level
-    none, one, more = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
         off = 1.0 - p[j]
-        more = _blend(off, more, p[j], _spread(_blend(1.0, one, 1.0, more), m[j]))
-        one = _blend(off, one, p[j] if j < large else 0.0, _spread(none, m[j]))
-        none = _blend(off, none, 0.0, none)
-    return _blend(_repair(p), more, 0.0, more)
+        more_on = _blend(off, more_on, p[j], _spread(_blend(1.0, one_on, 1.0, more_on), m[j]))
+        one_on = _blend(off, one_on, p[j] if j < large else 0.0, _spread(none_on, m[j]))
+        none_on = _blend(off, none_on, 0.0, none_on)
+    return _blend(_repair(p), more_on, 0.0, more_on)
 
 
 @inner
@@ -157,22 +157,22 @@ def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, f
 def _majorant(level: Level, real: float, radius: float) -> float:
     """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
     m, large, p = level
-    none, one, more = 1.0, 0.0, 0.0
+    none_on, one_on, more_on = 1.0, 0.0, 0.0
     for j in range(m.size):
         rise = np.expm1(real * m[j])
         bound = rise / (real * m[j]) if rise != 0.0 else 1.0
         if radius > 0.0:
             bound = min(bound, (2.0 + rise) / (radius * abs(m[j])))
         off, on = 1.0 - p[j], p[j] * bound
-        more = more * (off + on) + one * on
-        one = one * off + (none * on if j < large else 0.0)
-        none *= off
-    return more
+        more_on = more_on * (off + on) + one_on * on
+        one_on = one_on * off + (none_on * on if j < large else 0.0)
+        none_on *= off
+    return more_on
 
 
 @inner
-def _period(level: Level, side: float, start: float, growth: Three, allowed: float, theta: float) -> float:
-    """Return the period at which Chernoff's bound with theta makes the images on one side `allowed`.
+def _period(level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float) -> float:
+    """Return the period at which Chernoff's bound with theta makes the images on one side `tolerance`.
 
     Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
     growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau).
@@ -182,14 +182,14 @@ def _period(level: Level, side: float, start: float, growth: Three, allowed: flo
         return np.inf
     scale = 1.0 / (math.e * theta)
     bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
-    log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(allowed)
+    log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(tolerance)
     # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
     return float(max(side * KAPPA + log, KAPPA + 1.0) / theta)
 
 
 @inner
 def _half_period(
-    level: Level, side: float, start: float, growth: Three, allowed: float
+    level: Level, side: float, start: float, growth: Three, tolerance: float
 ) -> tuple[float, float]:
     """Return a period that the images on one side respect, and a bound on their error."""
     m, p = level.m, level.p
@@ -201,18 +201,18 @@ def _half_period(
     if reach == 0.0:
         return hard, 0.0
     # the period falls up to the best theta and rises behind it; a normal law would have it near the guess
-    guess = np.sqrt(6.0 * max(np.log(square / allowed), 1.0) / square)
+    guess = np.sqrt(6.0 * max(np.log(square / tolerance), 1.0) / square)
     guess = max(min(guess, 400.0 / abs(m[0])), 1.0 / reach)
-    best = _period(level, side, start, growth, allowed, guess)
+    best = _period(level, side, start, growth, tolerance, guess)
     for factor in (1.5, 1.0 / 1.5):
         theta = factor * guess
         while theta * reach > 0.5:
-            period = _period(level, side, start, growth, allowed, theta)
+            period = _period(level, side, start, growth, tolerance, theta)
             if not period < best and (best < np.inf or factor > 1.0):
                 break
             best = min(best, period)
             theta *= factor
-    return (best, allowed) if best < hard else (hard, 0.0)
+    return (best, tolerance) if best < hard else (hard, 0.0)
 
 
 @inner
@@ -300,8 +300,8 @@ def _lattice_sum(
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
     mean = 0.0
-    for one in p:
-        mean += one
+    for p_j in p:
+        mean += p_j
     noise = _noise(m.size, 2.0 * (mean / m.size))
     none = _all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
@@ -348,15 +348,15 @@ def _bromwich(
     polynomial: Four,
     ends: tuple[float, float],
     growth: Three,
-    allowed: float,
+    tolerance: float,
 ) -> tuple[float, float]:
     """Return the level's mean of J(t + nu), J = 0 on the left and `polynomial` on the right, and its error.
 
     J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0; `growth` bounds
     what it is, or the polynomial is too much, at a distance beyond.
     """
-    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * allowed)
-    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * allowed)
+    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
+    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
     period = max(right, left)
     moments, absolute = _moments(level, t), _moments(_absolute(level), abs(t))
     image, size = 0.0, 0.0
@@ -368,7 +368,7 @@ def _bromwich(
     most = max(np.floor(WORK / (level.m.size * BLOCK)), 1.0)
     blocks = 1.0
     cut = _cut_off(level, a, t, shape, c, h * (BLOCK - 1.0))
-    while cut > max(0.9 * allowed, 0.1 * size) and blocks < most:
+    while cut > max(0.9 * tolerance, 0.1 * size) and blocks < most:
         blocks = min(np.ceil(1.2 * blocks), most)
         cut = _cut_off(level, a, t, shape, c, h * (BLOCK * blocks - 1.0))
     total, rounding = _lattice_sum(level, a, t, shape, c, h, int(blocks))
@@ -376,30 +376,42 @@ def _bromwich(
 
 
 @inner
-def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tuple[float, float]:
-    """Return the sum of g - own/3 over the patterns of a level, and its error; `own` is the output's p."""
+def _level(level: Level, p_target_active: float, a: float, b: float, tolerance: float) -> tuple[float, float]:
+    """Return the sum of g - p_target_active/3 over the patterns of a level, and its error."""
     low, high = b, b
     for x in level.m:
         low += min(x, 0.0)
         high += max(x, 0.0)
     if high <= min(0.0, -a):  # never on
         return 0.0, 0.0
-    polynomial = (own / 3.0 * a * (a - 2.0), own * (a - 1.0), 1.0, 0.0)
+    polynomial = (p_target_active / 3.0 * a * (a - 2.0), p_target_active * (a - 1.0), 1.0, 0.0)
     if low >= max(0.0, -a):  # never off
         return _polynomial_part(level, b, polynomial)
     at_zero, at_edge = low < 0.0 < high, low < -a < high
     if (at_zero and at_edge) or abs(a) < 0.25 * (high - low):
         ends = (b + max(a, 0.0), b + min(a, 0.0))
-        return _bromwich(level, a, b, (1.0 - own, own, 0.0), polynomial, ends, (own, 1.0, 0.0), allowed)
+        return _bromwich(
+            level,
+            a,
+            b,
+            (1.0 - p_target_active, p_target_active, 0.0),
+            polynomial,
+            ends,
+            (p_target_active, 1.0, 0.0),
+            tolerance,
+        )
     # g - own/3 = (1-own) t_+^2 - cubic t_+^3 - own/a (t+a)_+^2 + cubic (t+a)_+^3, one kink of which is met
     # at most; the scale of nu may then be far below that of a
-    cubic = own * (a + 1.0) / (3.0 * a * a)
+    cubic = p_target_active * (a + 1.0) / (3.0 * a * a)
     value, error = 0.0, 0.0
-    for t, second, third, met in ((b, 1.0 - own, -cubic, at_zero), (a + b, -own / a, cubic, at_edge)):
+    for t, second, third, met in (
+        (b, 1.0 - p_target_active, -cubic, at_zero),
+        (a + b, -p_target_active / a, cubic, at_edge),
+    ):
         part, miss = 0.0, 0.0
         if met:
             shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
-            part, miss = _bromwich(level, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, allowed)
+            part, miss = _bromwich(level, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, tolerance)
         elif low - b + t >= 0.0:
             part, miss = _polynomial_part(level, t, (0.0, 0.0, second, third))
         value, error = value + part, error + miss
@@ -408,7 +420,7 @@ def _level(level: Level, own: float, a: float, b: float, allowed: float) -> tupl
 
 @inner
 def _output_loss(
-    row: FloatArray, chances: FloatArray, own: float, a: float, b: float, allowed: float
+    row: FloatArray, chances: FloatArray, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
     """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
     m, p = np.empty(row.size), np.empty(row.size)
@@ -418,29 +430,29 @@ def _output_loss(
     for j in range(row.size):
         m[j], p[j] = row[order[j]], chances[order[j]]
     none = _all_off(p)
-    size, share, loss, error = m.size, allowed, 0.0, 0.0
+    size, share, loss, error = m.size, tolerance, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
         ahead = none[size - m.size]
-        heard, large = 0.0, 0
-        for one in m:
-            heard += abs(one)
-            large += 1 if abs(one) >= SMALL * abs(m[0]) else 0
-        reach = abs(a) + abs(b) + heard
-        rest = ahead * (own + reach * (reach + own))
-        if rest < 0.01 * allowed:
+        total_weight, large = 0.0, 0
+        for m_j in m:
+            total_weight += abs(m_j)
+            large += 1 if abs(m_j) >= SMALL * abs(m[0]) else 0
+        reach = abs(a) + abs(b) + total_weight
+        rest = ahead * (p_target_active + reach * (reach + p_target_active))
+        if rest < 0.01 * tolerance:
             error += rest
             break
         level = Level(m, large, p)
-        value, miss = _level(level, own, a, b, share / ahead)
-        loss += ahead * (value + own / 3.0 * _moments(level, b)[0])
+        value, miss = _level(level, p_target_active, a, b, share / ahead)
+        loss += ahead * (value + p_target_active / 3.0 * _moments(level, b)[0])
         error += ahead * miss
         m, p = m[large:], p[large:]
-    return loss, error + UNIT * _noise(size, 0.0) * (loss + own)
+    return loss, error + UNIT * _noise(size, 0.0) * (loss + p_target_active)
 
 
 @inner
-def _none_on(t: float, a: float, own: float) -> float:
+def _none_on(t: float, a: float, p_target_active: float) -> float:
     """Return g(t), as `few.pointwise` for any law: here a call of it would take longer than the mean."""
     low, high = 0.0, 0.0  # where the output is on
     if a > 0.0:
@@ -454,11 +466,11 @@ def _none_on(t: float, a: float, own: float) -> float:
     left, right = (1.0 - a) * (middle - node) - t, (1.0 - a) * (middle + node) - t
     loss = (low**3 + (1.0 - high) * (1.0 + high + high * high)) / 3.0 + half * (left * left + right * right)
     ramp = max(t, 0.0)
-    return float((1.0 - own) * ramp * ramp + own * loss)
+    return float((1.0 - p_target_active) * ramp * ramp + p_target_active * loss)
 
 
 @inner
-def _one_on(b: float, m: float, a: float, own: float) -> float:
+def _one_on(b: float, m: float, a: float, p_target_active: float) -> float:
     """Return the mean of g(b + m v), by Gauss points between the breakpoints of the cubics of g."""
     first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
     ends, mean = (0.0, min(first, second), max(first, second), 1.0), 0.0
@@ -466,27 +478,31 @@ def _one_on(b: float, m: float, a: float, own: float) -> float:
         width, middle = ends[piece + 1] - ends[piece], 0.5 * (ends[piece + 1] + ends[piece])
         if width > 0.0:
             node = width * GAUSS
-            outer = _none_on(b + m * (middle - node), a, own) + _none_on(b + m * (middle + node), a, own)
-            mean += width / 18.0 * (5.0 * outer + 8.0 * _none_on(b + m * middle, a, own))
+            outer = _none_on(b + m * (middle - node), a, p_target_active) + _none_on(
+                b + m * (middle + node), a, p_target_active
+            )
+            mean += width / 18.0 * (5.0 * outer + 8.0 * _none_on(b + m * middle, a, p_target_active))
     return mean
 
 
 @inner
-def _few_on(row: FloatArray, p: FloatArray, own: float, a: float, b: float) -> tuple[float, float]:
+def _few_on(
+    row: FloatArray, p: FloatArray, p_target_active: float, a: float, b: float
+) -> tuple[float, float]:
     """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
     back = np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]
     ahead, behind = _all_off(p), _all_off(back)
-    loss, largest, lost = ahead[row.size] * _none_on(b, a, own), 0.0, 0.0
+    loss, largest, lost = ahead[row.size] * _none_on(b, a, p_target_active), 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]
-        step = share * _one_on(b, row[j], a, own) - lost
+        step = share * _one_on(b, row[j], a, p_target_active) - lost
         new = loss + step  # compensated: thousands of equal terms would round alike
         lost = (new - loss) - step
         loss = new
         largest = max(largest, abs(row[j]))
-    return loss, 16.0 * UNIT * (loss + own * (1.0 + abs(a) + abs(b) + largest))
+    return loss, 16.0 * UNIT * (loss + p_target_active * (1.0 + abs(a) + abs(b) + largest))
 
 
 @kernel
@@ -506,17 +522,17 @@ def rows_uniform(
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
-        own, a = p[features[i]], M[i, features[i]]
+        p_target_active, a = p[features[i]], M[i, features[i]]
         row, on, count = np.empty(p.size), np.empty(p.size), 0
         for j in range(p.size):
             if j != features[i] and abs(M[i, j]) > NEGLIGIBLE:
                 row[count], on[count], count = M[i, j], p[j], count + 1
         m, chances = row[:count], on[:count]
-        few, error = _few_on(m, chances, own, a, b[i])
+        few_on_loss, error = _few_on(m, chances, p_target_active, a, b[i])
         # p may be so small that its part underflows; the smallest normal number asks for all there is
-        allowed = max(tol * max(unit[features[i]], few), 2.3e-308)
-        many, miss = _output_loss(m, chances, own, a, b[i], allowed)
-        losses[i], errors[i] = few + many, error + miss
+        tolerance = max(tol * max(unit[features[i]], few_on_loss), 2.3e-308)
+        many, miss = _output_loss(m, chances, p_target_active, a, b[i], tolerance)
+        losses[i], errors[i] = few_on_loss + many, error + miss
     return losses, errors
 
 
@@ -535,16 +551,16 @@ def terms(law: Law) -> float:
     return float(BLOCK * law.n)
 
 
-def estimated_seconds(rows: Rows, law: Law, ask: AccuracyRequest) -> float:
+def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; the levels fit sums to weights of all sizes."""
     return 5e-4 + 1e-5 * law.n
 
 
-def solve(rows: Rows, law: Law, ask: AccuracyRequest) -> Outputs:
+def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     """Return the losses; there are no derivatives."""
 
     def part(which: slice) -> tuple[FloatArray, FloatArray]:
-        return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, ask.tol, law.aim)
+        return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, request.tol, law.aim)
 
-    losses, errors = parallel_concat(part, rows.b.size, ask.workers)
+    losses, errors = parallel_concat(part, rows.b.size, request.workers)
     return Outputs(losses, errors, np.empty((0, law.n)), np.empty(0), np.empty(0))

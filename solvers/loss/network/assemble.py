@@ -73,9 +73,9 @@ def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, s
     shape = (n_outputs, n_features)
     A, B = (
         None
-        if one is None
-        else validation.real("target", validation.matrix("target", one, shape), -1e50, 1e50)
-        for one in (matrix, linear)
+        if array is None
+        else validation.real("target", validation.matrix("target", array, shape), -1e50, 1e50)
+        for array in (matrix, linear)
     )
     if A is None:
         if n_outputs != n_features:
@@ -93,18 +93,18 @@ def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
     if (model.hidden, model.output) != ("relu", "identity"):
         return model, None
     rows = {row.tobytes(): i for i, row in enumerate(model.W_in + 0.0) if model.b_in[i] == 0.0}
-    kept, M = np.full(model.n_hidden, True), np.zeros((model.n_outputs, model.n_features))
+    is_kept, M = np.full(model.n_hidden, True), np.zeros((model.n_outputs, model.n_features))
     for i, row in enumerate(-model.W_in + 0.0):
         j = rows.get(row.tobytes(), i)
-        free = i < j and kept[i] and kept[j] and model.b_in[i] == 0.0
+        free = i < j and is_kept[i] and is_kept[j] and model.b_in[i] == 0.0
         if free and np.array_equal(model.W_out[:, i], -model.W_out[:, j]):
-            kept[[i, j]] = False
+            is_kept[[i, j]] = False
             M += np.outer(model.W_out[:, i], model.W_in[i])
-    if kept.all():
+    if is_kept.all():
         return model, None
-    some = kept if kept.any() else np.arange(kept.size) == 0
-    W_out = model.W_out[:, some] * kept[some]
-    return replace(model, W_in=model.W_in[some], b_in=model.b_in[some], W_out=W_out), M
+    kept_or_first = is_kept if is_kept.any() else np.arange(is_kept.size) == 0
+    W_out = model.W_out[:, kept_or_first] * is_kept[kept_or_first]
+    return replace(model, W_in=model.W_in[kept_or_first], b_in=model.b_in[kept_or_first], W_out=W_out), M
 
 
 def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
@@ -143,19 +143,19 @@ def _setting(
     require(law.values, "law", "transform")
     pairs = model.n_hidden * (model.n_hidden + 1) // 2
     most = budget / pairs if budget else max(WORK * model.n_outputs / pairs, PAIR)
-    setting = NeuronContext.of(law, name, tol, most)
-    units = units_of(model, setting)
+    context = NeuronContext.of(law, name, tol, most)
+    units = units_of(model, context)
     least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
     if budget is not None and least > budget:
         raise ValueError(f"`budget` must be at least {least:.3g} terms for this model; got {budget:g}.")
-    return setting, units
+    return context, units
 
 
-def units_of(model: Model, setting: NeuronContext) -> list[HiddenNeuron]:
+def units_of(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
     """Return the hidden neurons of a model, in units of the values."""
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
-    rows = zip(model.W_in * setting.law.scale, model.b_in, thresholds, strict=True)
-    return [HiddenNeuron(setting, w, float(b), float(t)) for w, b, t in rows]
+    rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
+    return [HiddenNeuron(context, w, float(b), float(t)) for w, b, t in rows]
 
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
@@ -168,19 +168,19 @@ def hidden_means(
     model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
 ) -> HiddenMeans:
     """Return the means of hidden neurons, of their products, and of those with functions of the features."""
-    setting, units = _setting(model, law, name, tol, budget)
-    law = setting.law
+    context, units = _setting(model, law, name, tol, budget)
+    law = context.law
     count, n = model.n_hidden, law.n
     products, errors = np.zeros((2, count, count))
     by_targets = np.zeros((count, n))
     mean, active, unit_errors = np.zeros((3, count))
     for i, unit in enumerate(units):
-        one = unit_means(unit, 0.0, np.zeros(n))
+        neuron_mean = unit_means(unit, 0.0, np.zeros(n))
         mean[i], active[i], by_targets[i], unit_errors[i] = (
-            one.mean,
-            one.active,
-            one.by_targets * law.scale,
-            max(one.error, one.active_error),
+            neuron_mean.mean,
+            neuron_mean.active,
+            neuron_mean.by_targets * law.scale,
+            max(neuron_mean.error, neuron_mean.active_error),
         )
         for j in range(i, count):
             pair = pair_means(unit, units[j], False)
@@ -192,11 +192,11 @@ def hidden_means(
 class _Targets:
     """Targets A f(x) + B x, in units of the values: their means and covariances, with the features too."""
 
-    def __init__(self, setting: NeuronContext, A: FloatArray, B: FloatArray | None):
-        law = setting.law
-        if B is not None and setting.target == "identity":
+    def __init__(self, context: NeuronContext, A: FloatArray, B: FloatArray | None):
+        law = context.law
+        if B is not None and context.target == "identity":
             A, B = A + B, None
-        self.A, self.B, self.setting = A, B, setting
+        self.A, self.B, self.context = A, B, context
         on = np.outer(law.p, law.p) if law.independent else law.features.pair_probability()
         first, second = float(law.values.moment(1)), float(law.values.moment(2))
         # Covariances of features, of functions of them, and of features with functions.
@@ -204,11 +204,11 @@ class _Targets:
             _covariance(on, law.p, *one)
             for one in (
                 (first, first, second),
-                (setting.mean, setting.mean, setting.square),
-                (first, setting.mean, setting.cross),
+                (context.mean, context.mean, context.square),
+                (first, context.mean, context.cross),
             )
         )
-        self.mean = law.p * setting.mean
+        self.mean = law.p * context.mean
         self.means, self.variances = A @ self.mean, np.sum(A @ of_f * A, axis=1)
         self.with_features = A @ self.cross.T  # covariances, (n_outputs, n_features)
         self.size = np.abs(A).sum(axis=1)
@@ -224,21 +224,21 @@ class _Targets:
 
     def off(self, g: FloatArray, g0: FloatArray) -> FloatArray:
         """Return what sums of E h (g0 + g t) of each neuron are off by, if its means are by 1."""
-        found = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
-        return np.asarray(found if self.B is None else found + np.abs(g @ self.B).sum(axis=1))
+        size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
+        return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
     def of_unit(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
         """Return means of a neuron with g0 + w t, and E h t of the targets t."""
-        one = unit_means(unit, g0, w @ self.A, self.share)
-        products = self.A @ one.by_targets
+        means = unit_means(unit, g0, w @ self.A, self.share)
+        products = self.A @ means.by_targets
         if self.B is None:
-            return one, products
-        plain = HiddenNeuron(self.setting.with_identity(), unit.w, unit.b, unit.t)
-        plain.reach_of(unit)
-        other = unit_means(plain, 0.0, w @ self.B, self.share)
+            return means, products
+        linear_neuron = HiddenNeuron(self.context.with_identity(), unit.w, unit.b, unit.t)
+        linear_neuron.copy_cache_from(unit)
+        other = unit_means(linear_neuron, 0.0, w @ self.B, self.share)
         both = replace(
-            one, by_b=one.by_b + other.by_b, flux=one.flux + other.flux, by_w=one.by_w + other.by_w,
-            error=max(one.error, other.error), slope_error=max(one.slope_error, other.slope_error),
+            means, by_b=means.by_b + other.by_b, flux=means.flux + other.flux, by_w=means.by_w + other.by_w,
+            error=max(means.error, other.error), slope_error=max(means.slope_error, other.slope_error),
         )  # fmt: skip
         return both, products + self.B @ other.by_targets
 
@@ -259,11 +259,11 @@ def network_loss(
 
     Targets are A f(x) + B x, f by its name; B is None for 0.
     """
-    setting, units = _setting(model, law, name, tol, budget)
-    law = setting.law
+    context, units = _setting(model, law, name, tol, budget)
+    law = context.law
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
     weights = importance / model.n_outputs
-    goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
+    goal = _Targets(context, A * law.scale, None if B is None else B * law.scale)
     target_squares = goal.variances + goal.means**2
     # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_ik t_k, and a constant.
     K = (V.T * weights) @ V
@@ -278,17 +278,17 @@ def network_loss(
     def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
         return goal.of_unit(units[i], float(g0[i]), g[i])
 
-    found = watch.parallel_map(0, of_pair, workers)
+    pair_products = watch.parallel_map(0, of_pair, workers)
     with_targets = watch.parallel_map(1, of_targets, workers)
-    single, T = [one for one, _ in with_targets], np.array([products for _, products in with_targets])
+    single, T = [means for means, _ in with_targets], np.array([products for _, products in with_targets])
     H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
-    for (i, j), pair in zip(pairs, found, strict=True):
+    for (i, j), pair in zip(pairs, pair_products, strict=True):
         H[i, j] = H[j, i] = pair.value
         H_errors[i, j] = H_errors[j, i] = pair.error
         for change, of_pair_alone in zip(changes, pair.changes, strict=True):
             change[i, j] = change[j, i] = of_pair_alone
-    mean = np.array([one.mean for one in single])
-    unit_errors = np.array([one.error for one in single])
+    mean = np.array([means.mean for means in single])
+    unit_errors = np.array([means.error for means in single])
     inside = np.einsum("ki,ij,kj->k", V, H, V)
     cross = np.einsum("ki,ik->k", V, T)
     shift = V @ mean
@@ -300,40 +300,40 @@ def network_loss(
     errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
     errors += rounding + cut
     # The mean loss is off by less than its outputs are: a mean of hidden neurons has many signs in it.
-    together = np.max([abs(np.sum(K * change)) for change in changes])
+    joint_change = np.max([abs(np.sum(K * change)) for change in changes])
     mean_error = float(np.sum(np.abs(K) * H_errors) + unit_errors @ goal.off(g, g0) + weights @ rounding)
-    mean_error += float(together + 2.0 * _split_targets(K**2, changes))
-    methods = ", ".join(sorted({one.method for one in (*found, *single)}))
+    mean_error += float(joint_change + 2.0 * _split_targets(K**2, changes))
+    methods = ", ".join(sorted({means.method for means in (*pair_products, *single)}))
     if not gradient:
         return losses, errors, mean_error, None, 0.0, methods
     by_W, by_b_in, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
     slope_error = 0.0
-    for (i, j), pair in zip(pairs, found, strict=True):
+    for (i, j), pair in zip(pairs, pair_products, strict=True):
         share = K[i, j] if i == j else 2.0 * K[i, j]
         for unit, side in ((i, 0), (j, 1)):
             by_W[unit] += share * pair.by_w[side]
             by_b_in[unit] += share * pair.by_b[side]
             flux[unit] += share * pair.flux[side]
         slope_error += abs(share) * pair.slope_error
-    for i, one in enumerate(single):
-        by_W[i] += one.by_w
-        by_b_in[i] += one.by_b
-        flux[i] += one.flux
-        slope_error += one.slope_error * (abs(g0[i]) + float(np.abs(g[i]) @ goal.size))
+    for i, means in enumerate(single):
+        by_W[i] += means.by_w
+        by_b_in[i] += means.by_b
+        flux[i] += means.flux
+        slope_error += means.slope_error * (abs(g0[i]) + float(np.abs(g[i]) @ goal.size))
     by_out = 2.0 * weights[:, None] * (V @ H - T.T + np.outer(c, mean))
     by_b = 2.0 * weights * (c + shift - goal.means)
     # The readout's derivatives are off by what the means are; those of the first layer by what theirs are.
-    own = size @ (H_errors + np.abs(changes).max(axis=0)) + far[:, None] * unit_errors
-    own += _ROUNDING * (size @ np.abs(H) + np.abs(T.T) + np.abs(np.outer(c, mean)))
+    output_errors = size @ (H_errors + np.abs(changes).max(axis=0)) + far[:, None] * unit_errors
+    output_errors += _ROUNDING * (size @ np.abs(H) + np.abs(T.T) + np.abs(np.outer(c, mean)))
     of_b = size @ unit_errors + _ROUNDING * (
         np.abs(c) + size @ np.abs(mean) + goal.size * np.abs(goal.mean).max()
     )
     slope_error *= max(1.0, float(law.scale.max()))
-    slope_error += 2.0 * float(np.max(weights * np.maximum(own.max(axis=1), of_b)))
+    slope_error += 2.0 * float(np.max(weights * np.maximum(output_errors.max(axis=1), of_b)))
     by = {"W_in": by_W * law.scale, "b_in": by_b_in, "W_out": by_out, "b": by_b}
     if model.thresholds is not None:
         by["thresholds"] = -flux
-    by = {key: frozen(one) for key, one in by.items()}
+    by = {key: frozen(means) for key, means in by.items()}
     return losses, errors, mean_error, by, float(slope_error), methods
 
 
@@ -342,9 +342,9 @@ def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
 
     What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
     """
-    together = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
-    apart = np.array([_split_targets(np.outer(v**2, v**2), changes) for v in V])
-    return np.asarray(together + 2.0 * apart)
+    joint_change = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
+    split_change = np.array([_split_targets(np.outer(v**2, v**2), changes) for v in V])
+    return np.asarray(joint_change + 2.0 * split_change)
 
 
 def _split_targets(squares: FloatArray, changes: list[FloatArray]) -> float:
@@ -359,9 +359,9 @@ def linear_loss(
     B: FloatArray | None = None,
 ) -> Found:  # fmt: skip
     """Return the same for y = M x + b and targets that are no features, from second moments."""
-    setting, weights = NeuronContext.of(law, name, tol, 1.0, False), importance / model.n_outputs
+    context, weights = NeuronContext.of(law, name, tol, 1.0, False), importance / model.n_outputs
     M, b, mean = model.M * law.scale, model.bias, law.mean
-    goal = _Targets(setting, A * law.scale, None if B is None else B * law.scale)
+    goal = _Targets(context, A * law.scale, None if B is None else B * law.scale)
     spread = goal.spread
     shift = goal.means - M @ mean - b
     parts = [goal.variances, np.sum(M @ spread * M, axis=1), -2.0 * np.sum(M * goal.with_features, axis=1)]
@@ -377,7 +377,14 @@ def linear_loss(
     by = {"W_in": by_in, "W_out": by_out, "b_in": model.W_out.T @ by_b, "b": by_b}
     far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))
     error = 64.0 * 2.0**-52 * far * float(np.max(weights * (sizes + np.abs(shift) + 1.0), initial=0.0))
-    return losses, errors, mean_error, {key: frozen(one) for key, one in by.items()}, error, "second moments"
+    return (
+        losses,
+        errors,
+        mean_error,
+        {key: frozen(array) for key, array in by.items()},
+        error,
+        "second moments",
+    )
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
@@ -385,9 +392,9 @@ def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both
 
     `on` are the probabilities that two features are on.
     """
-    found = first * second * (on - np.outer(p, p))
-    np.fill_diagonal(found, p * both - p**2 * first * second)
-    return np.asarray(found)
+    covariance = first * second * (on - np.outer(p, p))
+    np.fill_diagonal(covariance, p * both - p**2 * first * second)
+    return np.asarray(covariance)
 
 
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:

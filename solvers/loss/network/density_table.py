@@ -57,16 +57,16 @@ _NODES, _WEIGHTS = _rules()
 def _in_x(coefficients: FloatArray, low: float, high: float) -> FloatArray:
     """Return a polynomial of v as one of x."""
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    found = np.zeros(1)
+    polynomial = np.zeros(1)
     for c in coefficients[::-1]:
-        found = np.polynomial.polynomial.polyadd(np.convolve(found, [middle, half]), [c])
-    return found[: coefficients.size]
+        polynomial = np.polynomial.polynomial.polyadd(np.convolve(polynomial, [middle, half]), [c])
+    return polynomial[: coefficients.size]
 
 
 @lru_cache(64)
 def table_of(values: Values) -> Table:
     """Return the table of a law; without a density it has no edges."""
-    corners = bends = np.empty(0)
+    corners = kinks = np.empty(0)
     if values.density is None:
         edges, rows, panels, degree = np.empty(0), np.empty((0, 1)), np.empty(0), 0
     elif values.pieces:
@@ -86,18 +86,18 @@ def table_of(values: Values) -> Table:
         rows = np.array([_fit_polynomials(values, a, b) for a, b in pairwise(edges)])
         panels = _panels(values, low, high)
         corners = np.array([end for end in values.support if np.isfinite(end)])
-        bends = np.setdiff1d(panels, corners)
+        kinks = np.setdiff1d(panels, corners)
     count, size = rows.shape
-    integrals, before = np.zeros((3, count, size + 3)), np.zeros((3, count + 1))
+    integrals, cumulative = np.zeros((3, count, size + 3)), np.zeros((3, count + 1))
     for k in range(count):
         half, middle = 0.5 * (edges[k + 1] - edges[k]), 0.5 * (edges[k + 1] + edges[k])
         times = rows[k]
         for r in range(3):
-            whole = np.polynomial.polynomial.polyint(times, lbnd=-1.0) * half
-            integrals[r, k, : whole.size] = whole
-            before[r, k + 1] = before[r, k] + whole.sum()
+            antiderivative = np.polynomial.polynomial.polyint(times, lbnd=-1.0) * half
+            integrals[r, k, : antiderivative.size] = antiderivative
+            cumulative[r, k + 1] = cumulative[r, k] + antiderivative.sum()
             times = np.convolve(times, [middle, half])
-    return Table(edges, rows, integrals, before, panels, corners, bends, degree, _NODES, _WEIGHTS)
+    return Table(edges, rows, integrals, cumulative, panels, corners, kinks, degree, _NODES, _WEIGHTS)
 
 
 def _panels(values: Values, low: float, high: float) -> FloatArray:

@@ -33,77 +33,78 @@ class Half(NamedTuple):
     """Half of the features that a neuron hears, with all that they may be."""
 
     features: IntArray
-    """(m,): which of the features heard."""
+    """(m,): which of the inputs."""
     values: FloatArray
     """(patterns, m), in units of the scales; 0 where a feature is off."""
     chances: FloatArray
     """(patterns,)."""
 
 
-def _outcomes(setting: "NeuronContext", p: float) -> tuple[FloatArray, FloatArray]:
+def _outcomes(context: "NeuronContext", p: float) -> tuple[FloatArray, FloatArray]:
     """Return what a feature may be, and the probabilities."""
-    places, shares = setting.atoms[:, 0], setting.atoms[:, 1]
+    places, shares = context.atoms[:, 0], context.atoms[:, 1]
     if p == 1.0:
         return places, shares
     return np.r_[0.0, places], np.r_[1.0 - p, p * shares]
 
 
-def halves(setting: "NeuronContext", heard: IntArray, most: float) -> tuple[Half, Half] | None:
+def halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
     """Return the patterns of both halves of some features; None where there are more than `most` in all."""
-    law = setting.law
-    kinds = len(setting.atoms) + (law.p[heard] < 1.0)
+    law = context.law
+    kinds = len(context.atoms) + (law.p[inputs] < 1.0)
     if float(np.sum(np.log2(np.maximum(kinds, 1)))) > np.log2(most):
         return None
-    key = "halves", heard.tobytes()
-    kept: dict[Any, Any] = law.kept
-    if key not in kept:
-        middle = heard.size // 2
-        kept[key] = tuple(
-            _list_sums(setting, heard, some) for some in (np.arange(middle), np.arange(middle, heard.size))
+    key = "halves", inputs.tobytes()
+    cache: dict[Any, Any] = law.cache
+    if key not in cache:
+        middle = inputs.size // 2
+        cache[key] = tuple(
+            _list_sums(context, inputs, members)
+            for members in (np.arange(middle), np.arange(middle, inputs.size))
         )
-    found: tuple[Half, Half] = kept[key]
-    return found
+    sums: tuple[Half, Half] = cache[key]
+    return sums
 
 
-def _list_sums(setting: "NeuronContext", heard: IntArray, some: IntArray) -> Half:
+def _list_sums(context: "NeuronContext", inputs: IntArray, members: IntArray) -> Half:
     values, chances = np.zeros((1, 0)), np.ones(1)
-    for j in heard[some]:
-        places, shares = _outcomes(setting, float(setting.law.p[j]))
+    for j in inputs[members]:
+        places, shares = _outcomes(context, float(context.law.p[j]))
         count = len(values)
         column = np.repeat(places, count)[:, None]
         values = np.hstack([np.tile(values, (places.size, 1)), column])
         chances = np.outer(shares, chances).ravel()
-    return Half(some, values, chances)
+    return Half(members, values, chances)
 
 
-def rounding_of_neuron(setting: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
+def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
     """Return what w x + b - t may be off by as it is computed, for x of the atoms."""
-    reach = float(np.abs(setting.atoms[:, 0]).max(initial=0.0))
+    reach = float(np.abs(context.atoms[:, 0]).max(initial=0.0))
     return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
 
 def _rounding(*units: "HiddenNeuron") -> FloatArray:
-    return np.array([rounding_of_neuron(unit.setting, unit.w, unit.b, unit.t) for unit in units])
+    return np.array([rounding_of_neuron(unit.context, unit.w, unit.b, unit.t) for unit in units])
 
 
 def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
-    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, features heard); None for too many patterns.
+    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs); None for too many patterns.
 
     With `indicators` u has 1 where a feature is not 0. The second matrix takes half of what is at the kink of
     a ReLU, as derivatives do.
     """
-    setting, heard = unit.setting, unit.heard
-    both = halves(setting, heard, MOST_PATTERNS)
+    context, inputs = unit.context, unit.inputs
+    both = halves(context, inputs, MOST_PATTERNS)
     if both is None:
         return None
     A, B = both
-    w = unit.w[heard]
+    w = unit.w[inputs]
     z_a, z_b = unit.b + A.values @ w[A.features], B.values @ w[B.features]
     order, slack = np.argsort(z_b, kind="stable"), _rounding(unit)[0]
     z_b = z_b[order]
     u_a, u_b = (
-        np.column_stack([np.ones(len(one)), one != 0.0 if indicators else one])
-        for one in (A.values, B.values[order])
+        np.column_stack([np.ones(len(values)), values != 0.0 if indicators else values])
+        for values in (A.values, B.values[order])
     )
     above = np.searchsorted(z_b, unit.t - z_a + slack, side="right")
     strict = _moments(u_a, A.chances, u_b, B.chances[order], above, both)
@@ -127,13 +128,13 @@ def _moments(
     within_a = (u_a.T * (p_a * of_b[:, 0])) @ u_a
     within_b = (u_b.T * (p_b * of_a)) @ u_b
     across = (u_a.T * p_a) @ of_b
-    one, two = (np.r_[0, 1 + half.features] for half in both)
-    found = np.zeros((one.size + two.size - 1, one.size + two.size - 1))
-    found[np.ix_(two, two)] = within_b
-    found[np.ix_(one, two)] = across
-    found[np.ix_(two, one)] = across.T
-    found[np.ix_(one, one)] = within_a
-    return found
+    first_index, second_index = (np.r_[0, 1 + half.features] for half in both)
+    moments = np.zeros((first_index.size + second_index.size - 1, first_index.size + second_index.size - 1))
+    moments[np.ix_(second_index, second_index)] = within_b
+    moments[np.ix_(first_index, second_index)] = across
+    moments[np.ix_(second_index, first_index)] = across.T
+    moments[np.ix_(first_index, first_index)] = within_a
+    return moments
 
 
 @kernel
@@ -172,9 +173,9 @@ def _add_products(
 
 
 def pair_product(
-    setting: "NeuronContext",
-    one: "HiddenNeuron",
-    two: "HiddenNeuron",
+    context: "NeuronContext",
+    first: "HiddenNeuron",
+    second: "HiddenNeuron",
     either: IntArray,
     w: FloatArray,
     slopes: bool,
@@ -183,12 +184,12 @@ def pair_product(
 
     `w` (2, n) are the weights of the features that either hears.
     """
-    both = halves(setting, either, min(max(setting.most, 1.0), MOST_PAIRS))
+    both = halves(context, either, min(max(context.most, 1.0), MOST_PAIRS))
     if both is None:
         return None
     A, B = both
-    t, slack = np.array([one.t, two.t]), _rounding(one, two)
-    z_a = np.array([[one.b], [two.b]]) + w[:, A.features] @ A.values.T
+    t, slack = np.array([first.t, second.t]), _rounding(first, second)
+    z_a = np.array([[first.b], [second.b]]) + w[:, A.features] @ A.values.T
     z_b = w[:, B.features] @ B.values.T
     by_a, by_b = np.zeros(z_a.shape), np.zeros(z_b.shape)
     z_a, z_b = np.ascontiguousarray(z_a), np.ascontiguousarray(z_b)
@@ -201,26 +202,26 @@ def pair_product(
 
 
 def merged_product(
-    setting: "NeuronContext", one: "HiddenNeuron", two: "HiddenNeuron", either: IntArray, w: FloatArray
+    context: "NeuronContext", first: "HiddenNeuron", second: "HiddenNeuron", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
     """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None for large ones."""
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
-    points = [one.s.size for one in (one.series, two.series) if one is not None]
+    points = [first.s.size for first in (first.series, second.series) if first is not None]
     if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
         return None
-    p, sizes = setting.law.p[either], np.array([one.size, two.size])
-    scale = np.abs(w).sum(axis=1) * float(np.abs(setting.atoms[:, 0]).max())
+    p, sizes = context.law.p[either], np.array([first.size, second.size])
+    scale = np.abs(w).sum(axis=1) * float(np.abs(context.atoms[:, 0]).max())
     parts = []
-    for some in (np.arange(0, either.size, 2), np.arange(1, either.size, 2)):
-        part = _merge_equal(setting, w[:, some], p[some], scale)
+    for members in (np.arange(0, either.size, 2), np.arange(1, either.size, 2)):
+        part = _merge_equal(context, w[:, members], p[members], scale)
         if part is None:
             return None
         parts.append(part)
     (z_a, p_a, lost_a), (z_b, p_b, lost_b) = parts
-    if float(p_a.size) * p_b.size > setting.most:
+    if float(p_a.size) * p_b.size > context.most:
         return None
-    z_a = np.ascontiguousarray(z_a + np.array([[one.b], [two.b]]))
-    t, slack = np.array([one.t, two.t]), _rounding(one, two)
+    z_a = np.ascontiguousarray(z_a + np.array([[first.b], [second.b]]))
+    t, slack = np.array([first.t, second.t]), _rounding(first, second)
     nothing = np.zeros((2, p_a.size)), np.zeros((2, p_b.size))
     value = _add_products(z_a, p_a, z_b, p_b, t, slack, False, *nothing)
     # By Hoelder's inequality, from norms of exponent 8.
@@ -228,7 +229,7 @@ def merged_product(
 
 
 def _merge_equal(
-    setting: "NeuronContext", w: FloatArray, p: FloatArray, scale: FloatArray
+    context: "NeuronContext", w: FloatArray, p: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the different sums (2, count) of two neurons over some features, and their probabilities.
 
@@ -237,7 +238,7 @@ def _merge_equal(
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)
     for j in np.lexsort(np.abs(w)):
-        places, shares = _outcomes(setting, float(p[j]))
+        places, shares = _outcomes(context, float(p[j]))
         step = complex(w[0, j], w[1, j])
         z, chances = np.add.outer(step * places, z).ravel(), np.outer(shares, chances).ravel()
         rounded = np.rint(z.real / grid[0]) + 1j * np.rint(z.imag / grid[1])

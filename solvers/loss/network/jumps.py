@@ -55,16 +55,16 @@ def _step_of(sizes: FloatArray) -> float:
     least = float(sizes.min())
     for parts in range(1, MOST_PARTS + 1):
         multiples = sizes * (parts / least)
-        whole = np.rint(multiples)
-        if np.all(np.abs(multiples - whole) <= WHOLE * largest * parts / least):
-            return float(sizes @ whole / (whole @ whole))
+        integers = np.rint(multiples)
+        if np.all(np.abs(multiples - integers) <= WHOLE * largest * parts / least):
+            return float(sizes @ integers / (integers @ integers))
     return 0.0
 
 
 def lattice_series(unit: "HiddenNeuron") -> Series | None:
     """Return the series of a neuron whose pre-activations lie on a lattice; None if they do not."""
-    setting, w = unit.setting, unit.w[unit.heard]
-    steps = np.outer(w, setting.atoms[:, 0])
+    context, w = unit.context, unit.w[unit.inputs]
+    steps = np.outer(w, context.atoms[:, 0])
     sizes = np.abs(steps[steps != 0.0])
     step = _step_of(sizes) if sizes.size else 1.0
     if step == 0.0 or sizes.sum() > MOST_POINTS * step:
@@ -84,12 +84,12 @@ def lattice_series(unit: "HiddenNeuron") -> Series | None:
     def coefficients(values: FloatArray) -> ComplexArray:
         placed = np.zeros(k.size)
         placed[np.asarray(k, int) % k.size] = values
-        found: ComplexArray = np.fft.rfft(placed) / k.size * twice
-        return found
+        coefficients: ComplexArray = np.fft.rfft(placed) / k.size * twice
+        return coefficients
 
     # In z - b; the features' transforms are at s times their weights.
     s = np.asarray(2.0 * np.pi / (k.size * step) * np.arange(twice.size), np.float64)
-    y, values = np.outer(w, s), setting.law.values
+    y, values = np.outer(w, s), context.law.values
     phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
     rounding = 2.0**-50 * (w.size + 4.0 * float(np.abs(multiples).max(axis=1).sum()))
     return Series(
@@ -112,7 +112,7 @@ def blur(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
     odd[2 * count + k.astype(int)], odd[2 * count - k.astype(int)] = wave, wave.conj()
     square = np.fft.ifft(np.fft.fft(odd, 2 * odd.size) ** 2)[4 * count : 8 * count : 2]
     s = 2.0 * np.pi / unit.reach[1] * np.arange(square.size)
-    y, values = np.outer(unit.w[unit.heard], s), unit.setting.law.values
+    y, values = np.outer(unit.w[unit.inputs], s), unit.context.law.values
     phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)[0]
     coefficients = -2.0 * square * np.exp(1j * s * (unit.b - unit.t)) * np.r_[1.0, np.full(s.size - 1, 2.0)]
     coefficients[0] += 0.5
@@ -123,6 +123,13 @@ def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
     """Return a bound of E |1(z > t) - S(z)|, where two features or more are on, from so many frequencies."""
     phi, coefficients = blur(unit, count)
     p = unit.p
-    before, after = np.cumprod(np.r_[1.0, 1.0 - p]), np.cumprod(np.r_[1.0, 1.0 - p[::-1]])[::-1]
-    rest = np.prod(1.0 - p[:, None] * (1.0 - phi), axis=0) - before[-1] - (p * before[:-1] * after[1:]) @ phi
+    product_before, product_after = (
+        np.cumprod(np.r_[1.0, 1.0 - p]),
+        np.cumprod(np.r_[1.0, 1.0 - p[::-1]])[::-1],
+    )
+    rest = (
+        np.prod(1.0 - p[:, None] * (1.0 - phi), axis=0)
+        - product_before[-1]
+        - (p * product_before[:-1] * product_after[1:]) @ phi
+    )
     return float(max(np.sum(coefficients * rest).real, 0.0)) + 2.0**-44

@@ -40,9 +40,11 @@ def _clipped(
 
 
 @inlined
-def _flux(table: Table, v: float, one: tuple[float, float, float], two: tuple[float, float, float]) -> float:
-    """Return how fast the mean changes as the place v at which neuron `one` jumps moves."""
-    return density_at(table, v) * one[2] * (two[0] + two[1] * v) / abs(one[1])
+def _flux(
+    table: Table, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
+) -> float:
+    """Return how fast the mean changes as the place v at which neuron `line_1` jumps moves."""
+    return density_at(table, v) * line_1[2] * (line_2[0] + line_2[1] * v) / abs(line_1[1])
 
 
 @inlined
@@ -50,9 +52,9 @@ def _leaf(
     table: Table,
     low: float,
     high: float,
-    one: tuple[float, float, float],
-    two: tuple[float, float, float],
-    bends: bool,
+    line_1: tuple[float, float, float],
+    line_2: tuple[float, float, float],
+    is_nonlinear: bool,
     out: FloatArray,
 ) -> None:
     """Write value, slopes by b_1 and b_2, these times v, fluxes at both thresholds, and these times v.
@@ -61,14 +63,14 @@ def _leaf(
     """
     for k in range(9):
         out[k] = 0.0
-    lo, hi, first, last, half1 = _clipped(low, high, 0, 0, 1, one)
+    lo, hi, first, last, half1 = _clipped(low, high, 0, 0, 1, line_1)
     half2 = 1.0
-    if bends:
-        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, 2, two)
+    if is_nonlinear:
+        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, 2, line_2)
     if not hi > lo:
         return
-    y1, w1, t1 = one
-    y2, w2, t2 = two
+    y1, w1, t1 = line_1
+    y2, w2, t2 = line_2
     m0, m1, m2 = split_panels(table, lo, hi)
     out[0] = y1 * y2 * m0 + (y1 * w2 + y2 * w1) * m1 + w1 * w2 * m2
     out[1] = half1 * (y2 * m0 + w2 * m1)
@@ -78,11 +80,11 @@ def _leaf(
     for side in range(2):
         end, v = (first, lo) if side == 0 else (last, hi)
         if end == 1 and t1 != 0.0:
-            flux = _flux(table, v, one, two)
+            flux = _flux(table, v, line_1, line_2)
             out[5] += flux
             out[7] += flux * v
         elif end == 2 and t2 != 0.0:
-            flux = _flux(table, v, two, one)
+            flux = _flux(table, v, line_2, line_1)
             out[6] += flux
             out[8] += flux * v
 
@@ -105,7 +107,7 @@ def _breakpoints(
     y1: float,
     y2: float,
     w: FloatArray,
-    bends: bool,
+    is_nonlinear: bool,
     ends: FloatArray,
     corners: FloatArray,
     counts: FloatArray,
@@ -118,7 +120,7 @@ def _breakpoints(
     count = 2
     for v in panels:
         count = _add_place(places, count, v, low, high)
-    for unit in range(2 if bends else 1):
+    for unit in range(2 if is_nonlinear else 1):
         steep = w[unit, level]
         if steep == 0.0:
             continue
@@ -132,11 +134,11 @@ def _breakpoints(
                 z += w[unit, m] * corners[m, rest % size]
                 rest //= size
             count = _add_place(places, count, -z / steep, low, high)
-    return _meetings(level, y1, y2, w, ends, corners, counts, places, count) if bends else count
+    return _meetings(level, y1, y2, w, ends, corners, counts, places, count) if is_nonlinear else count
 
 
 @inlined
-def _scales(k: int, w: FloatArray, bends: bool, panels: FloatArray) -> FloatArray:
+def _scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
     """Return at which scale means over the values below each are smooth in its value, between breakpoints.
 
     That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
@@ -146,7 +148,7 @@ def _scales(k: int, w: FloatArray, bends: bool, panels: FloatArray) -> FloatArra
         least = min(least, panels[q + 1] - panels[q])
     for level in range(k):
         narrow = 1.0
-        for unit in range(2 if bends else 1):
+        for unit in range(2 if is_nonlinear else 1):
             for m in range(level):
                 if 0.0 < abs(w[unit, m]) < narrow * abs(w[unit, level]):
                     narrow = abs(w[unit, m]) / abs(w[unit, level])
@@ -199,23 +201,23 @@ def _step(y: float, t: float) -> float:
 
 
 @inlined
-def _none_on(b: FloatArray, t: FloatArray, bends: bool, found: FloatArray) -> None:
+def _none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
     """Add the product of two neurons, and its derivatives by the biases, without any feature."""
-    on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if bends else 1.0
+    on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if is_nonlinear else 1.0
     z1 = b[0] if on1 > 0.0 else 0.0
     z2 = b[1] if on2 > 0.0 else 0.0
-    found[0] += z1 * z2
-    found[1] += on1 * z2
-    found[2] += on2 * z1
+    sums[0] += z1 * z2
+    sums[1] += on1 * z2
+    sums[2] += on2 * z1
 
 
 @inlined
-def _collect(out: FloatArray, share: float, found: FloatArray, by_w: FloatArray) -> None:
+def _collect(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
     """Add what `_leaf` wrote, fluxes to the derivatives too."""
-    found[0] += share * out[0]
+    sums[0] += share * out[0]
     for unit in range(2):
-        found[1 + unit] += share * (out[1 + unit] + out[5 + unit])
-        found[3 + unit] += share * out[5 + unit]
+        sums[1 + unit] += share * (out[1 + unit] + out[5 + unit])
+        sums[3 + unit] += share * out[5 + unit]
         by_w[unit, 0] += share * (out[3 + unit] + out[7 + unit])
 
 
@@ -226,30 +228,30 @@ def pair_on(
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
-    bends: bool,
+    is_nonlinear: bool,
     ends: FloatArray,
     corners: FloatArray,
     counts: FloatArray,
-    found: FloatArray,
+    sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
     """Add the mean of a product, and its derivatives, for k features that are all on.
 
     `w` (2, k or more) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners`
-    has where the density ends or jumps within these, and then edges between which it is smooth; `counts`
-    (k, 2) how many there are of the former, and of both. The second neuron is linear unless it `bends`.
-    To `found` are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which
-    are minus the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are
+    has where the density ends or jumps within these, and then edges between which it is smooth; `counts` (k,
+    2) how many there are of the former, and of both. The second neuron is linear unless `is_nonlinear`. To
+    `sums` are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which are
+    minus the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are
     right where the weight of feature 0 is not 0.
     """
     if k == 0:
-        _none_on(b, t, bends, found)
+        _none_on(b, t, is_nonlinear, sums)
         return
     out = np.empty(9)
     if k == 1:
-        one, two = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
-        _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
-        _collect(out, 1.0, found, by_w)
+        line_1, line_2 = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
+        _leaf(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
+        _collect(out, 1.0, sums, by_w)
         return
     size = table.panels.size + 2
     most = 0.0
@@ -260,10 +262,10 @@ def pair_on(
     filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
     base[k, 0], base[k, 1] = b[0], b[1]
-    points, scale = np.ones(k, np.int64), _scales(k, w, bends, table.panels)
+    points, scale = np.ones(k, np.int64), _scales(k, w, is_nonlinear, table.panels)
     level = k - 1
     filled[level] = _breakpoints(
-        level, b[0] - t[0], b[1] - t[1], w, bends, ends, corners, counts, table.panels, places[level]
+        level, b[0] - t[0], b[1] - t[1], w, is_nonlinear, ends, corners, counts, table.panels, places[level]
     )
     while True:
         if node[level] > 0 and node[level] == points[level]:
@@ -298,25 +300,25 @@ def pair_on(
             interval[level] = node[level] = 0
             y1, y2 = base[level + 1, 0] - t[0], base[level + 1, 1] - t[1]
             filled[level] = _breakpoints(
-                level, y1, y2, w, bends, ends, corners, counts, table.panels, places[level]
+                level, y1, y2, w, is_nonlinear, ends, corners, counts, table.panels, places[level]
             )
             continue
-        one, two = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
-        _leaf(table, ends[0, 0], ends[0, 1], one, two, bends, out)
+        line_1, line_2 = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
+        _leaf(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
         share = weight[1]
-        _collect(out, share, found, by_w)
+        _collect(out, share, sums, by_w)
         for m in range(1, k):
             by_w[0, m] += share * value[m] * (out[1] + out[5])
             by_w[1, m] += share * value[m] * (out[2] + out[6])
 
 
 @inlined
-def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, bends: bool) -> None:
+def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
     """Put first the feature that moves both neurons most: its integral is in closed form."""
     best, least = 0, -1.0
     for m in range(k):
         j = members[free[m]]
-        small = min(abs(w[0, j]), abs(w[1, j])) if bends else abs(w[0, j])
+        small = min(abs(w[0, j]), abs(w[1, j])) if is_nonlinear else abs(w[0, j])
         if small > least:
             best, least = m, small
     if k > 0:
@@ -345,17 +347,17 @@ def _corners(table: Table, low: float, high: float, corners: FloatArray, counts:
 
 @inlined
 def _members(
-    on: FloatArray, w: FloatArray, quiet: FloatArray, members: IntArray, state: IntArray
+    on: FloatArray, w: FloatArray, linear_only_mean: FloatArray, members: IntArray, state: IntArray
 ) -> tuple[int, float]:
     """Write which features of a pattern are on, and return how many, and what quiet ones add."""
     size, shift = 0, 0.0
     for j in range(on.size):
-        if on[j] > 0.0 and np.isnan(quiet[j]):
+        if on[j] > 0.0 and np.isnan(linear_only_mean[j]):
             members[size] = j
             state[size] = 0
             size += 1
         elif on[j] > 0.0:
-            shift += w[1, j] * quiet[j]
+            shift += w[1, j] * linear_only_mean[j]
     return size, shift
 
 
@@ -396,7 +398,7 @@ def _free_part(
     spread: FloatArray,
     at: FloatArray,
     t: FloatArray,
-    bends: bool,
+    is_nonlinear: bool,
     spherical: bool,
     ends: FloatArray,
     corners: FloatArray,
@@ -410,20 +412,20 @@ def _free_part(
     for m in range(part.size):
         part[m] = 0.0
     if not spherical or k < 2:
-        _on(table, k, spread, at, t, bends, ends, corners, counts, part, by_part)
+        _on(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
         return
-    turned, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
-    _turn(k, spread, bends, turned, axes)
-    _on(table, 2, turned, at, t, bends, ends, corners, counts, part, by_two)
+    rotated, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
+    _turn(k, spread, is_nonlinear, rotated, axes)
+    _on(table, 2, rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
 
 
 @inlined
-def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, bends: bool) -> None:
+def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, is_nonlinear: bool) -> None:
     """Let sums that differ from thresholds by rounding alone be these."""
-    for unit in range(2 if bends else 1):
+    for unit in range(2 if is_nonlinear else 1):
         if abs(at[unit] - t[unit]) <= slack[unit]:
             at[unit] = t[unit]
 
@@ -439,21 +441,21 @@ def by_patterns(
     b: FloatArray,
     t: FloatArray,
     slack: FloatArray,
-    bends: bool,
-    quiet: FloatArray,
+    is_nonlinear: bool,
+    linear_only_mean: FloatArray,
     spherical: bool,
-    found: FloatArray,
+    sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
     """Add the mean of a product over patterns of features, with its derivatives.
 
-    To row r of `found`, or to its only row, is added what pattern r gives, and to `by_w` (2, n) what all do.
-    A feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms`
-    (a, 3): low and high end, or place and probability, and what the second neuron hears of the value, as a
-    share of it. `on` (r, n) are patterns, `chances` (r,) their probabilities. Where `quiet` is not nan, only
-    a linear second neuron hears the feature, and `quiet` is what it hears on the average. `spherical` values
-    are standard normal: only the lengths of the weights and their angle count. Sums that differ from a
-    threshold by less than `slack` are at it.
+    To row r of `sums`, or to its only row, is added what pattern r gives, and to `by_w` (2, n) what all do. A
+    feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms` (a,
+    3): low and high end, or place and probability, and the second neuron's share of the value. `on` (r, n)
+    are patterns, `chances` (r,) their probabilities. Where `linear_only_mean` is not nan, only a linear
+    second neuron has the feature as an input, of this mean. `spherical` values are standard normal: only the
+    lengths of the weights and their angle count. Sums that differ from a threshold by less than `slack` are
+    at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -462,23 +464,23 @@ def by_patterns(
     corners, counts = np.empty((n, table.corners.size + table.bends.size + 1)), np.empty((n, 2))
     part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
     for r in range(chances.size):
-        row, (size, shift) = min(r, found.shape[0] - 1), _members(on[r], w, quiet, members, state)
+        row, (size, shift) = min(r, sums.shape[0] - 1), _members(on[r], w, linear_only_mean, members, state)
         for number in range(kinds**size):
             check_interrupt(number % 256 == 255 or r % 256 == 255)
             at[0], at[1] = b[0], b[1] + shift
             k, share = _locate(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
-            _put_at_thresholds(at, t, slack, bends)
-            _steepest_first(free, members, k, w, bends)
+            _put_at_thresholds(at, t, slack, is_nonlinear)
+            _steepest_first(free, members, k, w, is_nonlinear)
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]
                 spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
                 ends[m, 0], ends[m, 1] = span[0], span[1]
                 _corners(table, span[0], span[1], corners[m], counts[m])
-            _free_part(table, k, spread, at, t, bends, spherical, ends, corners, counts, part, by_part)
+            _free_part(table, k, spread, at, t, is_nonlinear, spherical, ends, corners, counts, part, by_part)
             for m in range(5):
-                found[row, m] += share * part[m]
+                sums[row, m] += share * part[m]
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]
                 by_w[0, j] += share * by_part[0, m]
@@ -489,8 +491,8 @@ def by_patterns(
                     by_w[0, members[m]] += share * part[1] * v
                     by_w[1, members[m]] += share * part[2] * v * coefficient
             for j in range(n):
-                if on[r, j] > 0.0 and not np.isnan(quiet[j]):
-                    by_w[1, j] += share * part[2] * quiet[j]
+                if on[r, j] > 0.0 and not np.isnan(linear_only_mean[j]):
+                    by_w[1, j] += share * part[2] * linear_only_mean[j]
 
 
 @inlined
@@ -502,7 +504,7 @@ def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
 
 
 @inner
-def _turn(k: int, w: FloatArray, bends: bool, turned: FloatArray, axes: FloatArray) -> None:
+def _turn(k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray) -> None:
     """Write the weights of both neurons for two values on orthogonal axes, and these axes (2, k); all were 0.
 
     The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
@@ -512,14 +514,14 @@ def _turn(k: int, w: FloatArray, bends: bool, turned: FloatArray, axes: FloatArr
     size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:
         return
-    one, two = np.empty(k), np.empty(k)
+    first, second = np.empty(k), np.empty(k)
     for m in range(k):
-        one[m] = w[0, m] / size1 if size1 > 0.0 else w[1, m] / size2
-        two[m] = w[1, m] / size2 if size2 > 0.0 else one[m]
-    side = -1.0 if _dot(k, one, two) < 0.0 else 1.0
+        first[m] = w[0, m] / size1 if size1 > 0.0 else w[1, m] / size2
+        second[m] = w[1, m] / size2 if size2 > 0.0 else first[m]
+    side = -1.0 if _dot(k, first, second) < 0.0 else 1.0
     for m in range(k):
-        axes[0, m] = one[m] + side * two[m] if bends else one[m]
-        axes[1, m] = one[m] - side * two[m]
+        axes[0, m] = first[m] + side * second[m] if is_nonlinear else first[m]
+        axes[1, m] = first[m] - side * second[m]
     _rescale(k, axes[0])
     _take_off(k, axes[1], axes[0])
     if _rescale(k, axes[1]) > 0.0:
@@ -527,9 +529,9 @@ def _turn(k: int, w: FloatArray, bends: bool, turned: FloatArray, axes: FloatArr
         _rescale(k, axes[1])
     for unit in range(2):
         for axis in range(2):
-            turned[unit, axis] = _dot(k, w[unit], axes[axis])
-    if not bends and size1 > 0.0:
-        turned[0, 1] = 0.0
+            rotated[unit, axis] = _dot(k, w[unit], axes[axis])
+    if not is_nonlinear and size1 > 0.0:
+        rotated[0, 1] = 0.0
 
 
 @inlined
@@ -543,9 +545,9 @@ def _rescale(k: int, v: FloatArray) -> float:
 
 @inlined
 def _take_off(k: int, v: FloatArray, axis: FloatArray) -> None:
-    along = _dot(k, v, axis)
+    projection = _dot(k, v, axis)
     for m in range(k):
-        v[m] -= along * axis[m]
+        v[m] -= projection * axis[m]
 
 
 @inner
@@ -555,17 +557,17 @@ def _on(
     w: FloatArray,
     b: FloatArray,
     t: FloatArray,
-    bends: bool,
+    is_nonlinear: bool,
     ends: FloatArray,
     corners: FloatArray,
     counts: FloatArray,
-    found: FloatArray,
+    sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
     """Run `pair_on`: again, with two features exchanged, where feature 0 does not move one that jumps."""
-    pair_on(table, k, w, b, t, bends, ends, corners, counts, found, by_w)
+    pair_on(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):
-        if k < 2 or t[unit] == 0.0 or (unit == 1 and not bends) or w[unit, 0] != 0.0:
+        if k < 2 or t[unit] == 0.0 or (unit == 1 and not is_nonlinear) or w[unit, 0] != 0.0:
             continue
         first = 0
         for m in range(1, k):
@@ -575,9 +577,9 @@ def _on(
             continue
         part, by_part = np.zeros(5), np.zeros((2, k))
         _exchange(first, w, ends, corners, counts)
-        pair_on(table, k, w, b, t, bends, ends, corners, counts, part, by_part)
+        pair_on(table, k, w, b, t, is_nonlinear, ends, corners, counts, part, by_part)
         _exchange(first, w, ends, corners, counts)
-        found[1 + unit], found[3 + unit] = part[1 + unit], part[3 + unit]
+        sums[1 + unit], sums[3 + unit] = part[1 + unit], part[3 + unit]
         for m in range(k):
             by_w[unit, first if m == 0 else 0 if m == first else m] = by_part[unit, m]
 

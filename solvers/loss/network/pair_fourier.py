@@ -62,11 +62,11 @@ class _Pair(NamedTuple):
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
         )
-        return waves_of(self.sides[0].unit.setting.law.values, float(np.max(far, initial=0.0)))
+        return waves_of(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
     def transforms(self, side: Side, count: int) -> ComplexArray:
         """Return those of features that one neuron alone hears, (3, n, 1 + count)."""
-        at = np.searchsorted(side.unit.heard, self.either[side.alone])
+        at = np.searchsorted(side.unit.inputs, self.either[side.alone])
         return side.unit.frequencies(count)[1][:, at]
 
     def axis(
@@ -74,25 +74,32 @@ class _Pair(NamedTuple):
     ) -> FrequencyAxis:
         """Return a neuron's frequencies as rows, or of both signs as columns."""
         unit = side.unit
-        s, own = unit.frequencies(count)[0], self.transforms(side, count)[0]
-        whole = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own), axis=0)
-        parts: list[Any] = [s, np.arange(1.0 + count), unit.weight(s), unit.flux(s), whole, side.ones @ own]
+        s, own_transforms = unit.frequencies(count)[0], self.transforms(side, count)[0]
+        product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
+        parts: list[Any] = [
+            s,
+            np.arange(1.0 + count),
+            unit.weight(s),
+            unit.flux(s),
+            product,
+            side.ones @ own_transforms,
+        ]
         if waves.sides >= 0:
-            turned = unit.turned(waves.turn, count)
-            if self.both.size < unit.heard.size:
-                turned = turned[np.searchsorted(unit.heard, self.either[self.both])]
+            phases = unit.phase_factors(waves.turn, count)
+            if self.both.size < unit.inputs.size:
+                phases = phases[np.searchsorted(unit.inputs, self.either[self.both])]
         else:
-            turned = np.zeros((self.both.size, s.size), np.complex128)
+            phases = np.zeros((self.both.size, s.size), np.complex128)
         if as_rows:
             twice = np.where(s > 0.0, 2.0, 1.0)  # they stand for both signs
             parts[2], parts[3] = twice * parts[2], twice * parts[3]
-            parts, turned = [part[which] for part in parts], turned[:, which]
+            parts, phases = [part[which] for part in parts], phases[:, which]
         else:
-            parts, turned = [_both_sides(part, which) for part in parts], _both_sides(turned, which)
+            parts, phases = [_both_sides(part, which) for part in parts], _both_sides(phases, which)
             parts[0][: parts[0].size // 2] *= -1.0
         of_common = np.ascontiguousarray(side.w[self.both])
         packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
-        packed += [side.none, np.ascontiguousarray(turned), of_common]
+        packed += [side.none, np.ascontiguousarray(phases), of_common]
         return FrequencyAxis(*packed)
 
     def sums(
@@ -104,15 +111,15 @@ class _Pair(NamedTuple):
         k = np.arange(1.0, count + 1.0)
         square = 1 + int(np.sum(k * np.sqrt(1.0 + k / NARROW) < count))
         for order, first in (((0, 1), 0), ((1, 0), square))[: 2 if square <= count else 1]:
-            kept = slice(0, square), slice(first, None)
+            selections = slice(0, square), slice(first, None)
             axes = [
                 self.axis(waves, self.sides[side], count, which, side == order[0])
-                for side, which in zip(order, kept, strict=True)
+                for side, which in zip(order, selections, strict=True)
             ]
-            along = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
+            axis_sums = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
             part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.both.size))
             p = np.ascontiguousarray(self.p[self.both])
-            (rows, columns), (by_rows, by_columns) = axes, along
+            (rows, columns), (by_rows, by_columns) = axes, axis_sums
             add_block(
                 waves,
                 rows,
@@ -131,25 +138,27 @@ class _Pair(NamedTuple):
             sums += part[:, [0, 1, 2, 3, 4] if order[0] == 0 else [0, 2, 1, 4, 3]]
             by_w[:, self.both] += by[list(order)]
             if slopes:
-                for side, which, one in zip(order, kept, along, strict=True):
-                    self._add_alone(side, count, which, side == order[0], one, by_w)
+                for side, which, axis_sum in zip(order, selections, axis_sums, strict=True):
+                    self._add_alone(side, count, which, side == order[0], axis_sum, by_w)
         return sums, by_w
 
     def _add_alone(
-        self, at: int, count: int, which: slice, as_rows: bool, along: ComplexArray, by_w: FloatArray
+        self, at: int, count: int, which: slice, as_rows: bool, axis_sums: ComplexArray, by_w: FloatArray
     ) -> None:
         """Add the derivatives by features that one neuron alone hears: by its weights, then the other's."""
         side = self.sides[at]
         if side.alone.size == 0:
             return
         phi, slope, _ = self.transforms(side, count)
-        phi, slope = (one[:, which] if as_rows else _both_sides(one, which) for one in (phi, slope))
+        phi, slope = (part[:, which] if as_rows else _both_sides(part, which) for part in (phi, slope))
         p = self.p[side.alone][:, None]
         factors = 1.0 - p + p * phi
-        less = p * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
+        without_feature = p * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
         for n, unit in enumerate((at, 1 - at)):
-            x, y = along[2 * n], along[2 * n + 1]
-            by_w[unit, side.alone] += np.sum((slope * (less * x + side.ones[:, None] * y)).real, axis=1)
+            x, y = axis_sums[2 * n], axis_sums[2 * n + 1]
+            by_w[unit, side.alone] += np.sum(
+                (slope * (without_feature * x + side.ones[:, None] * y)).real, axis=1
+            )
 
 
 def both_on_twice(
@@ -162,50 +171,57 @@ def both_on_twice(
     errors of the value but for what is cut off, and of derivatives; and what is cut off, by each difference,
     with sign.
     """
-    one, two = sides[0].unit, sides[1].unit
-    pair, setting = _Pair(sides, either, both, p, none, ones), one.setting
-    aim = setting.tol * one.rms * two.rms
-    safe = SAFE_ATOMS if setting.atoms.size else SAFE
-    jumps = sum(unit.t != 0.0 for unit in (one, two))
-    tells, count = tail_factors(jumps), _first(one, two, both.size, jumps)
+    first, second = sides[0].unit, sides[1].unit
+    pair, context = _Pair(sides, either, both, p, none, ones), first.context
+    aim = context.tol * first.rms * second.rms
+    safe = SAFE_ATOMS if context.atoms.size else SAFE
+    jumps = sum(unit.t != 0.0 for unit in (first, second))
+    tells, count = tail_factors(jumps), _first(first, second, both.size, jumps)
     while True:
         waves = pair.waves(count)
         sums, by_w = pair.sums(waves, count, slopes)
         changes = safe * tells[:, None] * (sums[0] - sums[1:])
         change = np.abs(changes).max(axis=0)
-        more = int(np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5)))
-        if change[0] <= aim or more > MOST or nodes(more) * max(both.size, 1) > setting.most:
+        next_count = int(
+            np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5))
+        )
+        if change[0] <= aim or next_count > MOST or nodes(next_count) * max(both.size, 1) > context.most:
             break
-        count = more
+        count = next_count
     if slopes:
         _, by_w = pair.sums(waves, count, False, True)
-    s, t = (unit.frequencies(count)[0] for unit in (one, two))
+    s, t = (unit.frequencies(count)[0] for unit in (first, second))
     table = TABLE * float(p.sum()) if waves.sides < 0 else 0.0
-    rounding = (2.0**-48 + 4.0 * table) * float(np.abs(one.weight(s)).sum() * np.abs(two.weight(t)).sum())
-    beyond = one.reach[2] * two.size + two.reach[2] * one.size
-    error = beyond + rounding + 2.0**-44 * one.rms * two.rms
-    for jumping, other in ((one, two), (two, one)):  # at atoms near a threshold, by Hoelder's inequality
+    rounding = (2.0**-48 + 4.0 * table) * float(
+        np.abs(first.weight(s)).sum() * np.abs(second.weight(t)).sum()
+    )
+    beyond = first.reach[2] * second.size + second.reach[2] * first.size
+    error = beyond + rounding + 2.0**-44 * first.rms * second.rms
+    for jumping, other in (
+        (first, second),
+        (second, first),
+    ):  # at atoms near a threshold, by Hoelder's inequality
         if jumping.t > 0.0:
             error += jumping.t * other.size * jumping.jump_error(count) ** (7.0 / 8.0)
-    rates = np.pi / one.reach[1] + np.pi / two.reach[1]
+    rates = np.pi / first.reach[1] + np.pi / second.reach[1]
     slope_error = 4.0 * float(change.max()) + beyond * (1.0 + rates)
-    slope_error += rounding * (1.0 + float(s[-1] + t[-1])) + 2.0**-40 * (one.rms + two.rms)
+    slope_error += rounding * (1.0 + float(s[-1] + t[-1])) + 2.0**-40 * (first.rms + second.rms)
     return sums[0], by_w, error, slope_error, changes[:, 0]
 
 
-def _first(one: HiddenNeuron, two: HiddenNeuron, both: int, jumps: int) -> int:
+def _first(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the frequencies to begin with: as many as the two neurons need, each by itself.
 
     The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
     other.
     """
-    setting, count = one.setting, FIRST
-    safe, tells = AHEAD * (SAFE_ATOMS if setting.atoms.size else SAFE), tail_factors(jumps)
-    while safe * sum(float(np.max(tells * unit.ends(count))) for unit in (one, two)) > setting.tol:
-        more = int(FINER * count)
-        if more > KEPT or nodes(more) * max(both, 1) > setting.most:
+    context, count = first.context, FIRST
+    safe, tells = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
+    while safe * sum(float(np.max(tells * unit.ends(count))) for unit in (first, second)) > context.tol:
+        finer_count = int(FINER * count)
+        if finer_count > KEPT or nodes(finer_count) * max(both, 1) > context.most:
             break
-        count = more
+        count = finer_count
     return count
 
 
@@ -226,12 +242,12 @@ def nodes(count: float) -> float:
     low, high = np.zeros(k.size), np.full(k.size, float(count))
     for _ in range(12):  # where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`
         middle = 0.5 * (low + high)
-        within = np.maximum(k, middle) * np.sqrt(1.0 + np.minimum(k, middle) / NARROW) < count
-        low, high = np.where(within, middle, low), np.where(within, high, middle)
+        is_included = np.maximum(k, middle) * np.sqrt(1.0 + np.minimum(k, middle) / NARROW) < count
+        low, high = np.where(is_included, middle, low), np.where(is_included, high, middle)
     return float(np.sum(2.0 * low + 1.0))
 
 
 def _both_sides(row: Any, which: slice) -> Any:
     """Return what is at frequencies from 0 on for those of negative sign too, along the last axis."""
-    kept = row[..., which]
-    return np.concatenate([kept[..., : 0 if which.start == 0 else None : -1].conj(), kept], axis=-1)
+    selected = row[..., which]
+    return np.concatenate([selected[..., : 0 if which.start == 0 else None : -1].conj(), selected], axis=-1)

@@ -136,12 +136,12 @@ def _sinc_slope(x: float, sine: float, cosine: float) -> float:
 
 @inlined
 def _row(
-    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, turned: complex,
+    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, phase: complex,
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E e^{iyv} at y = x1 u + x2 v for a row of x2."""
-    c1, s1 = turned.real, turned.imag
+    c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
             re[l] = _sinc(x1 * u + x2[l] * v, s1 * cosines[l] + c1 * sines[l])
@@ -164,12 +164,12 @@ def _row(
 
 @inlined
 def _slope_row(
-    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, turned: complex,
+    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, phase: complex,
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E v e^{iyv}."""
-    c1, s1 = turned.real, turned.imag
+    c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
             cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
@@ -209,7 +209,7 @@ class FrequencyAxis(NamedTuple):
     """(K,): the part of it where one of these is on."""
     none: float
     """The part where none is."""
-    turned: ComplexArray
+    phases: ComplexArray
     """(n, K): e^{i turn x w} of features that both hear."""
     w: FloatArray
     """(n,): weights of these."""
@@ -255,7 +255,7 @@ def _sum_row(
         rest = whole1 * whole2 * both - first * whole2 - second * whole1
         rest += c0 * (none1 + one1) * (none2 + one2) + none1 * none2 * alone
         far = _size(rows.number[k], columns.number[l]) / count
-        term, whole = rest * columns.weight[l], rest * rows.weight[k]
+        term, row_term = rest * columns.weight[l], rest * rows.weight[k]
         value = rows.weight[k] * term
         for n in range(TAPERS.size):
             cut = _taper(far / TAPERS[n])
@@ -266,7 +266,7 @@ def _sum_row(
                 sums[n, 1] -= cut * rows.x[k] * value.imag
                 sums[n, 2] -= cut * columns.x[l] * value.imag
                 sums[n, 3] += cut * (rows.flux[k] * term).real
-                sums[n, 4] += cut * (columns.flux[l] * whole).real
+                sums[n, 4] += cut * (columns.flux[l] * row_term).real
 
 
 @inlined
@@ -322,9 +322,9 @@ def _multiply(
 
 
 @inlined
-def _add(share: float, one: FloatArray, total: FloatArray) -> None:
-    for l in range(one.size):
-        total[l] += share * one[l]
+def _add(share: float, part: FloatArray, total: FloatArray) -> None:
+    for l in range(part.size):
+        total[l] += share * part[l]
 
 
 @inlined
@@ -359,9 +359,9 @@ def add_block(
     (2, n) the derivatives by the weights, and to `along` what those by the other features need.
     """
     many, n = columns.x.size, p.size
-    work, cosines, sines = np.empty((12, many)), columns.turned.real.copy(), columns.turned.imag.copy()
+    work, cosines, sines = np.empty((12, many)), columns.phases.real.copy(), columns.phases.imag.copy()
     lanes = n if slopes else 0
-    plain, tilted = np.zeros((lanes, many)), np.zeros((lanes, many))
+    real_sums, tilted_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
     for k in range(rows.x.size):
         check_interrupt(k % 16 == 15)
         low, high = 0, many
@@ -385,7 +385,7 @@ def add_block(
             both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
         for c in range(n):
             _row(
-                waves, x1, rows.w[c], x2, columns.w[c], rows.turned[c, k], cosines[c, low:high],
+                waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
                 sines[c, low:high], re, im,
             )  # fmt: skip
             _multiply(1.0 - p[c], p[c], re, im, both_re, both_im)
@@ -405,59 +405,62 @@ def add_block(
                 rows.w[c],
                 x2,
                 columns.w[c],
-                rows.turned[c, k],
+                rows.phases[c, k],
                 cosines[c, low:high],
                 sines[c, low:high],
             )
             _row(*known, re, im)
             _slope_row(*known, slope_re, slope_im)
             _left_over(1.0 - p[c], p[c], lone[c], left, re, im)
-            to, to_tilted = plain[c, low:high], tilted[c, low:high]
+            to, to_tilted = real_sums[c, low:high], tilted_sums[c, low:high]
             for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
                 term = slope_re[l] * im[l] + slope_im[l] * re[l]
                 to[l] += term
                 to_tilted[l] += x1 * term
     for c in range(lanes):
         for l in range(many):
-            by_w[0, c] -= tilted[c, l]
-            by_w[1, c] -= columns.x[l] * plain[c, l]
+            by_w[0, c] -= tilted_sums[c, l]
+            by_w[1, c] -= columns.x[l] * real_sums[c, l]
 
 
 @kernel
 def add_line(
     weight: ComplexArray, tilted: ComplexArray, p: FloatArray, none: float, ones: FloatArray,
     phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
-    start: float, slopes: bool, out: FloatArray, along: ComplexArray, by_w: FloatArray,
+    start: float, slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
     """Add all frequencies of one neuron h, where two or more of the n features that it hears are on.
 
     `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
     To `out` (n + 2,) are added E h, E h target(x_l), and by the bias the derivative of E h g, g = start + sum
-    of g_l target(x_l); with `slopes` to `by_w` those by the weights. In `along` (2, K) is what a sum of
+    of g_l target(x_l); with `slopes` to `by_w` those by the weights. In `axis_sums` (2, K) is what a sum of
     weights times frequencies makes into probabilities, and into means of g.
     """
     n = p.size
-    less, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
+    without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
     for k in range(weight.size):
         check_interrupt(k % 1024 == 1023)
-        whole, alone = 1.0 + 0j, 0j
+        product, alone = 1.0 + 0j, 0j
         for c in range(n):
-            whole *= 1.0 - p[c] + p[c] * phi[c, k]
+            product *= 1.0 - p[c] + p[c] * phi[c, k]
             alone += ones[c] * phi[c, k]
-        rest, linear, total = whole - none - alone, 0j, 0j
+        rest, linear, total = product - none - alone, 0j, 0j
         for c in range(n):
             f = 1.0 - p[c] + p[c] * phi[c, k]
             share = p[c] / (f if f != 0.0 else 1e-200 + 0j)
-            less[c], sigma[c] = share * whole - ones[c], share * psi[c, k]
-            linear += g[c] * less[c] * psi[c, k]
+            without_feature[c], sigma[c] = share * product - ones[c], share * psi[c, k]
+            linear += g[c] * without_feature[c] * psi[c, k]
             total += g[c] * sigma[c]
-            out[1 + c] += (weight[k] * less[c] * psi[c, k]).real
-        along[0, k], along[1, k] = rest, start * rest + linear
+            out[1 + c] += (weight[k] * without_feature[c] * psi[c, k]).real
+        axis_sums[0, k], axis_sums[1, k] = rest, start * rest + linear
         out[0] += (weight[k] * rest).real
-        out[n + 1] += (tilted[k] * along[1, k]).real
+        out[n + 1] += (tilted[k] * axis_sums[1, k]).real
         if not slopes:
             continue
         for c in range(n):
-            twice = (less[c] + ones[c]) * (total - g[c] * sigma[c])
-            inner = slope[c, k] * (start * less[c] + twice) + g[c] * psi_slope[c, k] * less[c]
+            twice = (without_feature[c] + ones[c]) * (total - g[c] * sigma[c])
+            inner = (
+                slope[c, k] * (start * without_feature[c] + twice)
+                + g[c] * psi_slope[c, k] * without_feature[c]
+            )
             by_w[c] += (tilted[k] * inner).real

@@ -25,9 +25,9 @@ def _direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
         return np.zeros(model.n_features), np.zeros(model.n_hidden)
     size = np.linalg.norm(model.W_in, axis=1)
     w = model.W_in[reads][np.argmax(size[reads])] / size[reads].max()
-    along = np.where(reads, model.W_in @ w, 0.0)
-    off = np.abs(model.W_in - np.outer(along, w)).max(axis=1)
-    return None if np.any(off[reads] > _PARALLEL * size[reads]) else (w, along)
+    encoder_part = np.where(reads, model.W_in @ w, 0.0)
+    off = np.abs(model.W_in - np.outer(encoder_part, w)).max(axis=1)
+    return None if np.any(off[reads] > _PARALLEL * size[reads]) else (w, encoder_part)
 
 
 def covers(model: Model) -> bool:
@@ -47,24 +47,24 @@ def linear_readout(model: Model, k: int) -> Model | None:
 
     It is None where the output reads neurons of more than one direction.
     """
-    found = _direction(model, k)
-    if found is None:
+    direction = _direction(model, k)
+    if direction is None:
         return None
-    w, along = found
-    V, bends = model.W_out[k], along != 0.0
+    w, projection = direction
+    V, is_nonlinear = model.W_out[k], projection != 0.0
 
     def inner(z: FloatArray) -> FloatArray:
-        h = np.maximum(np.outer(z, along) + model.b_in, 0.0)
+        h = np.maximum(np.outer(z, projection) + model.b_in, 0.0)
         return np.asarray(h @ V + model.b[k])
 
-    places = np.unique(-model.b_in[bends] / along[bends])
+    places = np.unique(-model.b_in[is_nonlinear] / projection[is_nonlinear])
     if not places.size:
         constant = np.maximum(inner(np.zeros(1)), 0.0)
         return replace(model, W_in=w[None], b_in=0.0, W_out=np.zeros((1, 1)), b=constant, output="identity")
     middles = _between(places)
-    on = np.outer(middles, along) + model.b_in > 0.0
-    slopes = on @ (V * along)
-    slopes[np.abs(slopes) < _FLAT * (on @ np.abs(V * along))] = 0.0
+    on = np.outer(middles, projection) + model.b_in > 0.0
+    slopes = on @ (V * projection)
+    slopes[np.abs(slopes) < _FLAT * (on @ np.abs(V * projection))] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         zeros = middles - inner(middles) / slopes  # of the line of each segment
     inside = (zeros > np.r_[-np.inf, places]) & (zeros < np.r_[places, np.inf])

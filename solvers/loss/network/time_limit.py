@@ -73,27 +73,27 @@ class Stopwatch:
             return parallel_map(work, count, workers)
         # In random order: the first parts then tell how long all of them take.
         order = np.random.default_rng(0).permutation(count)
-        before, begun, done = self._spent, inf, 0
+        spent_before, begun, done = self._spent, inf, 0
 
         def timed(at: int) -> T:
             nonlocal begun, done
             start = perf_counter()
-            found = work(int(order[at]))
+            value = work(int(order[at]))
             now = perf_counter()
             begun = min(begun, now)  # the first part is not counted: what it needs may be compiled now
-            self._spent = before + now - begun
+            self._spent = spent_before + now - begun
             self._rates[kind] = (now - begun) / done if done else now - start
             done += 1
             self._left[kind] = count - done
             self._check(done)
-            return found
+            return value
 
-        found = parallel_map(timed, count, workers)
-        return [found[k] for k in np.argsort(order)]
+        value = parallel_map(timed, count, workers)
+        return [value[k] for k in np.argsort(order)]
 
     def _check(self, done: int) -> None:
         left = sum(rate * count for rate, count in zip(self._rates, self._left, strict=True))
-        whole = self._spent + left
-        hopeless = any(done > parts and whole > margin * self._limit for parts, margin in _MARGINS)
+        projected = self._spent + left
+        hopeless = any(done > parts and projected > margin * self._limit for parts, margin in _MARGINS)
         if self._spent > self._limit or hopeless:
-            raise OutOfTime(whole)
+            raise OutOfTime(projected)

@@ -89,9 +89,11 @@ def pair_basins(
     x = np.zeros((size, 4))
     x[:, :2] = std * validation.generator("rng", rng).standard_normal((size, 2))
     threads = None if workers is None else validation.integer("workers", workers, 1)
-    losses, reached = parallel_concat(lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads)
+    losses, status_codes = parallel_concat(
+        lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads
+    )
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
-    arrived = reached > 0
+    arrived = status_codes > 0
     best = int(np.sum(arrived & (losses <= least * (1.0 + _SAME_LOSS))))
     from scipy.stats import binomtest  # half a second of import, needed only here
 

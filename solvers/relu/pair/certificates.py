@@ -70,14 +70,14 @@ def certify(
         raise ValueError(f"`imbalance` must be from 0 or more to no less; got {low:g} to {high:g}.")
     # Without biases, a dropped feature costs p/3.
     dropped = 0.5 * min(r, 1.0) * (on / 3.0 - (on * on / 4.0 if bias else 0.0))
-    judged = validation.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
-    # An output whose part of the loss is at most `judged` has (a - 1)/(a + 1) <= kappa.
-    kappa = np.sqrt(np.minimum(judged * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
+    verdict = validation.number("loss", loss, 0, dropped * (1.0 + 1e-9), brackets="(]")
+    # An output whose part of the loss is at most `verdict` has (a - 1)/(a + 1) <= kappa.
+    kappa = np.sqrt(np.minimum(verdict * 2.0 / (np.array([1.0, r]) * on / 3.0), _ALMOST_ONE))
     edges: FloatArray = np.sqrt((1.0 + kappa) / (1.0 - kappa))
-    lower, boxes = bound_below(judged, r, on, bias, wanted * judged, edges, most, (low, high))
-    lower = min(lower, judged)
+    lower, boxes = bound_below(verdict, r, on, bias, wanted * verdict, edges, most, (low, high))
+    lower = min(lower, verdict)
     kind = "branch and bound" if bias else "branch and bound, zero bias"
-    return Certificate(kind, float(lower), float(judged - lower), int(boxes))
+    return Certificate(kind, float(lower), float(verdict - lower), int(boxes))
 
 
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
@@ -97,8 +97,8 @@ def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: flo
     (array([ 1.00962 , -0.997986]), 0.001242382)
     """
     r = validation.number("importance", importance, 1e-4, 1e4)
-    found = phase_diagram([validation.number("p", p, 1e-4, 1)], [r], bias=bias)
-    W, b = found.W[0, 0], found.b[0, 0]
-    law = Features(2, float(found.p[0]), importance=[1.0, r])
+    diagram = phase_diagram([validation.number("p", p, 1e-4, 1)], [r], bias=bias)
+    W, b = diagram.W[0, 0], diagram.b[0, 0]
+    law = Features(2, float(diagram.p[0]), importance=[1.0, r])
     model = descend(W, W.T, b, law, tied=True, bias=bias)
     return replace(model, certificate=certify(model.loss, p, r, bias=bias, gap=gap))

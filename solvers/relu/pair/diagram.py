@@ -61,9 +61,9 @@ def _lattice(p: float, bias: bool) -> FloatArray:
     """Return the losses on the lattice of starts; who closes in on an importance asks for them many times."""
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
-    (found,) = parallel_concat(lambda part: (table(first[part], second, p, bias),), first.size)
-    found.flags.writeable = False
-    return np.asarray(found)
+    (losses,) = parallel_concat(lambda part: (table(first[part], second, p, bias),), first.size)
+    losses.flags.writeable = False
+    return np.asarray(losses)
 
 
 class _Column:
@@ -101,9 +101,9 @@ class _Column:
             # One feature alone is exact, a critical point for every importance. It comes first, so that it is
             # not replaced by a solution that differs from it by rounding.
             missed = 0.5 * (self.p / 3.0 - self.p**2 / 4.0)
-            for kept, importance in ((0, self.r), (1, np.ones_like(self.r))):
+            for feature, importance in ((0, self.r), (1, np.ones_like(self.r))):
                 x = np.zeros((every.size, 4))
-                x[:, kept], x[:, 3 - kept] = 1.0, 0.5 * self.p
+                x[:, feature], x[:, 3 - feature] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
         lattice = _lattice(self.p, self.bias)
         total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
@@ -168,13 +168,13 @@ def phase_diagram(
     columns = [_Column(float(x), r, bias, threads) for x in on]
     for column in columns:
         column.search()
-    kept = np.array([column.x for column in columns])
+    points = np.array([column.x for column in columns])
     losses = np.array([column.loss for column in columns])
     # Where two families tie, the simpler model is meant: a dropped feature, then the antipodal pair.
     order = np.array([_DROPPED, _ANTIPODAL, _SAME])
     tied = losses[..., order] <= losses.min(axis=-1, keepdims=True) * (1.0 + _TIE)
     family = order[np.argmax(tied, axis=-1)]
-    best = np.take_along_axis(kept, family[..., None, None], axis=-2)[..., 0, :]
+    best = np.take_along_axis(points, family[..., None, None], axis=-2)[..., 0, :]
     alone = (np.abs(best[..., 1]) > np.abs(best[..., 0])).astype(np.int64)
     return PhaseDiagram(
         p=on,
@@ -184,6 +184,6 @@ def phase_diagram(
         b=best[..., 2:],
         loss=np.take_along_axis(losses, family[..., None], axis=-1)[..., 0],
         phase=np.where(family == _DROPPED, alone, np.where(family == _ANTIPODAL, 2, 3)),
-        family_W=kept[..., :2],
+        family_W=points[..., :2],
         family_loss=losses,
     )

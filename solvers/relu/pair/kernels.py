@@ -124,7 +124,7 @@ def _cubic(c: FloatArray, s: float) -> float:
 
 
 @inner
-def _roots(y: FloatArray, found: FloatArray) -> int:
+def _roots(y: FloatArray, roots: FloatArray) -> int:
     """Write where the cubic through y at 0, 1/3, 2/3, 1 rises through 0 in [-1/6, 7/6]; return how many."""
     c = np.empty(4)
     d1, d2, d3 = y[1] - y[0], y[2] - 2.0 * y[1] + y[0], y[3] - 3.0 * y[2] + 3.0 * y[1] - y[0]
@@ -151,7 +151,7 @@ def _roots(y: FloatArray, found: FloatArray) -> int:
                     low = middle
                 else:
                     high = middle
-            found[count] = 0.5 * (low + high)
+            roots[count] = 0.5 * (low + high)
             count += 1
     return count
 
@@ -167,16 +167,16 @@ def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, 
         breaks[4:] = (1.0 - a1, 1.0 - a1 - m1, -m0, 1.0 - a0, 1.0 - a0 - m0, -a1)
     breaks = breaks[ascending(breaks)]
     best, bias = p / 3.0, breaks[0]
-    y, found = np.empty(4), np.empty(3)
+    y, roots = np.empty(4), np.empty(3)
     for i in range(n - 1):
         start, width = breaks[i], breaks[i + 1] - breaks[i]
         if width > 0.0:
             # inner points only: where a is 0 the slope jumps at a breakpoint
             for j in range(4):
                 y[j] = _clip_to_disc(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
-            for j in range(_roots(y, found) + 1):
+            for j in range(_roots(y, roots) + 1):
                 # the breakpoint itself: rounding may hide a minimum that lies on it
-                b = start + width * (0.125 + 0.75 * found[j - 1]) if j > 0 else start
+                b = start + width * (0.125 + 0.75 * roots[j - 1]) if j > 0 else start
                 value = _clip_to_disc(a0, a1, m0, m1, b, p)[0]
                 if value < best:
                     best, bias = value, b
@@ -199,21 +199,21 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
     grad[:] = 0.0
     hess[:] = 0.0
     for i in range(2):
-        own, other = (w, v) if i == 0 else (v, w)
+        w_i, w_j = (w, v) if i == 0 else (v, w)
         j, b = 1 - i, 2 + i
-        output_loss(own * own, own * other, x[b], p, out)
+        output_loss(w_i * w_i, w_i * w_j, x[b], p, out)
         losses[i] = out[0]
         s = 0.5 if i == 0 else 0.5 * r
-        grad[i] += s * (2.0 * own * out[1] + other * out[2])
-        grad[j] += s * own * out[2]
+        grad[i] += s * (2.0 * w_i * out[1] + w_j * out[2])
+        grad[j] += s * w_i * out[2]
         grad[b] += s * out[3]
         hess[i, i] += s * (
-            2.0 * out[1] + 4.0 * own * own * out[4] + 4.0 * own * other * out[5] + other * other * out[7]
+            2.0 * out[1] + 4.0 * w_i * w_i * out[4] + 4.0 * w_i * w_j * out[5] + w_j * w_j * out[7]
         )
-        hess[1, 0] += s * (out[2] + 2.0 * own * own * out[5] + own * other * out[7])
-        hess[j, j] += s * own * own * out[7]
-        hess[b, i] = s * (2.0 * own * out[6] + other * out[8])
-        hess[b, j] = s * own * out[8]
+        hess[1, 0] += s * (out[2] + 2.0 * w_i * w_i * out[5] + w_i * w_j * out[7])
+        hess[j, j] += s * w_i * w_i * out[7]
+        hess[b, i] = s * (2.0 * w_i * out[6] + w_j * out[8])
+        hess[b, j] = s * w_i * out[8]
         hess[b, b] = s * out[9]
     for i in range(4):
         hess[i, i + 1 :] = hess[i + 1 :, i]
@@ -269,13 +269,13 @@ def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
 @kernel
 def table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
     """Return F1 and F2 with their best biases at all pairs of encodings."""
-    found = np.empty((first.size, second.size, 2))
+    losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
         check_interrupt(True)
         for j in range(second.size):
-            found[i, j, 0] = _profile(first[i], second[j], p, biased)[0]
-            found[i, j, 1] = _profile(second[j], first[i], p, biased)[0]
-    return found
+            losses[i, j, 0] = _profile(first[i], second[j], p, biased)[0]
+            losses[i, j, 1] = _profile(second[j], first[i], p, biased)[0]
+    return losses
 
 
 @kernel
@@ -362,11 +362,11 @@ def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[floa
         check_interrupt(k % 1000 == 999)
         if k % 10 == 0:  # the Hessian tells when Newton's method can finish
             values, vectors = np.linalg.eigh(hess[:free, :free].copy())
-            along = vectors.T @ grad[:free].copy()
-            if values[0] > 1e-7 * p and np.max(np.abs(along / values)) < 0.01:
+            eigen_gradient = vectors.T @ grad[:free].copy()
+            if values[0] > 1e-7 * p and np.max(np.abs(eigen_gradient / values)) < 0.01:
                 return _polish(x, r, p, free), 1
             # a flat bottom, as at the onset of a feature, is left to Newton once the fall is rounding
-            if np.dot(along, along) < 1e-16 * p * p and values[0] > -1e-7 * p:
+            if np.dot(eigen_gradient, eigen_gradient) < 1e-16 * p * p and values[0] > -1e-7 * p:
                 return _polish(x, r, p, free), 1
         trial[:free] = x[:free] - dt * grad[:free]
         derivatives(trial, r, p, ahead, unused)
@@ -381,8 +381,8 @@ def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[floa
 @kernel
 def flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
     """Follow the flow from every row of x in place; return the losses and whether minima were reached."""
-    losses, reached = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
+    losses, statuses = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):
         check_interrupt(True)
-        losses[i], reached[i] = _flow(x[i], r, p, 4 if biased else 2, most)
-    return losses, reached
+        losses[i], statuses[i] = _flow(x[i], r, p, 4 if biased else 2, most)
+    return losses, statuses

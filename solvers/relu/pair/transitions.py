@@ -39,24 +39,24 @@ class Transitions:
     """Whether `jump` is above 1e-3."""
 
 
-def _steps(found: PhaseDiagram) -> FloatArray:
+def _steps(diagram: PhaseDiagram) -> FloatArray:
     """Step of the encodings from each importance to the next, in absolute values."""
-    return np.asarray(np.max(np.abs(np.diff(np.abs(found.W[0, :, :, 0]), axis=0)), axis=-1))
+    return np.asarray(np.max(np.abs(np.diff(np.abs(diagram.W[0, :, :, 0]), axis=0)), axis=-1))
 
 
-def _slope(found: PhaseDiagram, k: int) -> float:
+def _slope(diagram: PhaseDiagram, k: int) -> float:
     """Return F2/2 at one point, the slope of the least loss over the importance."""
-    w, v = found.W[0, k, :, 0]
-    return 0.5 * row_loss([v * v, v * w], 0, float(found.b[0, k, 1]), float(found.p[0])).loss
+    w, v = diagram.W[0, k, :, 0]
+    return 0.5 * row_loss([v * v, v * w], 0, float(diagram.b[0, k, 1]), float(diagram.p[0])).loss
 
 
 def _narrow(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
     """Close a bracket around the first change of phase, else around the largest step of the encodings."""
     while True:
-        found = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
-        changed = np.diff(found.phase[0]) != 0
-        k = int(np.argmax(changed if np.any(changed) else _steps(found)))
-        low, high = float(found.importance[k]), float(found.importance[k + 1])
+        diagram = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
+        changed = np.diff(diagram.phase[0]) != 0
+        k = int(np.argmax(changed if np.any(changed) else _steps(diagram)))
+        low, high = float(diagram.importance[k]), float(diagram.importance[k + 1])
         if high <= low * (1.0 + _WIDTH):
             return phase_diagram([p], [low, high], bias=bias)
 
@@ -73,22 +73,24 @@ def _between(p: float, low: float, high: float, bias: bool) -> list[tuple[float,
     jump = float(_steps(at)[0])
     if not changed and jump <= JUMP:
         return []
-    before, after = (int(phase) for phase in at.phase[0])
-    row = (p, float(at.importance[1]), before, after, jump, _slope(at, 0) - _slope(at, 1))
+    left_phase, right_phase = (int(phase) for phase in at.phase[0])
+    row = (p, float(at.importance[1]), left_phase, right_phase, jump, _slope(at, 0) - _slope(at, 1))
     left = _between(p, low, float(at.importance[0]), bias)
     return [*left, row, *_between(p, float(at.importance[1]), high, bias)]
 
 
 def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
     """Return the jump to the mirror image at importance 1, if the best model there is not symmetric."""
-    found = phase_diagram([p], [1.0], bias=bias)
-    w, v = np.abs(found.W[0, 0, :, 0])
+    diagram = phase_diagram([p], [1.0], bias=bias)
+    w, v = np.abs(diagram.W[0, 0, :, 0])
     if abs(w - v) <= JUMP:
         return []
-    phase = int(found.phase[0, 0])
-    before, after = (0, 1) if phase < 2 else (phase, phase)
-    drop = abs(2.0 * _slope(found, 0) - float(found.loss[0, 0]))  # F2/2 less F1/2, the mirror image's slope
-    return [(p, 1.0, before, after, abs(w - v), drop)]
+    phase = int(diagram.phase[0, 0])
+    left_phase, right_phase = (0, 1) if phase < 2 else (phase, phase)
+    drop = abs(
+        2.0 * _slope(diagram, 0) - float(diagram.loss[0, 0])
+    )  # F2/2 less F1/2, the mirror image's slope
+    return [(p, 1.0, left_phase, right_phase, abs(w - v), drop)]
 
 
 def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
@@ -124,10 +126,10 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)
     rows: list[tuple[float, ...]] = []
     for x in on:
-        found = phase_diagram([x], grid, bias=bias)
-        for k in np.flatnonzero((np.diff(found.phase[0]) != 0) | (_steps(found) > _LARGE)):
+        diagram = phase_diagram([x], grid, bias=bias)
+        for k in np.flatnonzero((np.diff(diagram.phase[0]) != 0) | (_steps(diagram) > _LARGE)):
             rows.extend(_between(float(x), grid[k], grid[k + 1], bias))
         rows.extend(_exchange(float(x), bias))
-    at, importance, before, after, jump, drop = np.array(rows).reshape(-1, 6).T
-    phases = before.astype(np.int64), after.astype(np.int64)
+    at, importance, left_phase, right_phase, jump, drop = np.array(rows).reshape(-1, 6).T
+    phases = left_phase.astype(np.int64), right_phase.astype(np.int64)
     return Transitions(at, importance, *phases, jump=jump, slope_drop=drop, is_jump=jump > JUMP)

@@ -155,25 +155,25 @@ def thomson(
 
     threads = None if workers is None else validation.integer("workers", workers, 1)
     ends, _ = successive_elimination(
-        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, whole=True
+        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, keep_all=True
     )
     energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.
     same = energies <= energies.min() + SAME * (1 + energies.min())
     best = int(np.argmin(np.where(same, norms, np.inf)))
-    found = ends[best].x
+    arrangement = ends[best].x
     if n * m <= _NEWTON and m > 1:
-        found = _result(found, b)
-        energies[best], by = _of_directions(found.ravel(), (n, m), b)
+        arrangement = _result(arrangement, b)
+        energies[best], by = _of_directions(arrangement.ravel(), (n, m), b)
         norms[best] = np.linalg.norm(by)
     unfinished = Status.STEPS if ends[best].status is Status.STEPS else Status.STALLED
     return Thomson(
-        W=found,
+        W=arrangement,
         energy=float(energies[best]),
         gradient_norm=float(norms[best]),
         energies=energies,
         gradient_norms=norms,
         hits=int(same.sum()),
-        geometry=geometry(found),
+        geometry=geometry(arrangement),
         status=Status.CONVERGED if norms[best] <= 1e-12 * n else unfinished,
     )

@@ -47,11 +47,11 @@ def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> t
     tight: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for _ in range(ROUNDS):
         values, kernel = np.stack([f(grid) for f in basis], axis=1), np.maximum(grid - t, 0.0) ** 2
-        found = optimize.linprog(objective, values, kernel, bounds=bounds, method="highs", options=tight)
-        if found.x is None:
-            raise RuntimeError(f"the linear program was not solved: {found.message}")
+        solution = optimize.linprog(objective, values, kernel, bounds=bounds, method="highs", options=tight)
+        if solution.x is None:
+            raise RuntimeError(f"the linear program was not solved: {solution.message}")
         # A tiny leading coefficient would spoil the roots of derivatives.
-        weights = np.concatenate([found.x[:1], np.where(found.x[1:] > 1e-9, found.x[1:], 0.0)])
+        weights = np.concatenate([solution.x[:1], np.where(solution.x[1:] > 1e-9, solution.x[1:], 0.0)])
         h = sum((float(w) * f for w, f in zip(weights, basis, strict=True) if w), Chebyshev([0.0]))
         points = grid
         if m > 1:

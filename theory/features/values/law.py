@@ -147,10 +147,10 @@ class Values:
         return float(sum(inside) + sum(chance for _, chance in self.atoms))
 
     def _of_pieces(self, v: FloatArray) -> FloatArray:
-        found = np.zeros(np.shape(v))
+        density = np.zeros(np.shape(v))
         for low, high, coefficients in self.pieces:
-            found += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
-        return found
+            density += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
+        return density
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, str) and self.name == other)
@@ -257,10 +257,10 @@ class Values:
             return float(self.moment(k)) / share if k else 1.0
 
         def draw(rng: np.random.Generator, size: int) -> FloatArray:
-            found = np.asarray(self.draw(rng, size), float) * np.ones(size)
-            while np.any(found == 0.0):
-                found[found == 0.0] = self.draw(rng, int(np.sum(found == 0.0)))
-            return found
+            draws = np.asarray(self.draw(rng, size), float) * np.ones(size)
+            while np.any(draws == 0.0):
+                draws[draws == 0.0] = self.draw(rng, int(np.sum(draws == 0.0)))
+            return draws
 
         return Values(
             f"{self.name}, not 0",
@@ -316,10 +316,10 @@ class Values:
 
 def require(values: Values, name: str, part: str, what: str = "") -> Any:
     """Return a part of a law, or refuse the law, which a caller gave as `name`, by its own name."""
-    found = getattr(values, part)
-    if not found:
+    attribute = getattr(values, part)
+    if not attribute:
         raise ValueError(f"`{name}` must be values with {what or f'a {part}'}; got {values.name!r}.")
-    return found
+    return attribute
 
 
 def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
@@ -345,15 +345,15 @@ def _derivative(coefficients: FloatArray) -> FloatArray:
 
 def _jumps(pieces: Any) -> FloatArray:
     """Return place, size and order of the jumps of a density and its derivatives."""
-    found: dict[tuple[float, int], float] = {}
+    jumps: dict[tuple[float, int], float] = {}
     for low, high, coefficients in pieces:
         order, c = 0, coefficients
         while c.size:
             for end, sign in ((low, 1.0), (high, -1.0)):
-                found[end, order] = found.get((end, order), 0.0) + sign * float(np.polyval(c[::-1], end))
+                jumps[end, order] = jumps.get((end, order), 0.0) + sign * float(np.polyval(c[::-1], end))
             order, c = order + 1, _derivative(c)
-    kept = [(at, abs(size), order) for (at, order), size in sorted(found.items()) if abs(size) > 1e-13]
-    return np.array(kept, float).reshape(-1, 3)
+    rows = [(at, abs(size), order) for (at, order), size in sorted(jumps.items()) if abs(size) > 1e-13]
+    return np.array(rows, float).reshape(-1, 3)
 
 
 def _variation(low: float, high: float, coefficients: FloatArray) -> float:
@@ -393,11 +393,11 @@ def register(values: Values | Callable[[float], Values], name: str = "") -> None
     >>> law_named("values", "half") is half
     True
     """
-    held: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
+    registry: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
     name = values.name if isinstance(values, Values) else name
-    if held.get(name, values) is not values:
+    if registry.get(name, values) is not values:
         raise ValueError(f"`values` must have a name that no other law has; got {name!r}.")
-    held[name] = values
+    registry[name] = values
 
 
 def registered_names() -> tuple[str, ...]:
@@ -418,15 +418,15 @@ def _family(name: str) -> Values | None:
 
 def definition(values: Any) -> Definition:
     """Return a law in SymPy."""
-    found: Definition = require(
+    law_definition: Definition = require(
         law_named("values", values), "values", "definition", "a definition in SymPy"
     )()
-    return found
+    return law_definition
 
 
 def law_named(name: str, values: Any) -> Values:
     """Return a law of values, looked up if it is given by its name."""
     if isinstance(values, Values):
         return values
-    found = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
-    return found or _KNOWN[validation.choice(name, values, registered_names())]
+    law = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
+    return law or _KNOWN[validation.choice(name, values, registered_names())]

@@ -61,21 +61,21 @@ def _compiled(function: Any) -> Any:
 
 def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
     """Return the transform of a value given that it is not 0, which has the probability `share`."""
-    whole: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
+    full_transform: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
     none = 1.0 - share
 
     if shaped:
 
         @inlined
         def found(z: complex, shape: float) -> Three:
-            a, b, c = whole(z, shape)
+            a, b, c = full_transform(z, shape)
             return (a - none) / share, b / share, c / share
 
     else:
 
         @inlined
         def found(z: complex) -> Three:  # type: ignore[misc]
-            a, b, c = whole(z)
+            a, b, c = full_transform(z)
             return (a - none) / share, b / share, c / share
 
     return found
