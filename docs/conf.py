@@ -269,8 +269,9 @@ def _interface(app, exception):
     """Write the whole interface beside the pages, as one text that language models read."""
     if exception is None and app.builder.format == "html":
         from superposition.validate.cli.interface import interface
+        from superposition.validate.cli.parser import make_parser
 
-        (Path(app.outdir) / "llms.txt").write_text(interface(), encoding="utf-8")
+        (Path(app.outdir) / "llms.txt").write_text(interface(make_parser()), encoding="utf-8")
 
 
 def setup(app):

@@ -17,8 +17,9 @@ from superposition.solvers.minimise import descend, minimise
 from superposition.theory import unequal
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.validate import audit
-from superposition.validate.audit import models, page
+from superposition.validate.audit import models, page, search
 from superposition.validate.audit.advice import advice
+from superposition.validate.audit.search import HITS
 from superposition.validate.cli import main
 
 F, H = 5, 2
@@ -376,7 +377,7 @@ def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(seeds):
                 {"W": W_out, "b": b}, law, layout="liuyz0/SuperpositionScaling", rng=seed
             ).models
             known = found.best_name == "all kept"  # with as many neurons as features nothing is searched
-            few = not known and found.hits < models.HITS  # starts that came to the best
+            few = not known and found.hits < HITS  # starts that came to the best
             seldom += few
             expected = "not beaten by a search" if few and verdict == "best of a search" else verdict
             assert found.verdict == expected, (seed, verdict, found.sentence)
@@ -486,7 +487,7 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
         calls.append(args)
         return minimise(*args, **settings)
 
-    monkeypatch.setattr(models, "minimise", counted)
+    monkeypatch.setattr(search, "minimise", counted)
     laws = [0.1, Features(5, 0.1), 0.2]
     reached = []
     found = audit.audit({"W": W, "b_final": B}, laws, starts=1, reached=reached.append)

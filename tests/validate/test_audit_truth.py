@@ -15,7 +15,7 @@ from superposition.solvers.loss import exact_gradient, exact_loss
 from superposition.solvers.minimise import descend, minimise
 from superposition.theory.features import Features
 from superposition.validate import audit
-from superposition.validate.audit import models
+from superposition.validate.audit import search
 
 # Size, probability, ratio of importances from one feature to the next, values; starts of the first search, of
 # the audit's, of the longer one.
@@ -138,6 +138,6 @@ def test_a_search_that_finds_only_the_model_itself_would_be_noticed(monkeypatch)
     def blind(*_, **__):
         return type(itself)(**{**vars(itself), "hits": 20, "starts": 20})
 
-    monkeypatch.setattr(models, "minimise", blind)
+    monkeypatch.setattr(search, "minimise", blind)
     with pytest.raises(AssertionError, match="best of a search, but"):
         row(place, 1, "local minimum", W, b)

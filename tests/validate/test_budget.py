@@ -13,7 +13,7 @@ from superposition.solvers.deadline import Deadline, DeadlineOver, deadline_of, 
 from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import Objective, best_autoencoder
 from superposition.theory.features import Features, exclusive, synchronous
-from superposition.validate.audit import models
+from superposition.validate.audit import bias
 
 
 def random_law(rng):
@@ -124,7 +124,7 @@ def test_a_search_of_no_seconds_has_a_model_and_its_loss():
 def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
     law, W = Features(12, 0.1), np.random.default_rng(0).normal(size=(12, 3)) / 2
     exact = sp.audit((W, np.zeros(12)), law, seconds=0)
-    monkeypatch.setattr(models, "loss_by", lambda *_: None)
+    monkeypatch.setattr(bias, "loss_by", lambda *_: None)
     found = sp.audit((W, np.zeros(12)), law, seconds=0)
     assert found.method == "samples"
     assert "The loss is sampled, to +- " in found.left_out

@@ -1,4 +1,4 @@
-"""What every function of the front door returns: numbers, a summary in plain lines, a picture, sources."""
+"""The result of every public function: numbers, a summary in plain lines, a picture, sources."""
 
 import re
 import textwrap
@@ -33,10 +33,10 @@ def law_in_words(law: Features) -> str:
     >>> law_in_words(Features(2, [0.1, 0.2], importance=0.8))
     'features are on in 10 to 20 % of the inputs, importance 0.8 for all'
     """
-    low, high = (f"{100.0 * one:.3g}" for one in (law.p.min(), law.p.max()))
-    said = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
+    low, high = (f"{100.0 * p:.3g}" for p in (law.p.min(), law.p.max()))
+    sentence = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
     same = np.ptp(law.importance) == 0.0 and law.importance[0] != 1.0
-    return f"{said} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
+    return f"{sentence} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
 
 
 # Share of a value above which its error leaves nothing of "exact".
@@ -115,7 +115,7 @@ class Answer:
                 return found[name]
         elif hasattr(found, name):
             return getattr(found, name)
-        names = ", ".join(one for one in dir(self) if not one.startswith("_"))
+        names = ", ".join(attribute for attribute in dir(self) if not attribute.startswith("_"))
         raise AttributeError(f"this answer has no {name!r}; it has {names}")
 
     def __dir__(self) -> list[str]:
@@ -154,7 +154,7 @@ class Answer:
         """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
-        from .plot import axes
+        from .pictures import axes
 
         width: Any = {"width": 6.4} if self._wide else {}
         return self._draw(self.to_dataset(), axes(ax, **width), **settings)

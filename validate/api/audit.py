@@ -10,8 +10,8 @@ from ...theory.model import Model
 from ..audit import ModelAudit, NetworkAudit
 from ..audit import audit as audit_weights
 from ..audit.advice import advice, chance_of_better
-from ..audit.models import HITS
 from ..audit.networks import audit_networks, seconds_of
+from ..audit.search import HITS
 from ..loading import load
 from ..loading.models import features_alone
 from .answer import Answer, law_in_words
@@ -88,20 +88,20 @@ def audit(
         neurons, or law and model do not fit.
     """
     loaded = load(model, law, layout=layout, keys=keys)
-    said, models = str(loaded), list(loaded.models)
+    taken_for, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
-        return _of_networks(said, models, law, target, seconds)
+        return _of_networks(taken_for, models, law, target, seconds)
     features_alone(target)
     weights = loaded.weights()
-    called = feature_names(names, weights[0].b.size)
+    labels = feature_names(names, weights[0].b.size)
     tell = progress if callable(progress) else status
     settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}
-    found = audit_weights(weights, law, **settings, progress=tell)
-    first = found.models[0]
-    table = feature_table(first.W_out, first.W_in, first.per_feature, first.law, called)
-    lines = [f"taken for {said}; {law_in_words(first.law)}"]
-    for seen in found.models:
-        name = f"{seen.instance}: " if len(found.models) > 1 else ""
+    audited = audit_weights(weights, law, **settings, progress=tell)
+    first = audited.models[0]
+    table = feature_table(first.W_out, first.W_in, first.per_feature, first.law, labels)
+    lines = [f"taken for {taken_for}; {law_in_words(first.law)}"]
+    for seen in audited.models:
+        name = f"{seen.instance}: " if len(audited.models) > 1 else ""
         lines += [
             f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
             f"proved floor {seen.lower_bound:.6g}",
@@ -116,16 +116,20 @@ def audit(
             lines.append(f"{name}structure: {in_words(seen.structure)}")
     values = {name: getattr(first, name) for name in ModelAudit.__dataclass_fields__}
     values |= {
-        "models": found.models, "advice": advice(first), "left_out": first.left_out,
+        "models": audited.models, "advice": advice(first), "left_out": first.left_out,
         "sentence": first.sentence, "model": models[0],
-        "taken_for": said, "write_page": found.write_page, "features": table, "evidence": first.evidence,
+        "taken_for": taken_for, "write_page": audited.write_page, "features": table,
+        "evidence": first.evidence,
     }  # fmt: skip
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
     data = xr.Dataset(
-        {name: ("instance", [getattr(one, name) for one in found.models]) for name in numbers},
-        {"instance": [one.instance for one in found.models]},
-    ).assign(verdict=("instance", [one.verdict for one in found.models]))
-    from .plot import draw_audit
+        {
+            name: ("instance", [getattr(model_audit, name) for model_audit in audited.models])
+            for name in numbers
+        },
+        {"instance": [model_audit.instance for model_audit in audited.models]},
+    ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
+    from .pictures import draw_audit
 
     sure = certainty_of(first)
     return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
@@ -135,44 +139,50 @@ def _limit(seconds: float | None) -> float:
     return 20.0 if seconds is None else seconds_of(seconds)
 
 
-def _of_networks(said: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
+def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
     """Return what networks are worth beside the naive solution."""
     laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
-    found = list(audit_networks(models, laws, target, _limit(seconds)))
-    lines = [f"taken for {said}", f"its outputs are to be: {found[0].target}"]
-    for k, seen in enumerate(found):
-        name = f"{k}: " if len(found) > 1 else ""
+    audits = list(audit_networks(models, laws, target, _limit(seconds)))
+    lines = [f"taken for {taken_for}", f"its outputs are to be: {audits[0].target}"]
+    for k, seen in enumerate(audits):
+        name = f"{k}: " if len(audits) > 1 else ""
         lines += [
             f"{name}{seen.sentence}",
             f"{name}answering the means alone: {seen.zero_loss:.6g}",
             f"{name}{seen.advice}",
         ]
-    first = found[0]
+    first = audits[0]
     values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
     values |= {
-        "models": tuple(found), "beats_naive": first.beats_naive, "sentence": first.sentence,
-        "taken_for": said, "left_out": first.left_out, "advice": first.advice,
+        "models": tuple(audits), "beats_naive": first.beats_naive, "sentence": first.sentence,
+        "taken_for": taken_for, "left_out": first.left_out, "advice": first.advice,
     }  # fmt: skip
     numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
-    data = xr.Dataset({name: ("instance", [getattr(one, name) for one in found]) for name in numbers})
-    sampled = any(one.method == "samples" for one in found)
+    data = xr.Dataset(
+        {name: ("instance", [getattr(network_audit, name) for network_audit in audits]) for name in numbers}
+    )
+    sampled = any(network_audit.method == "samples" for network_audit in audits)
     sure = "sampled, to four standard errors" if sampled else "exact, to the error that is stated"
     return Answer(tuple(lines), sure, _SOURCES, values, data, None)
 
 
-def certainty_of(one: ModelAudit) -> str:
+def certainty_of(audited: ModelAudit) -> str:
     """Return how sure it is that the best known loss is the least."""
-    if one.verdict == "proved best":
+    if audited.verdict == "proved best":
         return "proved"
-    if not one.searched:
+    if not audited.searched:
         return "not decided: no search was made at this size"
-    planned = f" of {one.planned}" if one.planned > one.searched else ""
-    said = f"best of {one.searched}{planned} starts"
-    few = f"; {chance_of_better(one.unseen, one.searched)}" if one.hits < HITS and one.unseen > 0.0 else ""
-    if one.hits:
-        return f"{said} ({one.hits} hits){few}"
-    if one.best_name.startswith("a search"):
-        return f"{said} (0 hits, found by moving features of another minimum){few}"
-    return f"{said} (0 hits) and {one.best_name}{few}"
+    planned = f" of {audited.planned}" if audited.planned > audited.searched else ""
+    starts = f"best of {audited.searched}{planned} starts"
+    few = (
+        f"; {chance_of_better(audited.unseen, audited.searched)}"
+        if audited.hits < HITS and audited.unseen > 0.0
+        else ""
+    )
+    if audited.hits:
+        return f"{starts} ({audited.hits} hits){few}"
+    if audited.best_name.startswith("a search"):
+        return f"{starts} (0 hits, found by moving features of another minimum){few}"
+    return f"{starts} (0 hits) and {audited.best_name}{few}"

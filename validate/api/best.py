@@ -16,8 +16,9 @@ from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ..audit.advice import chance_of_better
-from ..audit.models import HITS, loss_within, usual_starts
+from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
+from ..audit.search import HITS, usual_starts
 from ..loading import Weights
 from .answer import Answer, count_noun, law_in_words
 from .entry import entry
@@ -57,10 +58,10 @@ def in_words(shape: str) -> str:
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
     """
 
-    def told(found: re.Match[str]) -> str:
-        n, rank, positions, members = found.groups()
+    def replacement(match: re.Match[str]) -> str:
+        n, rank, positions, members = match.groups()
         along = f" along {count_noun(int(positions), 'direction')}" if positions else ""
-        whole = found.group() == shape and int(n) > _LISTED  # the list would be of all features
+        whole = match.group() == shape and int(n) > _LISTED  # the list would be of all features
         which = "" if whole else f" ({members})"
         return f"{count_noun(int(n), 'feature')} in {count_noun(int(rank), 'dimension')}{along}{which}"
 
@@ -68,7 +69,7 @@ def in_words(shape: str) -> str:
     dropped = [part for part in parts if part.startswith("dropped")]
     if len(dropped) > 3:  # as many as are read at a glance
         shape = ", ".join([*(part for part in parts if part not in dropped), f"{len(dropped)} dropped"])
-    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", told, shape)
+    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", replacement, shape)
 
 
 def is_nothing(loss: float, zero: float) -> bool:
@@ -76,19 +77,19 @@ def is_nothing(loss: float, zero: float) -> bool:
     return loss <= _ROUNDING * zero
 
 
-def certainty_of(found: Minimum, zero: float) -> str:
+def certainty_of(minimum: Minimum, zero: float) -> str:
     """Return how sure it is that nothing of this size has a lower loss."""
-    bound, gap = found.certificate.lower_bound, found.loss - found.certificate.lower_bound
-    if is_nothing(found.loss, zero):
+    bound, gap = minimum.certificate.lower_bound, minimum.loss - minimum.certificate.lower_bound
+    if is_nothing(minimum.loss, zero):
         return "proved: the loss is 0, and a loss is never negative"
-    if bound > 0.0 and gap <= 1e-9 * found.loss:
+    if bound > 0.0 and gap <= 1e-9 * minimum.loss:
         return "proved: the loss is that of the lower bound"
-    moved = "" if found.hits else ", found by moving features of another minimum"
-    said = f"best of {found.starts} starts ({found.hits} hits{moved})"
+    moved = "" if minimum.hits else ", found by moving features of another minimum"
+    starts = f"best of {minimum.starts} starts ({minimum.hits} hits{moved})"
     return (
-        f"{said}; {chance_of_better(found.unseen, found.starts)}"
-        if found.hits < HITS and found.unseen > 0.0
-        else said
+        f"{starts}; {chance_of_better(minimum.unseen, minimum.starts)}"
+        if minimum.hits < HITS and minimum.unseen > 0.0
+        else starts
     )
 
 
@@ -163,7 +164,7 @@ def best(
             "best known codes of any size; `superposition.solvers.minimise.descend` takes given weights."
         )
     validation.integer("n_hidden", m, 1, _MOST)
-    called = feature_names(names, n)
+    labels = feature_names(names, n)
     count = usual_starts(n, tied) if starts is None else validation.integer("starts", starts, 1)
     tell = progress if callable(progress) else status
     # The search goes on where too few starts reach the best, unless nothing says for how long.
@@ -172,61 +173,63 @@ def best(
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
     begin = work_seconds()
 
-    def told(done: int, planned: int, least: float) -> None:
+    def report(done: int, planned: int, least: float) -> None:
         left = time_left(work_seconds() - begin, done, planned)
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 
     settings: Any = {"tied": tied, "bias": bias, "starts": count, "hits": hits, "rng": rng}
-    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=told)
-    return answer_of(minimum, law, called, deadline)
+    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=report)
+    return answer_of(minimum, law, labels, deadline)
 
 
 def answer_of(
-    found: Minimum, law: Features, names: Sequence[Any] | None = None, deadline: Deadline | None = None
+    minimum: Minimum, law: Features, names: Sequence[Any] | None = None, deadline: Deadline | None = None
 ) -> Answer:
     """Return a minimum as an answer."""
-    n, m = found.W_out.shape
+    n, m = minimum.W_out.shape
     names, deadline = names or list(range(n)), deadline or Deadline()
-    one = Model(
-        found.W_in, W_out=None if np.array_equal(found.W_out, found.W_in.T) else found.W_out, b=found.b
+    model = Model(
+        minimum.W_in,
+        W_out=None if np.array_equal(minimum.W_out, minimum.W_in.T) else minimum.W_out,
+        b=minimum.b,
     )
-    bound, zero = found.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
-    shape, sure = geometry(found.W), certainty_of(found, zero)
+    bound, zero = minimum.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
+    shape, sure = geometry(minimum.W), certainty_of(minimum, zero)
     limit = Deadline(min(deadline.seconds_left(), _TABLE_SECONDS))
-    losses = loss_within(Weights(found.W_out, found.W_in, found.b), law, limit)
-    table = feature_table(found.W_out, found.W_in, losses.per_feature, law, names)
+    losses = loss_within(Weights(minimum.W_out, minimum.W_in, minimum.b), law, limit)
+    table = feature_table(minimum.W_out, minimum.W_in, losses.per_feature, law, names)
     represented = table["represented"].values
-    least = "0: a loss is never negative" if is_nothing(found.loss, zero) else "none is known for this law"
+    least = "0: a loss is never negative" if is_nothing(minimum.loss, zero) else "none is known for this law"
     lines = [
         f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}; "
         f"{law_in_words(law)}",
-        f"loss per feature   {found.loss:.7g} ({100 * found.loss / zero:.3g} % of answering 0), {sure}",
+        f"loss per feature   {minimum.loss:.7g} ({100 * minimum.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else f"proved floor       {least}",
         f"represented        {represented.sum()} of {n} features" + (f": {in_words(shape)}" if shape else ""),
     ]
     if n - represented.sum() > 0:
         lines.append(f"not represented    {unrepresented(table)} (less than half of their loss is saved)")
-    lines += near_equal(found, law, represented, names, limit)
-    if found.starts < found.planned:
-        lines.append(f"the budget ended the search after {found.starts} of {found.planned} starts")
-    named = {name: getattr(found, name) for name in type(found).__dataclass_fields__}
+    lines += near_equal(minimum, law, represented, names, limit)
+    if minimum.starts < minimum.planned:
+        lines.append(f"the budget ended the search after {minimum.starts} of {minimum.planned} starts")
+    named = {name: getattr(minimum, name) for name in type(minimum).__dataclass_fields__}
     values = {
-        **named, "W": found.W, "model": one, "bound": bound, "law": law, "geometry": shape,
-        "unseen": found.unseen, "represented": tuple(table["feature"].values[represented].tolist()),
+        **named, "W": minimum.W, "model": model, "bound": bound, "law": law, "geometry": shape,
+        "unseen": minimum.unseen, "represented": tuple(table["feature"].values[represented].tolist()),
         "features": table,
     }  # fmt: skip
     data = xr.Dataset(
         {
-            "W": (("feature", "hidden"), found.W),
-            "W_out": (("feature", "hidden"), found.W_out),
-            "b": ("feature", found.b),
+            "W": (("feature", "hidden"), minimum.W),
+            "W_out": (("feature", "hidden"), minimum.W_out),
+            "b": ("feature", minimum.b),
             "importance": ("feature", law.importance),
-            "dimensionality": ("feature", feature_dimensionality(found.W)),
-            "loss": found.loss,
+            "dimensionality": ("feature", feature_dimensionality(minimum.W)),
+            "loss": minimum.loss,
             "bound": bound,
         },
         attrs={"geometry": shape, "certainty": sure},
     )
-    from .plot import draw_model
+    from .pictures import draw_model
 
     return Answer(tuple(lines), sure, _SOURCES, values, data, draw_model, _table=table)

@@ -68,59 +68,59 @@ def ceiling(
     ValueError
         If an argument lies outside its range.
     """
-    found = reached(law, mixing, l0, samples=samples, rng=rng)
-    exact = bool(found.exact[0])
+    attained = reached(law, mixing, l0, samples=samples, rng=rng)
+    exact = bool(attained.exact[0])
     sure = (
-        f"exact, for one step; pursuit measured on {found.samples:,} samples, ± one standard error"
+        f"exact, for one step; pursuit measured on {attained.samples:,} samples, ± one standard error"
         if exact
-        else f"measured on {found.samples:,} samples, ± one standard error"
+        else f"measured on {attained.samples:,} samples, ± one standard error"
     )
-    kinds = ["exact" if one else "measured" for one in found.exact]
+    kinds = ["exact" if is_exact else "measured" for is_exact in attained.exact]
     names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
     data = xr.Dataset(
         {
-            **{name: (("decoder", "asked"), getattr(found, name)) for name in names},
+            **{name: (("decoder", "asked"), getattr(attained, name)) for name in names},
             "certainty": ("decoder", kinds),
         },
-        {"decoder": list(found.decoders), "asked": found.asked},
+        {"decoder": list(attained.decoders), "asked": attained.asked},
     )
     return Answer(
-        tuple(_lines(found, np.shape(mixing))),
+        tuple(_lines(attained, np.shape(mixing))),
         f"{sure}; attained, not proved to be the best",
         _SOURCES,
-        found,
+        attained,
         data,
         plot_reached,
     )
 
 
-def _lines(found: Ceiling, shape: tuple[int, ...]) -> list[str]:
+def _lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
-    used = 2 * found.samples
+    used = 2 * attained.samples
     size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"
     lines = [
-        f"{size}, {found.on:.4g} on; one latent each, F1 is their mean",
+        f"{size}, {attained.on:.4g} on; one latent each, F1 is their mean",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",
     ]
-    for k, asked in enumerate(found.asked):
-        best, least = int(found.f1[:-1, k].argmax()), int(found.mse[:-1, k].argmin())
+    for k, asked in enumerate(attained.asked):
+        best, least = int(attained.f1[:-1, k].argmax()), int(attained.mse[:-1, k].argmin())
         cells = [
             f"{value:.3g} ± {error:.1g}" if measured else f"{value if value > error else 0.0:.4g}"
             for value, error, measured in (
-                (found.f1[best, k], found.f1_error[best, k], not found.exact[best]),
-                (found.mse[least, k], found.mse_error[least, k], not found.exact[least]),
-                (found.f1[-1, k], found.f1_error[-1, k], True),
-                (found.mse[-1, k], found.mse_error[-1, k], True),
+                (attained.f1[best, k], attained.f1_error[best, k], not attained.exact[best]),
+                (attained.mse[least, k], attained.mse_error[least, k], not attained.exact[least]),
+                (attained.f1[-1, k], attained.f1_error[-1, k], True),
+                (attained.mse[-1, k], attained.mse_error[-1, k], True),
             )
         ]
         lines.append((f"{asked:<7.4g}" + "".join(f"{cell:18}" for cell in cells)).rstrip())
-    at = int(np.argmin(np.abs(found.asked - found.on)))
-    row = found.decoders.index("linear, common threshold")
-    if np.isfinite(found.normal_f1[at]):
-        seen, normal, l0 = found.f1[row, at], found.normal_f1[at], found.asked[at]
-        told = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
-        lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {told}")
-    if found.draws > used + 1:
-        taken = f"{used:,} of {found.draws:,} draws taken"
+    at = int(np.argmin(np.abs(attained.asked - attained.on)))
+    row = attained.decoders.index("linear, common threshold")
+    if np.isfinite(attained.normal_f1[at]):
+        seen, normal, l0 = attained.f1[row, at], attained.normal_f1[at], attained.asked[at]
+        description = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
+        lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {description}")
+    if attained.draws > used + 1:
+        taken = f"{used:,} of {attained.draws:,} draws taken"
         lines.append(f"{taken}, half of them to evaluate; `samples` says how many")
     return lines

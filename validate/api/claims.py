@@ -50,10 +50,10 @@ def claims(
     if id is not None:
         wanted = [id] if isinstance(id, str) else list(id)
         known = [row["id"] for row in rows]
-        for one in wanted:
-            if one not in known:
+        for record in wanted:
+            if record not in known:
                 there = stored_verdicts.ranges(known)
-                raise ValueError(f"`id` must be one of {there}; got {validation.short_repr(one)}.")
+                raise ValueError(f"`id` must be one of {there}; got {validation.short_repr(record)}.")
         rows = [row for row in rows if row["id"] in wanted]
     if wrong:
         rows = [row for row in rows if row["verdict"] in stored_verdicts.WRONG]

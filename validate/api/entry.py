@@ -1,4 +1,4 @@
-"""What all functions of the front door share: a wrong keyword names the right one, long runs are shown."""
+"""The decorator of all public functions: argument checks, help with wrong keywords, a progress line."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ R = TypeVar("R")
 def entry(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public function: arguments are checked by annotations, wrong keywords named, progress shown.
 
-    A caller who gives `progress` is told there and sees no line.
+    If `progress` is passed, messages go there and no status line appears.
     """
     checked = check_keywords(as_annotated(function))
     names = list(inspect.signature(function).parameters)

@@ -75,24 +75,24 @@ def loss(
         return _answer(model_of(model, law=law), law, target, tol, gradient)
 
 
-def _answer(one: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
-    features = as_features(law, one.n_features)
-    if one.output == "identity" or one.hidden == "relu":
-        found, lines, more = _of_network(one, features, target, tol, gradient)
+def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
+    features = as_features(law, model.n_features)
+    if model.output == "identity" or model.hidden == "relu":
+        losses, lines, more = _of_network(model, features, target, tol, gradient)
     else:
         features_alone(target)
-        found, lines, more = _of_toy_model(toy_model(one), features, tol, gradient)
+        losses, lines, more = _of_toy_model(toy_model(model), features, tol, gradient)
     names = ("loss", "error_estimate", "per_feature", "per_feature_error")
-    values = {name: getattr(found, name) for name in names} | {"model": one, "law": features} | more
+    values = {name: getattr(losses, name) for name in names} | {"model": model, "law": features} | more
     data = xr.Dataset(
         {
-            "per_feature": ("feature", found.per_feature),
-            "per_feature_error": ("feature", found.per_feature_error),
-            "importance": ("feature", np.resize(features.importance, one.n_outputs)),
-            "loss": found.loss,
+            "per_feature": ("feature", losses.per_feature),
+            "per_feature_error": ("feature", losses.per_feature_error),
+            "importance": ("feature", np.resize(features.importance, model.n_outputs)),
+            "loss": losses.loss,
         }
     )
-    from .plot import draw_losses
+    from .pictures import draw_losses
 
     sure = "exact, to the error that is stated"
     if more.get("method") == SAMPLES:
@@ -104,47 +104,47 @@ def _answer(one: Model, law: Any, target: Any, tol: float, gradient: bool) -> An
 _Found = tuple[Any, tuple[str, ...], dict[str, Any]]
 
 
-def _of_toy_model(one: Model, features: Features, tol: float, gradient: bool) -> _Found:
-    found = (value_and_gradient if gradient else exact_loss)(one.M, one.bias, features, tol=tol)
+def _of_toy_model(model: Model, features: Features, tol: float, gradient: bool) -> _Found:
+    losses = (value_and_gradient if gradient else exact_loss)(model.M, model.bias, features, tol=tol)
     zero = float(np.mean(features.importance * features.second_moment))
-    worst = int(np.argmax(features.importance * found.per_feature))
+    worst = int(np.argmax(features.importance * losses.per_feature))
     lines = (
-        f"exact loss per feature    {found.loss:.7g}, off by at most {found.error_estimate:.1g}",
-        f"relative to answering 0   {100 * found.loss / zero:.3g} %",
-        f"worst feature             {worst}, of {one.n_features}: {found.per_feature[worst]:.7g}",
+        f"exact loss per feature    {losses.loss:.7g}, off by at most {losses.error_estimate:.1g}",
+        f"relative to answering 0   {100 * losses.loss / zero:.3g} %",
+        f"worst feature             {worst}, of {model.n_features}: {losses.per_feature[worst]:.7g}",
     )
     names = ("by_M", "by_b", "gradient_error") if gradient else ()
-    return found, lines, {name: getattr(found, name) for name in names}
+    return losses, lines, {name: getattr(losses, name) for name in names}
 
 
-def _exact_or_sampled(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
+def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
     """Return the exact loss of a network, or that of samples where it is better or there is no other."""
     evaluate = evaluator(features, tol=tol)  # which refuses a bad tolerance
     try:
-        exact = evaluate(one, gradient=gradient, target=target)
+        exact = evaluate(model, gradient=gradient, target=target)
     except ValueError:  # of features that depend on each other sums may be too long
         if features.independent or gradient:
             raise
-        return sampled_loss(one, features, target, seconds=np.inf)
+        return sampled_loss(model, features, target, seconds=np.inf)
     if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:
         return exact
-    sampled = sampled_loss(one, features, target, seconds=np.inf)
+    sampled = sampled_loss(model, features, target, seconds=np.inf)
     return min(exact, sampled, key=lambda loss: loss.error_estimate)
 
 
-def _of_network(one: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
+def _of_network(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
     """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
-    found = _exact_or_sampled(one, features, target, tol, gradient)
-    worst = int(np.argmax(found.per_feature))
+    losses = _exact_or_sampled(model, features, target, tol, gradient)
+    worst = int(np.argmax(losses.per_feature))
     kind, off = (
-        ("sampled", "four standard errors") if found.method == SAMPLES else ("exact", "off by at most")
+        ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )
     lines = (
-        f"{kind + ' loss per output':25} {found.loss:.7g}, {off} {found.error_estimate:.1g}",
-        f"worst output              {worst}, of {one.n_outputs}: {found.per_feature[worst]:.7g}",
+        f"{kind + ' loss per output':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
+        f"worst output              {worst}, of {model.n_outputs}: {losses.per_feature[worst]:.7g}",
     )
-    more: dict[str, Any] = {"method": found.method, "estimate": found.estimate}
+    more: dict[str, Any] = {"method": losses.method, "estimate": losses.estimate}
     if gradient:
-        more |= {f"by_{name}": by for name, by in (found.gradient or {}).items()}
-        more["gradient_error"] = found.gradient_error
-    return found, lines, more
+        more |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
+        more["gradient_error"] = losses.gradient_error
+    return losses, lines, more

@@ -11,7 +11,8 @@ from ...solvers.minimise import Minimum
 from ...theory import validation
 from ...theory.features import Features
 from ...theory.validation import BoolArray, FloatArray
-from ..audit.models import loss_within, shares_saved
+from ..audit.bias import loss_within
+from ..audit.models import shares_saved
 from ..audit.results import REPRESENTED
 from ..loading import Weights
 
@@ -31,10 +32,10 @@ def feature_names(names: Any, n: int) -> list[Any]:
     """
     if names is None:
         return list(range(n))
-    found = [] if isinstance(names, str | bytes) or not np.iterable(names) else list(names)
-    if len(found) != n or len(set(map(str, found))) != n:
+    labels = [] if isinstance(names, str | bytes) or not np.iterable(names) else list(names)
+    if len(labels) != n or len(set(map(str, labels))) != n:
         raise ValueError(f"`names` must be {n} distinct names; got {validation.short_repr(names)}.")
-    return [str(one) for one in found]
+    return [str(label) for label in labels]
 
 
 def feature_table(
@@ -82,25 +83,28 @@ def join_names(names: Any) -> str:
 
 
 def near_equal(
-    found: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
+    minimum: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
 ) -> list[str]:
     """Return a line for each minimum that is nearly as good and represents other features."""
     if law.alike and not law.groups:  # minima are told apart up to the order of the features
         return []
     lines: list[str] = []
     seen = {represented.tobytes()}
-    for other in found.minima[1:]:
-        above = other.objective / found.objective - 1.0 if found.objective > 0.0 else np.inf
+    for other in minimum.minima[1:]:
+        above = other.objective / minimum.objective - 1.0 if minimum.objective > 0.0 else np.inf
         if above > _NEAR or len(lines) >= _COMPARED or deadline.is_over():
             break
         losses = loss_within(Weights(other.W_out, other.W_in, other.b), law, deadline)
-        kept = shares_saved(losses.per_feature, law) >= REPRESENTED
-        if kept.tobytes() in seen:
+        represents = shares_saved(losses.per_feature, law) >= REPRESENTED
+        if represents.tobytes() in seen:
             continue
-        seen.add(kept.tobytes())
+        seen.add(represents.tobytes())
         swap = [
             f"{what} {join_names([names[k] for k in np.flatnonzero(which).tolist()])}"
-            for what, which in (("represents", kept & ~represented), ("drops", represented & ~kept))
+            for what, which in (
+                ("represents", represents & ~represented),
+                ("drops", represented & ~represents),
+            )
             if which.any()
         ]
         lines.append(f"a minimum only {100.0 * above:.2g} % above {' and '.join(swap)}")

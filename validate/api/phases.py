@@ -15,7 +15,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.features.values import law_named
 from ...theory.relu import feature_dimensionality
-from ..audit.models import HITS
+from ..audit.search import HITS
 from .answer import Answer, count_noun
 from .best import geometry
 from .entry import entry
@@ -137,7 +137,7 @@ def phases(
             if few
             else f"the best model of each point was reached by {HITS} starts or more"
         )
-    from .plot import draw_phases
+    from .pictures import draw_phases
 
     return Answer(tuple(lines), certainty, _SOURCES, {"data": data}, data, draw_phases)
 
@@ -152,22 +152,22 @@ def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
 def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
     for name in grid:
         validation.choice("grid", name, tuple(axes))
-    found = {}
+    ticks = {}
     for name in axes:
         given = grid.get(name, AXES[name] and AXES[name]())
         if given is None:
             raise ValueError(f"`grid` must have values of {name!r}; got none.")
         if name in ("n_hidden", "n_features"):
-            found[name] = np.array([validation.integer(name, one, 1) for one in np.atleast_1d(given)])
+            ticks[name] = np.array([validation.integer(name, size, 1) for size in np.atleast_1d(given)])
             continue
-        found[name] = validation.vector(name, np.atleast_1d(given))
+        ticks[name] = validation.vector(name, np.atleast_1d(given))
         if name == "sparsity":
-            validation.real(name, found[name], 0.0, 1.0, brackets="[)")
+            validation.real(name, ticks[name], 0.0, 1.0, brackets="[)")
         elif name == "p":
-            validation.probability(name, found[name])
+            validation.probability(name, ticks[name])
         else:
-            validation.real(name, found[name], 0.0, brackets="()")
-    return found
+            validation.real(name, ticks[name], 0.0, brackets="()")
+    return ticks
 
 
 def _pair(
@@ -180,18 +180,20 @@ def _pair(
         on = ticks.get("p", np.array([fixed["p"]]))
     worth = ticks.get("importance", np.atleast_1d(np.asarray(fixed["importance"], float)))
     order = np.argsort(worth)
-    found = phase_diagram(np.maximum(on, 1e-4), worth[order])
+    diagram = phase_diagram(np.maximum(on, 1e-4), worth[order])
     back = np.argsort(order)
     dims = ("sparsity" if "sparsity" in ticks else "p", "importance")
-    W = found.W[:, back]
+    W = diagram.W[:, back]
     shape = W.shape[:2]
-    sizes = np.array([feature_dimensionality(one) for one in W.reshape(-1, 2, 1)]).reshape(*shape, 2)
+    sizes = np.array([feature_dimensionality(encoding) for encoding in W.reshape(-1, 2, 1)]).reshape(
+        *shape, 2
+    )
     data = xr.Dataset(
         {
-            "geometry": (dims, np.array(PHASES)[found.phase[:, back]]),
-            "loss": (dims, found.loss[:, back]),
+            "geometry": (dims, np.array(PHASES)[diagram.phase[:, back]]),
+            "loss": (dims, diagram.loss[:, back]),
             "W": ((*dims, "feature", "hidden"), W),
-            "b": ((*dims, "feature"), found.b[:, back]),
+            "b": ((*dims, "feature"), diagram.b[:, back]),
             "dimensionality": ((*dims, "feature"), sizes),
         },
         {dims[0]: ticks.get(dims[0], on), "importance": worth},
@@ -212,7 +214,7 @@ def _search_points(
         raise ValueError(f"`grid` must have at most {_MOST} points at this size; got {np.prod(shape)}.")
     n = int(max(ticks.get("n_features", [fixed["n_features"]])))
     m = int(max(ticks.get("n_hidden", [fixed["n_hidden"]])))
-    found = {
+    fields = {
         "geometry": np.full(shape, "", object), "loss": np.empty(shape), "hits": np.zeros(shape, int),
         "W": np.full((*shape, n, m), np.nan), "b": np.full((*shape, n), np.nan),
         "dimensionality": np.full((*shape, n), np.nan),
@@ -224,7 +226,7 @@ def _search_points(
         law = _law(here, settings["values"])
         rows, columns = law.n_features, int(here["n_hidden"])
         given = [last] if last is not None and last[0].shape == (rows, columns) else []
-        one = minimise(
+        minimum = minimise(
             rows,
             columns,
             law,
@@ -234,22 +236,22 @@ def _search_points(
             first=given,
             progress=False,
         )
-        last = one.W_out, one.W_in, one.b
-        found["geometry"][at] = geometry(one.W) or f"{rows} in {columns}"
-        found["loss"][at], found["hits"][at] = one.loss, one.hits
-        found["W"][at][:rows, :columns], found["b"][at][:rows] = one.W, one.b
-        found["dimensionality"][at][:rows] = feature_dimensionality(one.W)
+        last = minimum.W_out, minimum.W_in, minimum.b
+        fields["geometry"][at] = geometry(minimum.W) or f"{rows} in {columns}"
+        fields["loss"][at], fields["hits"][at] = minimum.loss, minimum.hits
+        fields["W"][at][:rows, :columns], fields["b"][at][:rows] = minimum.W, minimum.b
+        fields["dimensionality"][at][:rows] = feature_dimensionality(minimum.W)
         left = time_left(work_seconds() - begin, count + 1, points)
-        tell(f"{count + 1} of {points} points, {found['geometry'][at]}{left}")
+        tell(f"{count + 1} of {points} points, {fields['geometry'][at]}{left}")
     more = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
     data = xr.Dataset(
         {
-            name: ((*axes, *more.get(name, ())), one.astype(str) if one.dtype == object else one)
-            for name, one in found.items()
+            name: ((*axes, *more.get(name, ())), minimum.astype(str) if minimum.dtype == object else minimum)
+            for name, minimum in fields.items()
         },
         {name: ticks[name] for name in axes},
     )
-    least = int(found["hits"].min())
+    least = int(fields["hits"].min())
     return (
         data,
         f"best of {settings['starts']} random starts, ordered ones and a neighbour's model at each point "

@@ -13,7 +13,7 @@ from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
 from ...theory import validation
 from ...theory.features import Features
-from ..audit.models import best_known
+from ..audit.search import best_known
 from ..experiments.codes import known_envelope
 from ..experiments.rug.models import unbroken_lines
 from ..reference import read
@@ -115,7 +115,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in rows]
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
-    from .plot import draw_widths
+    from .pictures import draw_widths
 
     kinds = dict.fromkeys(row[2] for row in table)
     sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
@@ -139,18 +139,18 @@ def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> li
     n = law.n_features
     if m >= n:
         return [("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
-    found: list[Row] = []
+    width_rows: list[Row] = []
     if bound := lower_bound(n, m, law):
-        found.append(
+        width_rows.append(
             ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
         )
     dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
-    found.append(
+    width_rows.append(
         (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
     )
     for rows in shared:
-        found += rows.get(m, [])
-    return found + _general_features(law, m) + _solved_models(law, m)
+        width_rows += rows.get(m, [])
+    return width_rows + _general_features(law, m) + _solved_models(law, m)
 
 
 def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
@@ -176,7 +176,7 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
     if not widths or not _same(law) or not 1e-6 <= p < 1.0:
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
-    found = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
+    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
     trained = _trained_models(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
@@ -184,12 +184,12 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
             (
                 what,
                 LIMIT,
-                unit * float(found[kind].loss[k]),
+                unit * float(envelopes[kind].loss[k]),
                 "many copies of the code, not less than one copy",
             )
             for kind, what in _CODES.items()
         ]
-        random = unit * float(found["free"].rug[k])
+        random = unit * float(envelopes["free"].rug[k])
         rows[m].append(("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
         rows[m] += [(what, kind, unit * loss, note) for what, kind, loss, note in trained[k]]
     return rows
@@ -244,10 +244,10 @@ def _general_features(law: Features, m: int) -> list[Row]:
 def _solved_models(law: Features, m: int) -> list[Row]:
     rows = []
     for tied in (True, False):
-        for one in best_known(law.n_features, m, law, tied):
+        for solution in best_known(law.n_features, m, law, tied):
             kind = "tied" if tied else "free decoder"
-            note = f"best of {one.starts} starts ({one.hits} hits), atlas {one.name}"
-            rows.append((f"best model found, {kind}", ATTAINED, one.loss, note))
+            note = f"best of {solution.starts} starts ({solution.hits} hits), atlas {solution.name}"
+            rows.append((f"best model found, {kind}", ATTAINED, solution.loss, note))
     return rows
 
 
@@ -256,8 +256,8 @@ _POINTS = 5
 
 
 def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
-    told = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
-    if "sparsity" in settings and any(parameter.name == "p" for parameter in told.parameters):
+    prediction = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
+    if "sparsity" in settings and any(parameter.name == "p" for parameter in prediction.parameters):
         if "p" in settings:
             got = f"{validation.short_repr(settings['p'])} and {validation.short_repr(settings['sparsity'])}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
@@ -265,11 +265,11 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
         settings["p"] = validation.from_sparsity("sparsity", settings.pop("sparsity"))
     columns = predict_phenomenon(name, **settings)
     data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
-    lines = [told.title]
+    lines = [prediction.title]
     if data.sizes["point"] == 1:
         width = max(map(len, columns))
         lines += [
-            f"{key:{width}}  {_rows_as_text(v[0]):14} {told.sources.get(key, 'given')}"
+            f"{key:{width}}  {_rows_as_text(v[0]):14} {prediction.sources.get(key, 'given')}"
             for key, v in columns.items()
         ]
     else:
@@ -282,9 +282,9 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
         if left:
             lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
-    sources = tuple(f"{key}: {source}" for key, source in told.sources.items())
+    sources = tuple(f"{key}: {source}" for key, source in prediction.sources.items())
     kind = "asymptotic or exact, as each column's source says"
-    from .plot import draw_columns
+    from .pictures import draw_columns
 
     return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
 

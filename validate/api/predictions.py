@@ -66,12 +66,12 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
     import numpy as np
 
     arguments = theory.validation
-    found = PREDICTIONS[arguments.choice("phenomenon", phenomenon, tuple(PREDICTIONS))]
-    names = [parameter.name for parameter in found.parameters]
+    prediction = PREDICTIONS[arguments.choice("phenomenon", phenomenon, tuple(PREDICTIONS))]
+    names = [parameter.name for parameter in prediction.parameters]
     for name in grids:
         arguments.choice("parameter", name, names)
     axes = []
-    for parameter in found.parameters:
+    for parameter in prediction.parameters:
         given_values: Any = grids.get(parameter.name, parameter.default)
         if given_values is None:
             raise ValueError(f"`{parameter.name}` must be given ({parameter.help}); got nothing.")
@@ -83,8 +83,8 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
         )
         axes.append(arguments.vector(parameter.name, values) if whole is None else np.array(whole))
     given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
-    computed = found.compute(**given)
-    for name in found.sources:
+    computed = prediction.compute(**given)
+    for name in prediction.sources:
         column = np.asarray(computed[name])
         # A zero has no sign for a reader.
         given[name] = column if column.dtype.kind == "U" else column + 0.0
@@ -108,8 +108,8 @@ def _decoders(p: Any, ratio: Any) -> Columns:
     # First, as it names a ratio that is too small.
     iterated = [decoders.state_evolution(*point).loss for point in points]
     kinds = ("affine", "relu", "jumprelu", "bayes")
-    found: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
-    return {**found, "iterated": iterated, "recovery_ratio": decoders.recovery_ratio(p)}
+    losses: Columns = {kind: decoders.optimum(p, noise, kind).loss for kind in kinds}
+    return {**losses, "iterated": iterated, "recovery_ratio": decoders.recovery_ratio(p)}
 
 
 def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
@@ -160,11 +160,11 @@ def _noise(**given: Any) -> Columns:
 def _codes(p: Any, ratio: Any) -> Columns:
     from ..experiments.codes import known_envelope
 
-    found = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
-    free = found["free"]
+    envelopes = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
+    free = envelopes["free"]
     pairs = zip(free.first.tolist(), free.second.tolist(), strict=True)
     return {
-        **{model: one.loss for model, one in found.items()},
+        **{model: envelope.loss for model, envelope in envelopes.items()},
         "rug": free.rug,
         "linear": free.linear,
         "lower_bound": free.lower_bound,
@@ -175,12 +175,12 @@ def _codes(p: Any, ratio: Any) -> Columns:
 def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
-    points = (one.tolist() for one in (alpha, n_features, number_on, n_hidden))
+    points = (column.tolist() for column in (alpha, n_features, number_on, n_hidden))
     for *shape, m in zip(*points, strict=True):
         law = unequal.power_law(*shape)
         theory.validation.integer("n_hidden", m, 1, law.n_features - 1)
         split = solver.allocate(law, m)
-        found = {
+        forms = {
             "tied": solver.mean_field(law, m).loss,
             "split": split.loss,
             "gap": split.gap,
@@ -191,7 +191,7 @@ def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Colu
             "kept": float((split.capacity == 1.0).sum()),
             "dropped": float((split.capacity == 0.0).sum()),
         }
-        for name, value in found.items():
+        for name, value in forms.items():
             columns.setdefault(name, []).append(value)
     return dict(columns)
 

@@ -1,6 +1,6 @@
 """The search for a counterexample of an inequality."""
 
-from ..proofs import properties
+from .. import proofs
 from .entry import entry
 
-refute = entry(properties.refute)
+refute = entry(proofs.refute)

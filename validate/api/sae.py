@@ -63,10 +63,12 @@ def sae(
     ValueError
         If it is no autoencoder, or one whose law is not covered.
     """
-    one = model_of(model)
-    if one.hidden == "identity" or one.output != "identity":
-        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {one}.")
-    measures = measure(one, law, mixing, target=target, prefixes=prefixes, tol=tol)
+    autoencoder = model_of(model)
+    if autoencoder.hidden == "identity" or autoencoder.output != "identity":
+        raise ValueError(
+            f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {autoencoder}."
+        )
+    measures = measure(autoencoder, law, mixing, target=target, prefixes=prefixes, tol=tol)
     latents, n = measures.f1.shape
     matched = measures.match >= 0
     best = np.where(matched, measures.f1[measures.match, np.arange(n)], 0.0)

@@ -73,7 +73,7 @@ def sweep(
         data = run(function, grid, store=store, settings=settings, jobs=jobs, progress=tell)
     else:
         data = _here(function, grid, dict(settings or {}), tell)
-    from .plot import draw_sweep
+    from .pictures import draw_sweep
 
     count = math.prod(data.sizes[name] for name in grid)
     lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
@@ -90,8 +90,8 @@ def _here(
     rows, positional = [], _positional(function, names)
     for k, values in enumerate(itertools.product(*(grid[name] for name in names))):
         given = dict(zip(names, values, strict=True))
-        found = function(*values, **settings) if positional else function(**given, **settings)
-        rows.append(_numbers(found))
+        outcome = function(*values, **settings) if positional else function(**given, **settings)
+        rows.append(_numbers(outcome))
         tell(f"{k + 1} of {math.prod(shape)} points")
     keys = [
         key for key in rows[0] if all(key in row and row[key].shape == rows[0][key].shape for row in rows)
@@ -116,35 +116,35 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
         known = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return True
-    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         return False
-    if all(one.kind is one.POSITIONAL_ONLY for one in known.values()):
+    if all(parameter.kind is parameter.POSITIONAL_ONLY for parameter in known.values()):
         return len(known) == len(names)
     for name in names:
         validation.choice("grid", name, tuple(known))
     return False
 
 
-def _numbers(found: Any) -> dict[str, Any]:
+def _numbers(value: Any) -> dict[str, Any]:
     """Return what a function returned as named numbers and arrays."""
-    if isinstance(found, Answer):
-        found = found.to_dataset()
-    if isinstance(found, xr.Dataset):
-        return {str(name): one.values for name, one in found.data_vars.items()}
-    if not isinstance(found, Mapping):
-        fields = getattr(found, "__dataclass_fields__", None)
-        found = {name: getattr(found, name) for name in fields} if fields else {"value": found}
-    kept = {}
-    for name, one in found.items():
-        array = np.asarray(one) if not isinstance(one, dict | tuple) else None
+    if isinstance(value, Answer):
+        value = value.to_dataset()
+    if isinstance(value, xr.Dataset):
+        return {str(name): number.values for name, number in value.data_vars.items()}
+    if not isinstance(value, Mapping):
+        fields = getattr(value, "__dataclass_fields__", None)
+        value = {name: getattr(value, name) for name in fields} if fields else {"value": value}
+    numbers = {}
+    for name, number in value.items():
+        array = np.asarray(number) if not isinstance(number, dict | tuple) else None
         if array is not None and array.dtype.kind in "fiubU":
-            kept[str(name)] = array
-    return kept
+            numbers[str(name)] = array
+    return numbers
 
 
 def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
     """Return the scalars at the first points as lines that fit 80 columns."""
-    scalars = [str(name) for name, one in data.data_vars.items() if set(one.dims) <= set(grid)]
+    scalars = [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= set(grid)]
     scalars = [name for name in scalars if not name.startswith("point_")][:6]
     if not scalars:
         return []
@@ -152,7 +152,8 @@ def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
     head = frame.head(12)
     cells = [[str(name) for name in head.columns]]
     cells += [
-        [one if isinstance(one, str) else f"{one:.4g}" for one in row] for row in head.itertuples(index=False)
+        [variable if isinstance(variable, str) else f"{variable:.4g}" for variable in row]
+        for row in head.itertuples(index=False)
     ]
     widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
     lines = [

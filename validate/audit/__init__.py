@@ -1,9 +1,9 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
 from ..loading import LAYOUTS, Layout, Weights, recognise, state_of
-from .models import audit, read
+from .models import Audit, audit, read
 from .networks import NetworkAudit, audit_network, naive_loss
-from .results import COLUMNS, VERDICTS, Audit, ModelAudit
+from .results import COLUMNS, VERDICTS, ModelAudit
 
 __all__ = [
     "COLUMNS",

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .models import HITS
 from .results import ModelAudit
+from .search import HITS
 
 __all__ = ["advice", "chance_of_better"]
 
@@ -28,69 +28,69 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %"
 
 
-def advice(one: ModelAudit) -> str:
+def advice(model: ModelAudit) -> str:
     """Return in a sentence what to do with a model, how far from the best known it is, and what says so.
 
     Of dead outputs the first is named.
     """
-    rests = f"({one.gap}; {one.evidence})"
-    silent = _silent_outputs(one)
+    rests = f"({model.gap}; {model.evidence})"
+    silent = _silent_outputs(model)
     if silent.size:
         more = ""
-        if one.reset_loss < one.loss:
-            more = f"; descent then goes down by {_percent(1.0 - one.reset_loss / one.loss)}"
+        if model.reset_loss < model.loss:
+            more = f"; descent then goes down by {_percent(1.0 - model.reset_loss / model.loss)}"
         why = (
             "so that no gradient reaches it"
-            if silent[0] in one.dead
+            if silent[0] in model.dead
             else "and its bias is at the kink, where PyTorch's gradient is 0"
         )
         return (
             f"Output {silent[0]} is dead: it answers to no input, {why}. Set its bias to the mean of its "
             f"feature, or start again{more} {rests}."
         )
-    if one.verdict in ("unfinished", "saddle"):
-        return _going_on(one, rests)
-    few = f"only {one.hits} ended here, so give the search more seconds to be surer"
-    if one.unseen > 0.0:
-        few += f": {chance_of_better(one.unseen, one.searched)}"
+    if model.verdict in ("unfinished", "saddle"):
+        return _going_on(model, rests)
+    few = f"only {model.hits} ended here, so give the search more seconds to be surer"
+    if model.unseen > 0.0:
+        few += f": {chance_of_better(model.unseen, model.searched)}"
     return {
         "proved best": "Nothing: no model can be better, which is proved.",
-        "best of a search": f"Nothing: it is as good as the best of {one.searched} starts {rests}.",
-        "not beaten by a search": f"Probably nothing: none of {one.searched} starts is better; {few} "
+        "best of a search": f"Nothing: it is as good as the best of {model.searched} starts {rests}.",
+        "not beaten by a search": f"Probably nothing: none of {model.searched} starts is better; {few} "
         f"{rests}.",
         "stuck": f"Train again from other starts: this one is stuck; longer training will not help {rests}.",
         "stays, not searched": "It stays where it is. How good a model could be is not known: give seconds "
         f"{rests}.",
         "flat": f"Reset the biases of its dead outputs and train on {rests}.",
         "not tried": f"Not decided: whether descent goes on was not tried {rests}.",
-    }[one.verdict]
+    }[model.verdict]
 
 
-def _going_on(one: ModelAudit, rests: str) -> str:
+def _going_on(model: ModelAudit, rests: str) -> str:
     """Return what to do with a model from which descent goes on."""
-    fall = 1.0 - one.end_loss / one.loss if one.loss else 0.0
-    how = "Train on" if one.verdict == "unfinished" else "Kick the weights a little and train on"
-    if fall < 0.05 and not one.stopped:
+    fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
+    how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
+    if fall < 0.05 and not model.stopped:
         how += " at a tenth of the rate"
-    said = f"{how}: descent from here goes down by {_percent(fall)}"
-    left = one.above(one.end_loss)
-    if one.stopped:
-        return f"{said} and more; its seconds were over {rests}."
+    sentence = f"{how}: descent from here goes down by {_percent(fall)}"
+    left = model.above(model.end_loss)
+    if model.stopped:
+        return f"{sentence} and more; its seconds were over {rests}."
     if left:
-        return f"{said}, still {left} above the best known: then try other starts {rests}."
-    if one.best_name.startswith("descent from this model") or not one.searched:
+        return f"{sentence}, still {left} above the best known: then try other starts {rests}."
+    if model.best_name.startswith("descent from this model") or not model.searched:
         return (
-            f"{said}; whether another start ends lower is not known {rests}."
-            if not one.searched
-            else (f"{said}, lower than any start of the search {rests}.")
+            f"{sentence}; whether another start ends lower is not known {rests}."
+            if not model.searched
+            else (f"{sentence}, lower than any start of the search {rests}.")
         )
-    return f"{said}, to the best loss known {rests}."
+    return f"{sentence}, to the best loss known {rests}."
 
 
-def _silent_outputs(one: ModelAudit) -> Any:
+def _silent_outputs(model: ModelAudit) -> Any:
     """Return the outputs that are 0 for every input although their features matter."""
-    top = one.per_feature >= 0.5 * one.law.second_moment
-    at_kink = (one.b == 0.0) & ~(one.W_out @ one.W_in).any(axis=1) & (one.law.importance > 0.0)
-    dead = np.zeros(one.n_features, np.bool_)
-    dead[one.dead] = True
+    top = model.per_feature >= 0.5 * model.law.second_moment
+    at_kink = (model.b == 0.0) & ~(model.W_out @ model.W_in).any(axis=1) & (model.law.importance > 0.0)
+    dead = np.zeros(model.n_features, np.bool_)
+    dead[model.dead] = True
     return np.flatnonzero((dead | at_kink) & top)

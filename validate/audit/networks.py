@@ -97,7 +97,7 @@ class NetworkAudit:
     @property
     def left_out(self) -> str:
         """What the budget of seconds left out, in a sentence; empty if nothing."""
-        alone, both = (_rounded(one) for one in (self.exact_seconds, self.gradient_seconds))
+        alone, both = (_rounded(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
             more = f", with its gradient {both}" if self.gradient_seconds else ""
             return f"The exact loss was left out: it would take about {alone} seconds{more}."
@@ -114,7 +114,7 @@ class NetworkAudit:
         else:
             still = self.gradient_norm < STILL * self.zero_loss
             rest = "its gradient vanishes" if still else f"its gradient has length {self.gradient_norm:.2g}"
-        basis = f"({'; '.join(one for one in (rest, rests, 'no search was made') if one)})"
+        basis = f"({'; '.join(reason for reason in (rest, rests, 'no search was made') if reason)})"
         if self.closer:
             return f"Check the target: its outputs are closer to {self.closer!r} {basis}."
         if self.beats_naive is None:
@@ -135,12 +135,14 @@ class NetworkAudit:
     @property
     def sentence(self) -> str:
         """What was found."""
-        said = [self._beside_naive]
+        sentences = [self._beside_naive]
         if self.floor > 0.0:
-            said.append(f"No network with as many neurons is below {self.floor:.6g}.")
+            sentences.append(f"No network with as many neurons is below {self.floor:.6g}.")
         if self.closer:
-            said.append(f"Its outputs are closer to the target {self.closer!r}: was it trained for that?")
-        return " ".join([*said, *[self.left_out] * bool(self.left_out)])
+            sentences.append(
+                f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
+            )
+        return " ".join([*sentences, *[self.left_out] * bool(self.left_out)])
 
     @property
     def _beside_naive(self) -> str:
@@ -201,7 +203,7 @@ def naive_loss(
     A, name, B = targets(target, outputs, law.n_features)
     setting, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
-    A, B = (np.zeros(A.shape) if one is None else one * law.scale for one in (A, B))
+    A, B = (np.zeros(A.shape) if part is None else part * law.scale for part in (A, B))
     # Variances of f(x) and of x, and their covariance.
     of_f = law.p * setting.square - (law.p * setting.mean) ** 2
     of_x = law.p * float(law.values.moment(2)) - (law.p * mean) ** 2
@@ -221,9 +223,9 @@ def naive_loss(
         each = [
             importance @ (A * with_size + sign * B * with_x) ** 2 / spread / outputs for sign in (1.0, -1.0)
         ]
-        one = np.sort(np.maximum(*each))[::-1][:n_hidden]
-        if one.sum() > best:
-            best, count = float(one.sum()), one.size
+        one_neuron = np.sort(np.maximum(*each))[::-1][:n_hidden]
+        if one_neuron.sum() > best:
+            best, count = float(one_neuron.sum()), one_neuron.size
     return float(np.sum(shares)) - best, count
 
 
@@ -279,23 +281,23 @@ def audit_network(
     means = -0.5 * model.n_outputs * nothing.gradient["b"]  # importance times the targets' means
     importance = importance_of(Law(features), model.n_outputs)
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
-    naive, kept = np.nan, 0
+    naive, naive_features = np.nan, 0
     if features.independent:
-        naive, kept = naive_loss(features, model.n_hidden, goal, model.n_outputs)
-    found, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, deadline)
+        naive, naive_features = naive_loss(features, model.n_hidden, goal, model.n_outputs)
+    loss, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, deadline)
     length = np.nan
-    if found.gradient is not None:
-        length = float(np.sqrt(sum(np.sum(one**2) for one in found.gradient.values())))
+    if loss.gradient is not None:
+        length = float(np.sqrt(sum(np.sum(derivative**2) for derivative in loss.gradient.values())))
     return NetworkAudit(
         model=given,
         target=target if isinstance(target, str) else f"a matrix of {name}",
-        loss=found.loss,
-        loss_error=found.error_estimate,
-        per_output=frozen(np.array(found.per_feature)),
-        method=found.method,
+        loss=loss.loss,
+        loss_error=loss.error_estimate,
+        per_output=frozen(np.array(loss.per_feature)),
+        method=loss.method,
         zero_loss=nothing.loss - float(np.mean(of_mean)),
         naive=naive,
-        naive_features=kept,
+        naive_features=naive_features,
         floor=_floor(features, model, goal),
         gradient_norm=length,
         closer=closer,
@@ -335,13 +337,13 @@ def _loss(
     model: Model, law: Features, goal: tuple[Any, ...], tol: float, deadline: Deadline
 ) -> tuple[Loss, float, float]:
     """Return the loss, and about how many seconds the exact one needs, and with its gradient; 0 if it had."""
-    bends, found, needed = model.output != "identity", None, {False: 0.0, True: 0.0}
+    bends, loss, needed = model.output != "identity", None, {False: 0.0, True: 0.0}
     if bends and not covers(model):
         return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     for gradient in (False,) if bends else (True, False):
         try:
             with limit_seconds(max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS)):
-                found = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
+                loss = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
             break
         except OutOfTime as out:
             needed[gradient] = out.seconds
@@ -349,13 +351,13 @@ def _loss(
             if law.independent:
                 raise
             return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
-    if found is None or (deadline.is_limit() and found.error_estimate > _SMALL * found.loss):
+    if loss is None or (deadline.is_limit() and loss.error_estimate > _SMALL * loss.loss):
         other = _sampled_loss(model, law, goal, deadline)
-        if found is None:
-            found = other
-        elif other.error_estimate < found.error_estimate:
-            found = replace(other, gradient=found.gradient, gradient_error=found.gradient_error)
-    return found, needed[False], needed[True]
+        if loss is None:
+            loss = other
+        elif other.error_estimate < loss.error_estimate:
+            loss = replace(other, gradient=loss.gradient, gradient_error=loss.gradient_error)
+    return loss, needed[False], needed[True]
 
 
 def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
@@ -371,10 +373,10 @@ def _verdict(model: Model, law: Features, target: Any) -> str:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
-    for one in (*TARGETS, RESIDUAL):
-        wanted = _target_matrix(x, *targets(one, model.n_outputs, model.n_features))
-        squares[one] = (wanted - y) ** 2 @ law.importance / model.n_outputs
-    best = min(squares, key=lambda one: float(squares[one].mean()))
+    for name in (*TARGETS, RESIDUAL):
+        wanted = _target_matrix(x, *targets(name, model.n_outputs, model.n_features))
+        squares[name] = (wanted - y) ** 2 @ law.importance / model.n_outputs
+    best = min(squares, key=lambda name: float(squares[name].mean()))
     apart = squares[target] - squares[best]
     sure = apart.mean() > _CLOSER * apart.std() / np.sqrt(_LOOK)
     return best if sure and squares[target].mean() > _FAR * squares[best].mean() else ""

@@ -1,5 +1,7 @@
 """An audit as one HTML page that loads nothing: sentences, numbers and pictures of each model."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -8,7 +10,7 @@ from ..experiments.drawing import svg
 from ..report import page
 from ..runner.declarations import Figure, span
 from .advice import advice
-from .results import COLUMNS, Audit, ModelAudit
+from .results import COLUMNS, ModelAudit
 
 # Losses in a picture, the model's own first.
 _LOSSES = {
@@ -21,7 +23,8 @@ _LOSSES = {
     "lower_bound": "lower bound",
 }
 # Features whose numbers are listed or drawn one by one; whose matrix is drawn at all.
-_FEW, _MATRIX = 40, 1024
+_FEW = 40
+_MATRIX = 1024
 _GRAM = "Decoder times encoder, row i makes output i."
 _PLANE = (
     "Each feature's encoding as a line from the origin, and its decoder, unless it is the same, as a ring."
@@ -66,83 +69,89 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss beside bounds and other models on a logarithmic axis; of an audited model's data."""
-    found = {label: float(ds[name]) for name, label in _LOSSES.items()}
-    found = {label: loss for label, loss in found.items() if 0.0 < loss < np.inf}
-    for k, (label, loss) in enumerate(reversed(found.items())):
+    losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
+    losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}
+    for k, (label, loss) in enumerate(reversed(losses.items())):
         ax.plot(loss, k, "D" if label == "this model" else "o", color="C2" if label == "this model" else "C1")
         ax.annotate(
             f"{loss:.3g}", (loss, k), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=7
         )
-    ax.set_yticks(range(len(found)), list(found)[::-1])
-    ax.set(xscale="log", ylim=(-0.5, len(found)), xlabel="loss per feature")
+    ax.set_yticks(range(len(losses)), list(losses)[::-1])
+    ax.set(xscale="log", ylim=(-0.5, len(losses)), xlabel="loss per feature")
     ax.margins(x=0.25)
     return ax
 
 
-def _figure(one: ModelAudit) -> Figure:
+def _figure(model: ModelAudit) -> Figure:
     arrays = {
-        "W_out": (("feature", "neuron"), one.W_out),
-        "W_in": (("neuron", "feature"), one.W_in),
-        "dimensionality": ("feature", one.dimensionality),
+        "W_out": (("feature", "neuron"), model.W_out),
+        "W_in": (("neuron", "feature"), model.W_in),
+        "dimensionality": ("feature", model.dimensionality),
     }
-    data = xr.Dataset(arrays | {name: ((), getattr(one, name)) for name in _LOSSES})
+    data = xr.Dataset(arrays | {name: ((), getattr(model, name)) for name in _LOSSES})
     # A matrix of more features would show nothing.
-    panels = (plot_gram, plot_weights, plot_losses)[one.n_features > _MATRIX :]
-    said = (_GRAM, _PLANE if one.n_hidden == 2 else _SHARES, _BESIDE)[-len(panels) :]
-    return Figure("model", "Weights and losses", " ".join(said), data, panels, len(panels), (3.5, 3.1))
+    panels = (plot_gram, plot_weights, plot_losses)[model.n_features > _MATRIX :]
+    phrases = (_GRAM, _PLANE if model.n_hidden == 2 else _SHARES, _BESIDE)[-len(panels) :]
+    return Figure("model", "Weights and losses", " ".join(phrases), data, panels, len(panels), (3.5, 3.1))
 
 
-def _law(one: ModelAudit) -> str:
-    law = one.law
-    said = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
-    said += [f"importance {span(law.importance)}"]
-    said += [f"{len(law.groups)} groups"] * bool(law.groups)
-    said += [f"exactly {law.exactly} on"] * (law.exactly is not None)
-    return ", ".join(said)
+def _law(model: ModelAudit) -> str:
+    law = model.law
+    phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
+    phrases += [f"importance {span(law.importance)}"]
+    phrases += [f"{len(law.groups)} groups"] * bool(law.groups)
+    phrases += [f"exactly {law.exactly} on"] * (law.exactly is not None)
+    return ", ".join(phrases)
 
 
-def _model(one: ModelAudit) -> str:
-    slope = one.gradient_norm
-    search = f"{one.evidence}; {one.seconds:.1f} s"
-    saved = f"{one.represented}: at least half of their loss is saved"
-    reset = "no output is dead" if np.isnan(one.reset_loss) else f"{one.reset_loss:.6g}"
+def _model(model: ModelAudit) -> str:
+    slope = model.gradient_norm
+    search = f"{model.evidence}; {model.seconds:.1f} s"
+    saved = f"{model.represented}: at least half of their loss is saved"
+    reset = "no output is dead" if np.isnan(model.reset_loss) else f"{model.reset_loss:.6g}"
     numbers = [
-        ("features, hidden neurons", f"{one.n_features}, {one.n_hidden}{', tied' if one.tied else ''}"),
-        ("law", _law(one)),
-        ("exact loss per feature", f"{one.loss:.6g}, off by at most {one.loss_error:.1e}"),
-        ("best known of this size", f"{one.best_known:.6g}: {one.best_name}"),
-        ("search at this size", search if one.searched else one.evidence),
-        ("proved lower bound", f"{one.lower_bound:.6g}"),
-        ("macroscopic loss of the rug", "not for such features" if np.isnan(one.rug) else f"{one.rug:.6g}"),
-        ("in a limit", "none is known" if np.isnan(one.limit) else f"{one.limit:.6g}: {one.limit_name}"),
-        ("loss of the zero model", f"{one.zero_loss:.6g}"),
-        ("end of descent from here", "not tried" if np.isnan(one.end_loss) else f"{one.end_loss:.6g}"),
+        ("features, hidden neurons", f"{model.n_features}, {model.n_hidden}{', tied' if model.tied else ''}"),
+        ("law", _law(model)),
+        ("exact loss per feature", f"{model.loss:.6g}, off by at most {model.loss_error:.1e}"),
+        ("best known of this size", f"{model.best_known:.6g}: {model.best_name}"),
+        ("search at this size", search if model.searched else model.evidence),
+        ("proved lower bound", f"{model.lower_bound:.6g}"),
+        (
+            "macroscopic loss of the rug",
+            "not for such features" if np.isnan(model.rug) else f"{model.rug:.6g}",
+        ),
+        (
+            "in a limit",
+            "none is known" if np.isnan(model.limit) else f"{model.limit:.6g}: {model.limit_name}",
+        ),
+        ("loss of the zero model", f"{model.zero_loss:.6g}"),
+        ("end of descent from here", "not tried" if np.isnan(model.end_loss) else f"{model.end_loss:.6g}"),
         ("end of descent with dead outputs reset", reset),
         ("gradient, over the zero model's loss", "not tried" if np.isnan(slope) else f"{slope:.2g}"),
         ("features represented", saved),
     ]
-    figure = _figure(one)
+    figure = _figure(model)
     parts = [
-        page.paragraphs(advice(one)),
-        page.paragraphs(one.sentence + (f"\n\nStructure: {one.structure}." if one.structure else "")),
+        page.paragraphs(advice(model)),
+        page.paragraphs(model.sentence + (f"\n\nStructure: {model.structure}." if model.structure else "")),
         page.table("", ["what", "value"], numbers),
-        page.render_figure(figure, f"model-{one.instance}", svg(figure)),
+        page.render_figure(figure, f"model-{model.instance}", svg(figure)),
     ]
-    if one.n_features <= _FEW:
-        columns = one.per_feature, one.share_saved, one.b, one.dimensionality
-        each = zip(range(one.n_features), *columns, strict=True)
+    if model.n_features <= _FEW:
+        columns = model.per_feature, model.share_saved, model.b, model.dimensionality
+        rows = zip(range(model.n_features), *columns, strict=True)
         heads = ["feature", "squared error", "share of the loss saved", "bias", "dimensionality"]
-        parts.append(page.table("Features", heads, each))
+        parts.append(page.table("Features", heads, rows))
     return "\n".join(parts)
 
 
-def render(found: Audit, name: str) -> str:
+def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
     """Return the page; `name` is that of what was audited, any text."""
     columns = ("instance", *COLUMNS)
-    values = [[getattr(model, column) for column in columns] for model in found.models]
+    values = [[getattr(model, column) for column in columns] for model in models]
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]
     heads = [column.replace("_", " ") for column in columns]
     body = [("All models", page.table("", heads, rows))] if len(rows) > 1 else []
-    body += [(f"Instance {model.instance}", _model(model)) for model in found.models]
+    body += [(f"Instance {model.instance}", _model(model)) for model in models]
     lead = "What trained models ReLU(W_out W_in x + b) are, and how good they could be. "
-    return page.page(f"Audit of {name}", f"{lead}Layout: `{found.layout}`.", body, script=False)
+    return page.page(f"Audit of {name}", f"{lead}Layout: `{layout}`.", body, script=False)

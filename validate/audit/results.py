@@ -1,6 +1,4 @@
-"""What an audit says of a model."""
-
-from pathlib import Path
+"""One audited model: its numbers beside what is known, and the sentences on them."""
 
 import numpy as np
 
@@ -8,9 +6,8 @@ from ...solvers.loss.evaluator import SAMPLES
 from ...theory.features import Features
 from ...theory.results import result
 from ...theory.validation import FloatArray, IntArray
-from ..reference import files
 
-__all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "Audit", "ModelAudit"]
+__all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "ModelAudit"]
 
 # Relative differences of losses below this are rounding of the weights.
 SAME = 1e-6
@@ -131,10 +128,10 @@ class ModelAudit:
         if self.stopped:
             before = "it began" if np.isnan(self.end_loss) else "it came to rest"
             parts.append(f"the descent from these weights before {before}")
-        said = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
+        sentence = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
         if self.method == SAMPLES:
-            said += " " * bool(said) + f"The loss is sampled, to +- {self.loss_error:.1g}."
-        return said
+            sentence += " " * bool(sentence) + f"The loss is sampled, to +- {self.loss_error:.1g}."
+        return sentence
 
     @property
     def evidence(self) -> str:
@@ -195,50 +192,3 @@ class ModelAudit:
                 "model."
             )
         return known[self.verdict] + rests + limit + assumed + left_out + bent
-
-
-@result
-class Audit:
-    """The models of a file, one by one."""
-
-    layout: str
-    """Name of the layout in which the weights were found."""
-    models: tuple[ModelAudit, ...]
-
-    def write_page(self, path: str | Path, name: str = "a model") -> Path:
-        """Write one HTML file that loads nothing, readable on phones, on paper and on dark screens.
-
-        Each model has its sentence, its numbers, and a figure: the matrix W_out W_in, the encodings in the
-        plane of two hidden neurons (of others the features' dimensionalities), its loss beside what is known.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to write, whole or not at all.
-        name : str, optional
-            What was audited, for the title; any text.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        ValueError
-            If the file cannot be written, or is there and no page.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import numpy as np
-        >>> from superposition.validate.audit import audit
-        >>> found = audit({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)}, 0.1, starts=2)
-        >>> with TemporaryDirectory() as folder:
-        ...     found.write_page(f"{folder}/pair.html", "two features").name
-        'pair.html'
-        """
-        from .page import render  # with Matplotlib and the ledger, which take longer to load than to audit
-
-        target = files.page_file(path)
-        files.write_text(target, render(self, name))
-        return target

@@ -1,4 +1,4 @@
-"""``superposition best | loss | phases | plot | explore``: the front door's functions as commands."""
+"""``superposition best | loss | phases | plot | explore``: public functions as commands."""
 
 import argparse
 from pathlib import Path
@@ -98,7 +98,7 @@ def _best(options: argparse.Namespace) -> None:
         files.output_file(options.out, "out")
         if options.plot is not None:
             files.refuse_same_file(options.plot, {"out": options.out}, "plot")
-    found = best(
+    answer = best(
         law_of(options),
         options.n_hidden,
         tied=not options.free,
@@ -107,9 +107,9 @@ def _best(options: argparse.Namespace) -> None:
         rng=options.seed,
     )
     if options.out is not None:
-        files.write_arrays(options.out, {"W_out": found.W_out, "W_in": found.W_in, "b": found.b})
+        files.write_arrays(options.out, {"W_out": answer.W_out, "W_in": answer.W_in, "b": answer.b})
     names = ("loss", "error_estimate", "bound", "hits", "starts", "certainty", "geometry")
-    _show(found, options, (*names, "W_out", "W_in", "b"))
+    _show(answer, options, (*names, "W_out", "W_in", "b"))
 
 
 def _loss(options: argparse.Namespace) -> None:
@@ -121,9 +121,9 @@ def _loss(options: argparse.Namespace) -> None:
     check_picture(options.plot, "plot")
     if options.plot is not None:
         files.refuse_same_file(options.plot, {"model": options.file}, "plot")
-    one = model_of(options.file, instance=options.instance, layout=options.layout)
-    found = loss(one, laws_of(options, [one.n_features])[0], target=target_of(options, one.n_features))
-    _show(found, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
+    model = model_of(options.file, instance=options.instance, layout=options.layout)
+    answer = loss(model, laws_of(options, [model.n_features])[0], target=target_of(options, model.n_features))
+    _show(answer, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
 
 
 def _phases(options: argparse.Namespace) -> None:
@@ -134,7 +134,7 @@ def _phases(options: argparse.Namespace) -> None:
     grid = execute.parse_settings(format_pairs("grid", options.grid or []))
     size = options.n_features, options.n_hidden
     y = options.y or ("importance" if size == (2, 1) and options.x != "importance" else None)
-    found = phases(
+    answer = phases(
         options.x,
         y,
         grid=grid,
@@ -145,7 +145,7 @@ def _phases(options: argparse.Namespace) -> None:
         importance=options.importance,
         starts=options.starts,
     )
-    _show(found, options, ())
+    _show(answer, options, ())
 
 
 def _plot(options: argparse.Namespace) -> None:
@@ -166,16 +166,16 @@ def _explore(options: argparse.Namespace) -> None:
     format_written(explore(options.file), options.json)
 
 
-def _show(found: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:
+def _show(answer: Any, options: argparse.Namespace, names: tuple[str, ...]) -> None:
     if options.plot is not None:
-        save(found.plot(), options.plot)
+        save(answer.plot(), options.plot)
     if not options.json:
-        say(found)
+        say(answer)
         return
     if names:
-        print_json({name: as_json(getattr(found, name)) for name in names})
+        print_json({name: as_json(getattr(answer, name)) for name in names})
     else:
-        print_json(columns(found.to_dataset()))
+        print_json(columns(answer.to_dataset()))
 
 
 def check_picture(path: str | None, name: str) -> None:

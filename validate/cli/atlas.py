@@ -68,19 +68,22 @@ def _atlas(options: argparse.Namespace) -> None:
     if options.sparsity is not None:
         options.p = chances_of(options)[0]
     wanted = {name: getattr(options, name) for name in FILTERS}
-    found = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)
+    entries = atlas.entries(**wanted) if options.name is None else (atlas.load(options.name),)
     if options.json:
-        print_json([{name: as_json(value) for name, value in vars(one).items()} for one in found])
+        print_json([{name: as_json(value) for name, value in vars(entry).items()} for entry in entries])
         return
     rows = [
         [
-            one.name,
-            *("" if getattr(one, name) is None else format_value(getattr(one, name)) for name in COLUMNS),
+            entry.name,
+            *("" if getattr(entry, name) is None else format_value(getattr(entry, name)) for name in COLUMNS),
         ]
-        for one in found
+        for entry in entries
     ]
     print_table("best models known", ["name", *COLUMNS], rows)
     if options.name is not None:
         from ..api.best import in_words
 
-        say(f"{in_words(found[0].structure)}; {found[0].grade}, not proved. W_in, W_out and b with --json.")
+        say(
+            f"{in_words(entries[0].structure)}; {entries[0].grade}, not proved. "
+            "W_in, W_out and b with --json."
+        )

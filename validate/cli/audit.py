@@ -85,7 +85,7 @@ def _audit(options: argparse.Namespace) -> None:
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
     clock = ProgressClock(tasks, tell)
-    found = audit(
+    audited = audit(
         models,
         laws,
         instances=options.instances,
@@ -95,40 +95,42 @@ def _audit(options: argparse.Namespace) -> None:
         progress=status,
         reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
     )
-    found = replace(found, layout=layout)
+    audited = replace(audited, layout=layout)
     if options.html is not None:
-        found.write_page(options.html, options.file)
+        audited.write_page(options.html, options.file)
     if options.json:
-        print_json({"layout": layout, "models": [_object(model) for model in found.models]})
+        print_json({"layout": layout, "models": [_object(model) for model in audited.models]})
         return
     rows = [
         [str(model.instance), *(format_value(getattr(model, name)) for name in COLUMNS)]
-        for model in found.models
+        for model in audited.models
     ]
-    sizes = {(model.n_features, model.n_hidden): None for model in found.models}
-    said = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
-    print_table(f"{options.file}: {layout}, {said}", ["instance", *COLUMNS], rows)
-    say(f"The law: {law_in_words(found.models[0].law)}.")
-    for model in found.models:
+    sizes = {(model.n_features, model.n_hidden): None for model in audited.models}
+    sizes_text = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
+    print_table(f"{options.file}: {layout}, {sizes_text}", ["instance", *COLUMNS], rows)
+    say(f"The law: {law_in_words(audited.models[0].law)}.")
+    for model in audited.models:
         structure = f" Structure: {model.structure}." if model.structure else ""
         say(f"{model.instance}: {model.sentence}{structure}")
         say(f"   What to do: {advice(model)}")
-    if any(model.structure for model in found.models):
+    if any(model.structure for model in audited.models):
         say(_STRUCTURE)
 
 
-def _object(one: Any) -> dict[str, Any]:
+def _object(audited: Any) -> dict[str, Any]:
     """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
     from ..audit.advice import advice
 
     names = ("per_feature", "share_saved", "dimensionality", "b", "dead")
-    each = {name: [number(x) for x in getattr(one, name).tolist()] for name in names}
-    plain = {name: value for name, value in vars(one).items() if isinstance(value, bool | int | float | str)}
+    each = {name: [number(x) for x in getattr(audited, name).tolist()] for name in names}
+    plain = {
+        name: value for name, value in vars(audited).items() if isinstance(value, bool | int | float | str)
+    }
     simple = {
         name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
     }
-    said = {name: getattr(one, name) for name in ("sentence", "evidence", "gap", "left_out")}
-    return {**simple, **each, **said, "advice": advice(one)}
+    sentences = {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
+    return {**simple, **each, **sentences, "advice": advice(audited)}
 
 
 def _shown(value: Any) -> str:
@@ -154,7 +156,7 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
             raise ValueError(f"`instances` must lie between 0 and {len(models) - 1}; got {k}.")
     laws = laws_of(options, [models[k].n_features for k in picked])
     target = target_of(options, models[0].n_features)
-    found = list(audit_networks([models[k] for k in picked], laws, target, options.seconds))
+    audits = list(audit_networks([models[k] for k in picked], laws, target, options.seconds))
     names = (
         "loss",
         "loss_error",
@@ -167,16 +169,16 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
     )
     if options.json:
         objects = [
-            {"instance": k} | {name: as_json(getattr(one, name)) for name in (*names, *_WORDS)}
-            for k, one in zip(picked, found, strict=True)
+            {"instance": k} | {name: as_json(getattr(network_audit, name)) for name in (*names, *_WORDS)}
+            for k, network_audit in zip(picked, audits, strict=True)
         ]
         print_json({"layout": layout, "models": objects})
         return
     rows = [
-        [str(k), *(_shown(getattr(one, name)) for name in names)]
-        for k, one in zip(picked, found, strict=True)
+        [str(k), *(_shown(getattr(network_audit, name)) for name in names)]
+        for k, network_audit in zip(picked, audits, strict=True)
     ]
     print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *names], rows)
-    for k, one in zip(picked, found, strict=True):
-        say(f"{k}: {one.sentence}")
-        say(f"   What to do: {one.advice}")
+    for k, network_audit in zip(picked, audits, strict=True):
+        say(f"{k}: {network_audit.sentence}")
+        say(f"   What to do: {network_audit.advice}")

@@ -18,14 +18,14 @@ def add(add_command: Add) -> None:
 
 
 def _check(options: argparse.Namespace) -> bool:
-    from ..proofs.certificates import check
+    from ..proofs import check
 
     rows = []
     for path in options.file:
-        found = check(path)
-        rows.append({"file": path, "accepted": bool(found.accepted), "text": found.text})
+        certificate = check(path)
+        rows.append({"file": path, "accepted": bool(certificate.accepted), "text": certificate.text})
         if not options.json:
-            say(f"{path}: {'accepted' if found.accepted else 'rejected'}: {found.text}")
+            say(f"{path}: {'accepted' if certificate.accepted else 'rejected'}: {certificate.text}")
     if options.json:
         print_json(rows)
     return not all(row["accepted"] for row in rows)

@@ -86,8 +86,8 @@ def _claims(options: argparse.Namespace) -> bool:
         _print_wrong(records, options)
     else:
         cells = [[record[key] for key in ("id", "source", "where")] for record in records]
-        said = [[_statement(record, options.evidence), record["verdict"]] for record in records]
-        rows = [first + last for first, last in zip(cells, said, strict=True)]
+        table_rows = [[_statement(record, options.evidence), record["verdict"]] for record in records]
+        rows = [first + last for first, last in zip(cells, table_rows, strict=True)]
         title = f"{len(records)} claims{_origin(records)}"
         print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
     if verdict == stored_verdicts.Verdict.WRONG:
@@ -185,20 +185,20 @@ def _statement(record: Record, evidence: bool) -> str:
     return "\n".join(lines)
 
 
-def _finding(told: Record) -> str:
-    value, limit = float(told["value"]), float(told["limit"])
-    broken = told["about"] == "printed" and not told["passed"]
-    alarm, resolution = told["alarm_rate"], told["resolution"]
+def _finding(record: Record) -> str:
+    value, limit = float(record["value"]), float(record["limit"])
+    broken = record["about"] == "printed" and not record["passed"]
+    alarm, resolution = record["alarm_rate"], record["resolution"]
     facts = [
-        told["origin"],
-        told["limit_in_words"],
+        record["origin"],
+        record["limit_in_words"],
         "" if alarm is None else f"alarm rate {alarm:.1g}",
         "" if resolution is None else f"resolves {resolution:.2g}",
     ]
     return (
-        f"  [{'kept' if told['passed'] else 'broken'}] {told['about']}, "
-        f"{'counterexample' if broken else told['kind']}: {told['text']}: {value:.6g} {told['relation']} "
-        f"{limit:g} ({', '.join(filter(None, facts))})"
+        f"  [{'kept' if record['passed'] else 'broken'}] {record['about']}, "
+        f"{'counterexample' if broken else record['kind']}: {record['text']}: {value:.6g} "
+        f"{record['relation']} {limit:g} ({', '.join(filter(None, facts))})"
     )
 
 
@@ -213,7 +213,7 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
         )  # fmt: skip
 
     of = f" of {options.source}" if options.source else ""
-    whole = sum(options.source in (None, one["source"]) for one in stored_verdicts.recall().values())
+    whole = sum(options.source in (None, stored["source"]) for stored in stored_verdicts.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
     parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
     for record in records:

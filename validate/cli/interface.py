@@ -50,30 +50,31 @@ def _interface(options: argparse.Namespace) -> None:
 
     if options.out is not None:
         files.output_file(options.out, "out")
-        files.write_text(options.out, interface())
+        files.write_text(options.out, interface(options.parser))
         format_written(options.out, options.json)
     elif options.json:
-        print_json({"text": interface()})
+        print_json({"text": interface(options.parser)})
     else:
-        say(interface())
+        say(interface(options.parser))
 
 
-def interface() -> str:
+def interface(parser: argparse.ArgumentParser) -> str:
     """Return every public name with what it takes and what it is, as Markdown.
 
     Examples
     --------
-    >>> text = interface()
+    >>> from superposition.validate.cli.parser import make_parser
+    >>> text = interface(make_parser())
     >>> "## sp.best(law, n_hidden" in text, "`solvers.rug.optimum(p, ratio)`" in text
     (True, True)
     """
-    parts = [_HEAD, *_door(), *_commands()]
+    parts = [_HEAD, *_public_names(), *_commands(parser)]
     for package in (theory, solvers):
         parts += _package(package)
     return "\n".join([*parts, *_package(importlib.import_module(f"{_TOP}.validate"))])
 
 
-def _door() -> Iterator[str]:
+def _public_names() -> Iterator[str]:
     sp = importlib.import_module(_TOP)
     yield "# The front door\n"
     for name in sp.__all__:
@@ -83,12 +84,10 @@ def _door() -> Iterator[str]:
         yield f"## sp.{name}{_signature(value)}\n\n{inspect.getdoc(value)}\n"
 
 
-def _commands() -> Iterator[str]:
-    from .parser import make_parser
-
+def _commands(parser: argparse.ArgumentParser) -> Iterator[str]:
     yield "# Commands\n\n`superposition COMMAND --help` explains the options."
     yield "Exit status: 0 done, 1 a negative result, 2 bad usage.\n"
-    (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for name, command in commands.choices.items():
         options = [
             option_string
@@ -98,15 +97,16 @@ def _commands() -> Iterator[str]:
         ]
         yield f"- `superposition {name}`: {_sentence(command.description)} {' '.join(options[1:])}"
     yield "\nPhenomena of `superposition predict` and `sp.predict(name, …)`:\n"
-    for name, one in PREDICTIONS.items():
-        yield f"- `{name}({', '.join(parameter.name for parameter in one.parameters)})`: {one.title}."
+    for name, prediction in PREDICTIONS.items():
+        names = ", ".join(parameter.name for parameter in prediction.parameters)
+        yield f"- `{name}({names})`: {prediction.title}."
     yield ""
 
 
 def _package(package: Any) -> Iterator[str]:
     """Yield a line for each public name of the modules of a package."""
-    short = package.__name__.partition(".")[2]
-    yield f"# superposition.{short}\n\n{_sentence(inspect.getdoc(package))}\n"
+    path_below = package.__name__.partition(".")[2]
+    yield f"# superposition.{path_below}\n\n{_sentence(inspect.getdoc(package))}\n"
     for module in public_modules(package):
         path = module.__name__.partition(".")[2]
         names = getattr(module, "__all__", ())
@@ -115,8 +115,8 @@ def _package(package: Any) -> Iterator[str]:
         yield f"## {path}\n\n{_sentence(inspect.getdoc(module))}\n"
         for name in names:
             value = getattr(module, name)
-            told = _sentence(inspect.getdoc(value)) if callable(value) else type(value).__name__
-            yield f"- `{path}.{name}{_signature(value)}`: {told}"
+            description = _sentence(inspect.getdoc(value)) if callable(value) else type(value).__name__
+            yield f"- `{path}.{name}{_signature(value)}`: {description}"
         yield ""
 
 
@@ -125,11 +125,13 @@ def _signature(value: Any) -> str:
     if not callable(value):
         return ""
     try:
-        known = inspect.signature(value)
+        signature = inspect.signature(value)
     except (TypeError, ValueError):
         return "(…)"
-    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in known.parameters.values()]
-    text = str(known.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()
+    ]
+    text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     text = re.sub(r"\w*Path\('[^']*'\)|<.*? at 0x\w+>", "…", text)  # nothing of this machine
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"
 

@@ -46,8 +46,8 @@ def add_law(option: Any, sizes: bool = True) -> None:
 
 def add_layout(option: Any) -> None:
     """Add the option that says how a file of weights is laid out."""
-    told = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
-    option("--layout", metavar="LAYOUT", choices=TableRows(layouts), help=told)
+    help_text = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
+    option("--layout", metavar="LAYOUT", choices=TableRows(layouts), help=help_text)
 
 
 def add_target(option: Any) -> None:
@@ -74,8 +74,10 @@ def _matrix(name: str, file: str, n: int) -> Any:
 
     path = Path(file)
     try:
-        found = json.loads(path.read_bytes()) if path.suffix == ".json" else np.load(path, allow_pickle=False)
-        array = np.asarray(found, float)
+        matrix = (
+            json.loads(path.read_bytes()) if path.suffix == ".json" else np.load(path, allow_pickle=False)
+        )
+        array = np.asarray(matrix, float)
     except (OSError, ValueError, TypeError, EOFError) as error:
         raise ValueError(f"`{name}` must be a .npy or .json file of numbers; got {file!r}.") from error
     if array.ndim not in (1, 2) or array.shape[-1] != n:

@@ -53,7 +53,7 @@ full disk; 70 a fault of the program; 130 interrupted
 
 def _did_you_mean(value: Any, known: Iterable[Any]) -> str:
     """Return a question after what was meant, if something is near."""
-    near = get_close_matches(str(value), [str(one) for one in known], 1, 0.6)
+    near = get_close_matches(str(value), [str(name) for name in known], 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -65,15 +65,15 @@ class _Parser(argparse.ArgumentParser):
             return
         meant = _did_you_mean(value, action.choices)
         if isinstance(action, argparse._SubParsersAction):
-            known = ", ".join(map(repr, action.choices))
-            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {known})")
-        known = ", ".join(map(repr, action.choices))
-        rule = f"must be one of {known}; got {value!r}{meant or '.'}"
+            names = ", ".join(map(repr, action.choices))
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {names})")
+        names = ", ".join(map(repr, action.choices))
+        rule = f"must be one of {names}; got {value!r}{meant or '.'}"
         raise argparse.ArgumentError(None, f"`{action.dest}` {rule}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         options, extra = super().parse_known_args(args, namespace)
-        if wrong := [one for one in extra if one.startswith("--")]:
+        if wrong := [option for option in extra if option.startswith("--")]:
             self.error(
                 f"unrecognized arguments: {' '.join(extra)}"
                 f"{_did_you_mean(wrong[0], self._option_string_actions)}"
@@ -81,15 +81,18 @@ class _Parser(argparse.ArgumentParser):
         return options, extra
 
     def error(self, message: str) -> NoReturn:
-        more = "" if message.startswith("`") else f" (see {self.prog} --help)"  # it has said what is allowed
-        self.exit(2, f"{complaint(f'{self.prog}: {message}')}{more}\n")
+        hint = "" if message.startswith("`") else f" (see {self.prog} --help)"  # it has said what is allowed
+        self.exit(2, f"{complaint(f'{self.prog}: {message}')}{hint}\n")
 
 
 @functools.cache
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all command lines; the function behind a command is its option `act`."""
-    alike: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **alike)
+    settings: dict[str, Any] = {
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "allow_abbrev": False,
+    }
+    parser = _Parser(prog="superposition", description=DESCRIPTION, epilog=EXAMPLES, **settings)
     parser.add_argument("--version", action="version", version=f"superposition {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
@@ -99,11 +102,12 @@ def make_parser() -> argparse.ArgumentParser:
             help=summary,
             description=summary[0].upper() + summary[1:] + ".",
             epilog="example:\n  " + example,
-            **alike,
+            **settings,
         )
         command.set_defaults(act=act)
         return command
 
+    parser.set_defaults(parser=parser)  # `interface` prints every command of it
     for module in (
         api, sae, report, predict, atlas, audit, check, claims, run, reference, sweep,
         interface,

@@ -21,13 +21,13 @@ def add(add_command: Add) -> None:
         dest="phenomenon", metavar="PHENOMENON", required=True, parser_class=type(command)
     )
     for name, prediction in PREDICTIONS.items():
-        one = phenomena.add_parser(
+        subcommand = phenomena.add_parser(
             name, help=prediction.title, description=f"{prediction.title}.", allow_abbrev=False
         )
         for parameter in prediction.parameters:
             default = "" if parameter.default is None else f" (default: {parameter.default:g})"
             pair = parameter.name == "p"  # which sparsity may stand for
-            one.add_argument(
+            subcommand.add_argument(
                 f"--{parameter.name.replace('_', '-')}",
                 dest=parameter.name,
                 type=int if parameter.whole else float,
@@ -37,9 +37,11 @@ def add(add_command: Add) -> None:
                 help=parameter.help + default,
             )
             if pair:
-                told = "instead of --p: S = 1 - p"
-                one.add_argument("--sparsity", type=float, nargs="+", help=told)
-        one.add_argument("--json", action="store_true", help="a list of objects, one for each combination")
+                help_text = "instead of --p: S = 1 - p"
+                subcommand.add_argument("--sparsity", type=float, nargs="+", help=help_text)
+        subcommand.add_argument(
+            "--json", action="store_true", help="a list of objects, one for each combination"
+        )
     law = phenomena.add_parser(
         "law",
         help="all that theory says of a law of the data and a width",
@@ -56,16 +58,16 @@ def _law(options: argparse.Namespace) -> None:
     from ..api.predict import predict
 
     check_picture(options.plot, "plot")
-    found = predict(law_of(options), options.n_hidden)
+    answer = predict(law_of(options), options.n_hidden)
     if options.plot is not None:
-        save(found.plot(), options.plot)
+        save(answer.plot(), options.plot)
     if options.json:
-        columns = found.to_dataset()
+        columns = answer.to_dataset()
         names = list(map(str, columns.data_vars))
         rows = zip(*(columns[name].values.tolist() for name in names), strict=True)
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        say(found)
+        say(answer)
 
 
 def _predict(options: argparse.Namespace) -> None:

@@ -54,11 +54,11 @@ def _report(options: argparse.Namespace) -> bool:
     given = (options.out, options.profile, options.only, options.seed, options.jobs)
     made = write_report(*given, tell)
     if options.json:
-        print_json({"page": str(made.page), "failed": [" ".join(one.split()) for one in made.failures]})
+        print_json({"page": str(made.page), "failed": [" ".join(line.split()) for line in made.failures]})
     else:
         say(made.page)
-    for one in made.failures:
-        tell(f"failed: {' '.join(one.split())}")
+    for line in made.failures:
+        tell(f"failed: {' '.join(line.split())}")
     return bool(made.failures)
 
 

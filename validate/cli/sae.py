@@ -47,8 +47,8 @@ def add(add_command: Add) -> None:
     ).add_argument
     option("file", metavar="FILE", help="the dictionary: one array (d, n_features) in an .npz file")
     add_law(option, sizes=False)
-    told = "draws of the features, one matrix (count, n_features) in an .npz file, in place of a law"
-    option("--draws", metavar="FILE", help=told)
+    help_text = "draws of the features, one matrix (count, n_features) in an .npz file, in place of a law"
+    option("--draws", metavar="FILE", help=help_text)
     option("--l0", type=float, nargs="+", help="expected numbers of latents that are on")
     option("--samples", type=int, default=10_000, help="that fix thresholds, and that evaluate")
     option("--seed", type=int, default=0, help="of the samples (default: 0)")
@@ -67,8 +67,8 @@ def _ceiling(options: argparse.Namespace) -> None:
         law = laws_of(options, [mixing.shape[1]])[0]
     elif given := [name for name in GIVEN if getattr(options, name) is not None]:
         raise ValueError(f"`draws` must stand without --{given[0].replace('_', '-')}; got both.")
-    found = ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
-    _show(found, options, _REACHED)
+    answer = ceiling(law, mixing, options.l0, samples=options.samples, rng=options.seed)
+    _show(answer, options, _REACHED)
 
 
 def _sae(options: argparse.Namespace) -> None:
@@ -80,12 +80,12 @@ def _sae(options: argparse.Namespace) -> None:
     if options.plot is not None:
         files.refuse_same_file(options.plot, {"model": options.file}, "plot")
     taken = {"yes": True, "no": False, None: None}[options.subtract_b_dec]
-    one = model_of(options.file, apply_b_dec_to_input=taken)
+    autoencoder = model_of(options.file, apply_b_dec_to_input=taken)
     mixing = _dictionary(options.mixing)
-    n = one.n_features if mixing is None else mixing.shape[1]
+    n = autoencoder.n_features if mixing is None else mixing.shape[1]
     target = _dictionary(options.target, "target")
     law = laws_of(options, [n])[0]
-    _show(sae(one, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
+    _show(sae(autoencoder, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
 
 
 def _dictionary(path: str | None, name: str = "mixing") -> Any:

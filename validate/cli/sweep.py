@@ -88,15 +88,21 @@ def _print(ds: Any, name: str) -> None:
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]
-    names = [str(one) for one in ds.data_vars if one not in ("point_state", "point_error")]
+    names = [
+        str(result_name) for result_name in ds.data_vars if result_name not in ("point_state", "point_error")
+    ]
     failed = bool((ds["point_state"] == 2).any())
-    headings = [*axes, *(_heading(ds[one], len(axes)) for one in names), *["point_error"] * failed]
+    headings = [
+        *axes,
+        *(_heading(ds[result_name], len(axes)) for result_name in names),
+        *["point_error"] * failed,
+    ]
     rows = []
     for k in range(min(ds["point_state"].size, _ROWS)):
         point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
         done = int(point["point_state"]) == 1
         cells = [_cell(point[axis].values) for axis in axes]
-        cells += [_cell(point[one].values) if done else "" for one in names]
+        cells += [_cell(point[result_name].values) if done else "" for result_name in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
     say(f"{name}, points: {ds['point_state'].size}")
     print_table("", headings, rows)
@@ -118,5 +124,5 @@ def _cell(values: Any) -> str:
     absent = values.size - numbers.size
     if not numbers.size:
         return "nan" if absent else "none"
-    low, high = (format_value(float(one)) for one in (numbers.min(), numbers.max()))
+    low, high = (format_value(float(number)) for number in (numbers.min(), numbers.max()))
     return (low if low == high else f"{low} to {high}") + (f", {absent} nan" if absent else "")

@@ -35,7 +35,7 @@ def layouts() -> Iterable[str]:
     """Return the names of the layouts of files of weights."""
     from ..loading import LAYOUTS, NETWORK_NAMES
 
-    return [*(one.name for one in LAYOUTS), *NETWORK_NAMES]
+    return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]
 
 
 def printable(text: str) -> str:
@@ -94,15 +94,15 @@ def format_value(value: Any) -> str:
 
 def format_pairs(name: str, words: Iterable[str]) -> dict[str, str]:
     """Read NAME=VALUE; `name` is what the caller calls them."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for word in words:
         key, separator, value = word.partition("=")
         if not separator:
             raise ValueError(f"`{name}` must be NAME=VALUE; got {word!r}.")
-        if key in found:
-            raise ValueError(f"`{key}` must be given once; got {found[key]!r} and {value!r}.")
-        found[key] = value
-    return found
+        if key in pairs:
+            raise ValueError(f"`{key}` must be given once; got {pairs[key]!r} and {value!r}.")
+        pairs[key] = value
+    return pairs
 
 
 def print_json(value: Any) -> None:
@@ -115,7 +115,7 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [as_json(item) for item in value]
     return value if isinstance(value, str | int) or value is None else number(value)
 
 
@@ -129,9 +129,9 @@ def format_written(path: Any, as_json: bool) -> None:
 
 def columns(data: Any) -> dict[str, Any]:
     """Return all variables of an `xarray.Dataset` for JSON, and under "dims" the dimensions of each."""
-    told = {str(name): as_json(variable.values) for name, variable in data.variables.items()}
+    table = {str(name): as_json(variable.values) for name, variable in data.variables.items()}
     return {
-        **told,
+        **table,
         "dims": {str(name): list(map(str, variable.dims)) for name, variable in data.variables.items()},
     }
 

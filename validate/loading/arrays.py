@@ -135,7 +135,7 @@ def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return arrays with the weights g v / |v| that weight normalisation keeps as g and v."""
-    found = dict(arrays)
+    weights = dict(arrays)
     for name in arrays:
         for end_g, end_v in _NORMED:
             base = name.removesuffix(end_g)
@@ -149,9 +149,9 @@ def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
             axes = tuple(k for k in range(v.ndim) if g.shape[k] == 1)
             size = np.sqrt(np.sum(v.astype(float) ** 2, axis=axes, keepdims=True))
             weight = base.replace("parametrizations.", "")
-            del found[name], found[f"{base}{end_v}"]
-            found[weight] = g * v / size
-    return found
+            del weights[name], weights[f"{base}{end_v}"]
+            weights[weight] = g * v / size
+    return weights
 
 
 def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
@@ -193,16 +193,16 @@ def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the settings that a checkpoint has beside its weights, those of "cfg" last."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in reversed(_SETTINGS):
         if isinstance(entries.get(name), Mapping):
-            found |= entries[name]
+            settings |= entries[name]
         elif name in entries and hasattr(entries[name], "__dict__"):
-            found |= vars(entries[name])
+            settings |= vars(entries[name])
     for name in _CONTAINERS:
         if isinstance(entries.get(name), Mapping):
-            found = settings_beside(entries[name]) | found
-    return found
+            settings = settings_beside(entries[name]) | settings
+    return settings
 
 
 def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:

@@ -76,12 +76,16 @@ def of_saelens(
 
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
     """Return the factors of the latents before the decoder, which fine-tuning stores."""
-    found = [name for name in _SCALES if name in arrays]
-    scales = validation.numbers_or_repeat(found[0], arrays[found[0]], latents) if found else np.ones(latents)
+    scale_names = [name for name in _SCALES if name in arrays]
+    scales = (
+        validation.numbers_or_repeat(scale_names[0], arrays[scale_names[0]], latents)
+        if scale_names
+        else np.ones(latents)
+    )
     if np.any(scales != 1.0) and not settings.finetuning_scaling_factor:
         raise ValueError(
-            f"`model` must have its `{found[0]}` folded into W_dec, or finetuning_scaling_factor in its cfg; "
-            "got entries other than 1."
+            f"`model` must have its `{scale_names[0]}` folded into W_dec, or finetuning_scaling_factor in "
+            "its cfg; got entries other than 1."
         )
     return scales
 

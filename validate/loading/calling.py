@@ -199,11 +199,11 @@ class Answers:
         key = form, n, n_instances
         if key not in self.outputs_by_form:
             x = self.inputs(n, n_instances)
-            found = self.outputs(x, form)
-            if found and not self.is_random:
+            answers = self.outputs(x, form)
+            if answers and not self.is_random:
                 again = self.outputs(x[: len(x) if form != "f" else 8], form)
-                self.is_random = not _same(found, again)
-            self.outputs_by_form[key] = found
+                self.is_random = not _same(answers, again)
+            self.outputs_by_form[key] = answers
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
@@ -214,10 +214,10 @@ class Answers:
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
             x = self.inputs(n, n_instances)
-            for k, found in enumerate(self.first_outputs(n, n_instances, form)):
+            for k, answers in enumerate(self.first_outputs(n, n_instances, form)):
                 if form == "bf" and n_instances > 1:
                     x = np.repeat(x[:, :1], n_instances, axis=1)
-                factor = _factor(model, x[:rows], found[:rows], self.unit_roundoff)
+                factor = _factor(model, x[:rows], answers[:rows], self.unit_roundoff)
                 if factor is not None and (rows is not None or self._agrees_at_kinks(model, form, k, factor)):
                     return factor
         return None
@@ -226,7 +226,7 @@ class Answers:
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
         count = min(map(len, each))
-        x = np.stack([one[:count] for one in each], axis=1)
+        x = np.stack([inputs[:count] for inputs in each], axis=1)
         if self.signs == "positive":
             x = x[np.all((x >= 0.0) & (x <= 1.0), axis=(1, 2))]
         if form == "bf":
@@ -236,8 +236,8 @@ class Answers:
         # Those at which most neurons are on again, as a batch of their own: answers are not to depend on it.
         most = np.argsort(np.sum(preactivation(model, x) > 0.0, axis=(1, 2)))[-_SMALL_BATCH:]
         for batch in (x, x[most]):
-            found = self.outputs(batch, form)
-            if k >= len(found) or not _factor(model, batch, found[k], self.unit_roundoff, factor):
+            answers = self.outputs(batch, form)
+            if k >= len(answers) or not _factor(model, batch, answers[k], self.unit_roundoff, factor):
                 return False
         return True
 
@@ -270,8 +270,8 @@ def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
             yield from _arrays_in(entry, depth + 1)
 
 
-def _same(found: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
-    pairs = zip(found, again, strict=False)
+def _same(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
+    pairs = zip(answers, again, strict=False)
     return all(
         np.allclose(a[: len(b)], b, rtol=1e-5, atol=1e-7 * np.abs(a).max(), equal_nan=True) for a, b in pairs
     )
@@ -283,7 +283,7 @@ def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
 
 
 def _factor(
-    model: StackedModel, x: FloatArray, found: FloatArray, unit_roundoff: float, factor: float | None = None
+    model: StackedModel, x: FloatArray, answers: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
     """Return the factor, or the given one, of a model's outputs that makes them those found; None if none.
 
@@ -292,7 +292,7 @@ def _factor(
     are left out.
     """
     wanted = outputs(model, x)
-    if wanted.shape != found.shape:
+    if wanted.shape != answers.shape:
         return None
     size = magnitude(model, x).max(axis=2, keepdims=True)
     allowed = allowed_share(model, unit_roundoff)
@@ -302,16 +302,16 @@ def _factor(
             np.abs(z).max(axis=2, keepdims=True) + np.abs(model.thresholds)
         )
         rows = sure.all(axis=(1, 2))
-        wanted, found, size = wanted[rows], found[rows], size[rows]
-    if not np.isfinite(found).all():
+        wanted, answers, size = wanted[rows], answers[rows], size[rows]
+    if not np.isfinite(answers).all():
         return None
-    off = np.abs(found - wanted) <= allowed * size
+    off = np.abs(answers - wanted) <= allowed * size
     if factor in (None, 1.0) and off.all():
         return 1.0
     if factor is None:
         square = float(np.sum(wanted**2))
-        factor = float(f"{np.sum(wanted * found) / square:.12g}") if square > 0.0 else 0.0
-    if not factor > 0.0 or not np.all(np.abs(found - factor * wanted) <= allowed * factor * size):
+        factor = float(f"{np.sum(wanted * answers) / square:.12g}") if square > 0.0 else 0.0
+    if not factor > 0.0 or not np.all(np.abs(answers - factor * wanted) <= allowed * factor * size):
         return None
     return factor
 

@@ -155,7 +155,9 @@ def describe_difference(readings: Iterable[Reading], answers: Answers, names: It
     if any("gate" in name or "r_mag" in name for name in names):
         return "is gated"
     closest, least_error, compared, begin = "", np.inf, 0, perf_counter()
-    for reading in islice((one for one in readings if one.parts.hidden != "jumprelu"), _BASES):
+    for reading in islice(
+        (candidate for candidate in readings if candidate.parts.hidden != "jumprelu"), _BASES
+    ):
         if perf_counter() - begin > _SECONDS:
             break
         model = reading.parts

@@ -148,12 +148,12 @@ def read_settings(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > _MOST_SETTINGS:
             raise ValueError(f"more than {_MOST_SETTINGS // 2**20} MiB")
-        found = json.loads(path.read_bytes())
-        if not isinstance(found, dict):
-            raise ValueError(f"an object is wanted, not a {type(found).__name__}")
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict):
+            raise ValueError(f"an object is wanted, not a {type(content).__name__}")
     except (OSError, ValueError, RecursionError) as error:
         why = "too deep" if isinstance(error, RecursionError) else error_text(error)
         raise ValueError(
             f"`model` must have a readable {path.name}; got {quoted_path(path)} ({why})."
         ) from error
-    return found
+    return content

@@ -42,11 +42,11 @@ def as_axes(array: Any, letters: str) -> FloatArray | None:
     >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
     ((3,), None)
     """
-    found = np.asarray(array)
-    if found.ndim == len(letters) + 1 and len(letters.replace("i", "")) == 1:
-        single = [axis for axis in (-1, -2) if found.shape[axis] == 1]
-        found = found.squeeze(single[0]) if single else found
-    return found if found.ndim == len(letters) else None
+    shaped = np.asarray(array)
+    if shaped.ndim == len(letters) + 1 and len(letters.replace("i", "")) == 1:
+        single = [axis for axis in (-1, -2) if shaped.shape[axis] == 1]
+        shaped = shaped.squeeze(single[0]) if single else shaped
+    return shaped if shaped.ndim == len(letters) else None
 
 
 def sizes_of(
@@ -63,9 +63,9 @@ def sizes_of(
     if not axes.keys() <= arrays.keys() <= letters.keys():
         return None
     for name, array in arrays.items():
-        if (found := as_axes(array, letters[name])) is None:
+        if (shaped := as_axes(array, letters[name])) is None:
             return None
-        for axis, size in zip(letters[name], found.shape, strict=True):
+        for axis, size in zip(letters[name], shaped.shape, strict=True):
             if sizes.setdefault(axis, size) != size:
                 return None
     return sizes
@@ -150,14 +150,16 @@ class Layout:
             raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
         if self.b is None and np.any(model.b):
             raise ValueError(f"`layout` must be one with biases for this model; got {self.name!r}.")
-        axes, found = {**self.optional, **self.axes}, {}
+        axes, arrays_by_role = {**self.optional, **self.axes}, {}
         parts = [(self.W_out, model.W_out, "fh"), (self.W_in, model.W_in, "hf"), (self.b, model.b, "f")]
         for name, array, order in parts:
             if name is not None:
                 single = tuple(k for k, axis in enumerate(axes[name]) if axis in "io")
                 order_of_axes = [order.index(axis) for axis in axes[name] if axis in order]
-                found[name] = np.array(np.expand_dims(array.transpose(order_of_axes), single), order="C")
-        return found
+                arrays_by_role[name] = np.array(
+                    np.expand_dims(array.transpose(order_of_axes), single), order="C"
+                )
+        return arrays_by_role
 
 
 def _linear(name: str, first: str, last: str, **more: Any) -> Layout:

@@ -51,21 +51,23 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
     """
     if not callable(getattr(module, "state_dict", None)):
         return dict(as_arrays(dict(_attributes(module))))
-    found = dict(module.state_dict())
+    state = dict(module.state_dict())
     for before, part in module.named_modules():
         start = f"{before}." if before else ""
         for name in list(getattr(part, "parametrizations", {})):
-            found = {
-                key: one
-                for key, one in found.items()
+            state = {
+                key: value
+                for key, value in state.items()
                 if not key.startswith(f"{start}parametrizations.{name}.")
             }
-            found[f"{start}{name}"] = getattr(part, name)
+            state[f"{start}{name}"] = getattr(part, name)
         if buffers:
-            extra = {f"{start}{name}": one for name, one in part.named_buffers(recurse=False)}
-            extra |= {f"{start}{name}": one for name, one in vars(part).items() if hasattr(one, "detach")}
-            found |= {name: one for name, one in extra.items() if name not in found}
-    return dict(as_arrays(found))
+            extra = {f"{start}{name}": value for name, value in part.named_buffers(recurse=False)}
+            extra |= {
+                f"{start}{name}": value for name, value in vars(part).items() if hasattr(value, "detach")
+            }
+            state |= {name: value for name, value in extra.items() if name not in state}
+    return dict(as_arrays(state))
 
 
 def _registered_before_weights(module: Any) -> str:
@@ -122,9 +124,9 @@ def load_live(
         for answers in ways:
             for signs in ("both", "positive"):
                 answers = replace(answers, signs=signs)
-                found = _by_answers(answers, readings, all_arrays, is_named, module)
-                if found is not None:
-                    return found
+                match = _by_answers(answers, readings, all_arrays, is_named, module)
+                if match is not None:
+                    return match
                 error = answers.error or error
     if hasattr(module, "modules") and (kind := _registered_before_weights(module)):
         raise ValueError(
@@ -159,12 +161,12 @@ def _by_answers(
     With `is_named` it is one of `readings` or none.
     """
     factors = ((reading, answers.factor(reading.parts)) for reading in readings)
-    found = next(((reading, factor) for reading, factor in factors if factor is not None), None)
-    if found is None and not is_named:
-        found = find_reading(all_arrays, answers)
+    match = next(((reading, factor) for reading, factor in factors if factor is not None), None)
+    if match is None and not is_named:
+        match = find_reading(all_arrays, answers)
     if not answers.takes_inputs:
         return None
-    if found is None or answers.is_random:
+    if match is None or answers.is_random:
         bases = readings if is_named and readings else all_readings(all_arrays)
         what = describe_difference(bases, answers, all_arrays)
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
@@ -172,7 +174,7 @@ def _by_answers(
         what += f" (it has a {', '.join(norms)})" if norms else ""
         got = f"a module that {what}. Its arrays: {summary(all_arrays, 300)}"
         raise ValueError(f"`model` must compute {_KINDS}; got {got}.")
-    reading, factor = found
+    reading, factor = match
     notes = {
         f"its outputs times {factor:.12g}": factor != 1.0,
         "called with inputs from 0 to 1 alone, as it takes no others": answers.signs != "both",

@@ -75,21 +75,21 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         If a PyTorch file is to be read without PyTorch.
     """
     if isinstance(model, str | os.PathLike):
-        found = read_file(Path(model))
-        if isinstance(found, np.ndarray):
-            return {"W": found}
+        state = read_file(Path(model))
+        if isinstance(state, np.ndarray):
+            return {"W": state}
     else:
-        found = model.state_dict() if hasattr(model, "state_dict") else model
-        found = as_arrays(found) if isinstance(found, Mapping) else found
-    if not isinstance(found, Mapping):
+        state = model.state_dict() if hasattr(model, "state_dict") else model
+        state = as_arrays(state) if isinstance(state, Mapping) else state
+    if not isinstance(state, Mapping):
         what = (
-            f"{type(model).__name__} of shape {tuple(found.shape)}"
-            if hasattr(found, "shape")
-            else validation.short_repr(found)
+            f"{type(model).__name__} of shape {tuple(state.shape)}"
+            if hasattr(state, "shape")
+            else validation.short_repr(state)
         )
         rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
         raise ValueError(f"`model` must be {rule}; got {what}.")
-    return found
+    return state
 
 
 def _read_path(path: Path) -> tuple[Any, Any]:
@@ -115,13 +115,13 @@ def _load_state(
     if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
         return LoadedModel(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
     refuse_others(as_mapping(cfg))
-    layouts = [one.name for one in LAYOUTS]
+    layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:
         validation.choice("layout", layout, [*layouts, *NETWORK_NAMES])
     if keys is None and layout not in layouts:
-        found = recognise_network(require_numeric(drop_strays(named_arrays(state))), layout)
-        if found is not None:
-            return LoadedModel(found[0], tuple(found[1]))
+        network = recognise_network(require_numeric(drop_strays(named_arrays(state))), layout)
+        if network is not None:
+            return LoadedModel(network[0], tuple(network[1]))
     name, weights = recognise(state, layout=layout, keys=keys)
     models = [
         Model(weight.W_in, W_out=None if weight.tied else weight.W_out, b=weight.b) for weight in weights
@@ -164,15 +164,15 @@ def load(
     if isinstance(x, type):
         raise ValueError(f"`model` must be an instance of a class; got the class {x.__name__}.")
     n_features = law.n_features if isinstance(law, Features) else None
-    if isinstance(x, tuple) and all(hasattr(one, "__len__") or np.isscalar(one) for one in x):
+    if isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x):
         return LoadedModel("arrays", (model_of_tuple(x, n_features),))
     if is_live(x):
         name, models, note = load_live(x, layout, keys, apply_b_dec_to_input)
         if models:
             return LoadedModel(name, tuple(models), note=note)
         cfg = getattr(x, "cfg", {})
-        found = _load_state(arrays_of_live(x, buffers=False), cfg, layout, keys, apply_b_dec_to_input)
-        return LoadedModel(found.layout, found.models, found.has_bias, note)
+        loaded = _load_state(arrays_of_live(x, buffers=False), cfg, layout, keys, apply_b_dec_to_input)
+        return LoadedModel(loaded.layout, loaded.models, loaded.has_bias, note)
     cfg = {}
     if isinstance(x, str | os.PathLike):
         x, cfg = _read_path(Path(x))
@@ -222,15 +222,15 @@ def model_of(
         If it is no model that is known, a module computes something else, or there are several without
         `instance`.
     """
-    found = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
+    loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
-        return found.models[validation.integer("instance", instance, 0, len(found.models) - 1)]
-    if len(found.models) > 1:
+        return loaded.models[validation.integer("instance", instance, 0, len(loaded.models) - 1)]
+    if len(loaded.models) > 1:
         raise ValueError(
-            f"`model` must be one; got {found}. Pass one of them: Model.of(model, instance=k), from 0 to "
-            f"{len(found.models) - 1}."
+            f"`model` must be one; got {loaded}. Pass one of them: Model.of(model, instance=k), from 0 to "
+            f"{len(loaded.models) - 1}."
         )
-    return found.models[0]
+    return loaded.models[0]
 
 
 def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
@@ -273,15 +273,17 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     return made
 
 
-def toy_model(one: Model) -> Model:
+def toy_model(model: Model) -> Model:
     """Return a model after checking that it is ReLU(W_out W_in x + b), one output a feature."""
-    if one.hidden != "identity" or one.output != "relu" or one.n_outputs != one.n_features:
-        sparse = one.hidden != "identity" and one.output == "identity" and one.n_outputs == one.n_features
+    if model.hidden != "identity" or model.output != "relu" or model.n_outputs != model.n_features:
+        sparse = (
+            model.hidden != "identity" and model.output == "identity" and model.n_outputs == model.n_features
+        )
         hint = ", a network, or a sparse autoencoder, which `sae` takes" if sparse else ""
         raise ValueError(
-            f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {one}{hint}."
+            f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {model}{hint}."
         )
-    return one
+    return model
 
 
 def features_alone(target: Any) -> None:

@@ -204,8 +204,8 @@ def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
 def network_readings(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]:
     """Return all networks that arrays may be by names and shapes."""
     linear = linear_layers(arrays)
-    found = [(network.name, network.models(arrays)) for network in NETWORKS if network.fits(arrays)]
-    return found if linear is None else [*found, linear]
+    readings = [(network.name, network.models(arrays)) for network in NETWORKS if network.fits(arrays)]
+    return readings if linear is None else [*readings, linear]
 
 
 def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
@@ -224,13 +224,17 @@ def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[st
     if {"W_E", "W_U", f"{_MLP[0]}.weight", "layers.1.mlp_in.weight"} <= arrays.keys():
         count = sum(name.endswith(".mlp_in.weight") for name in arrays)
         raise ValueError(f"`model` must have one layer of nonlinear neurons; got a ResidMLP of {count}.")
-    for one in NETWORKS:
-        if layout not in (None, one.name) or not one.fits(arrays):
+    for network in NETWORKS:
+        if layout not in (None, network.name) or not network.fits(arrays):
             continue
-        sizes = sizes_of(one.axes, one.optional, arrays, {}) or {}
-        if one.named and layout is None and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes):
+        sizes = sizes_of(network.axes, network.optional, arrays, {}) or {}
+        if (
+            network.named
+            and layout is None
+            and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes)
+        ):
             continue
-        return one.name, one.models(arrays)
+        return network.name, network.models(arrays)
     if layout in NETWORK_NAMES:
         raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {summary(arrays)}.")
     several = [name for name, _ in network_readings(arrays) if name.startswith(_CIS)]

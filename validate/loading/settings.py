@@ -95,12 +95,12 @@ def as_mapping(cfg: Any) -> dict[str, Any]:
     """Return a configuration, a mapping or an object of SAELens, as a mapping."""
     if isinstance(cfg, Mapping):
         return dict(cfg)
-    found = {name: getattr(cfg, name) for name in _OF_CLASSES if hasattr(cfg, name)}
+    settings = {name: getattr(cfg, name) for name in _OF_CLASSES if hasattr(cfg, name)}
     if not isinstance(cfg, type):
-        found |= {name: value for name, value in getattr(cfg, "__dict__", {}).items() if name[:1] != "_"}
-    if callable(found.get("architecture")):
-        found["architecture"] = found["architecture"]()
-    return found
+        settings |= {name: value for name, value in getattr(cfg, "__dict__", {}).items() if name[:1] != "_"}
+    if callable(settings.get("architecture")):
+        settings["architecture"] = settings["architecture"]()
+    return settings
 
 
 def read_sae_settings(cfg: Any) -> Settings:
@@ -117,27 +117,27 @@ def read_sae_settings(cfg: Any) -> Settings:
     >>> read_sae_settings({"activation_fn_str": "relu", "apply_b_dec_to_input": "false"})
     Settings(architecture='standard', apply_b_dec_to_input=False, finetuning_scaling_factor=False)
     """
-    found = {name: value for name, value in as_mapping(cfg).items() if name not in HARMLESS}
-    kind = found.pop("architecture", "standard")
+    settings = {name: value for name, value in as_mapping(cfg).items() if name not in HARMLESS}
+    kind = settings.pop("architecture", "standard")
     if kind not in ARCHITECTURES:
         raise ValueError(
             f"`model` must have one of the architectures {', '.join(map(repr, ARCHITECTURES))}; got {kind!r}."
         )
     for key in ("activation_fn", "activation_fn_str"):
-        value = found.pop(key, "relu")
+        value = settings.pop(key, "relu")
         if str(value).lower() not in ("relu", "none", "relu()"):
             raise _refusal("have ReLUs or JumpReLUs as its latents", key, value)
-    found.pop("activation_fn_kwargs", None)  # of an activation that is not ReLU
-    normal = found.pop("normalize_activations", "none")
+    settings.pop("activation_fn_kwargs", None)  # of an activation that is not ReLU
+    normal = settings.pop("normalize_activations", "none")
     if normal not in ("none", None, False, "false"):
         rule = "not normalise its input, or have that folded in (normalize_activations='none')"
         raise ValueError(f"`model` must {rule}; got {normal!r}.")
-    subtracts = found.pop("apply_b_dec_to_input", None)
-    scaled = _flag("finetuning_scaling_factor", found.pop("finetuning_scaling_factor", False) or False)
+    subtracts = settings.pop("apply_b_dec_to_input", None)
+    scaled = _flag("finetuning_scaling_factor", settings.pop("finetuning_scaling_factor", False) or False)
     for key in ("tied_weights", "rescale_acts_by_decoder_norm"):
-        if _flag(key, found.get(key) or False) is False:
-            found.pop(key, None)
-    for key, value in found.items():
+        if _flag(key, settings.get(key) or False) is False:
+            settings.pop(key, None)
+    for key, value in settings.items():
         if value not in (None, False) if not isinstance(value, list | dict) else value:
             rule = "have a cfg of known keys alone, as any other may change what is computed"
             raise _refusal(f"{rule} (leave {key!r} out if it does not)", key, value)

@@ -73,12 +73,12 @@ def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: i
 
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
     """Return the layouts that arrays have; without a known one, those of one matrix and one vector."""
-    found = [layout for layout in LAYOUTS if layout.fits(arrays)]
-    for weight, b in permutations(arrays) if len(arrays) == 2 and not found else ():
+    fitting = [layout for layout in LAYOUTS if layout.fits(arrays)]
+    for weight, b in permutations(arrays) if len(arrays) == 2 and not fitting else ():
         both = [_layout_of(f"{weight} and {b}", arrays, {part: weight, "b": b}) for part in ("W_out", "W_in")]
         if fits := [layout for layout in both if layout is not None]:
             return fits
-    return found
+    return fitting
 
 
 def _ready_keys(arrays: Mapping[str, Any]) -> str:
@@ -100,18 +100,18 @@ def _ready_keys(arrays: Mapping[str, Any]) -> str:
 def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
     """Return the one of several layouts that is named, or that all others equal for these arrays."""
     if layout is not None:
-        chosen = [one for one in fitting if one.name == layout]
+        chosen = [candidate for candidate in fitting if candidate.name == layout]
         if not chosen:
-            rule = f"one that the arrays have ({'; '.join(one.name for one in fitting)})"
+            rule = f"one that the arrays have ({'; '.join(candidate.name for candidate in fitting)})"
             raise ValueError(f"`layout` must be {rule}; got {layout!r} for {summary(arrays)}.")
         return chosen[0]
     first = list(fitting[0].models(arrays))
     for other in fitting[1:]:
         models = list(other.models(arrays))
         same = len(models) == len(first) and all(
-            np.allclose(one.W_out @ one.W_in, two.W_out @ two.W_in, rtol=1e-12, atol=0.0)
-            for one, two in zip(first, models, strict=True)
-            if one.W_out.shape == two.W_out.shape
+            np.allclose(reference.W_out @ reference.W_in, model.W_out @ model.W_in, rtol=1e-12, atol=0.0)
+            for reference, model in zip(first, models, strict=True)
+            if model.W_out.shape == reference.W_out.shape
         )
         if not same:
             raise ValueError(_question(fitting, arrays))
@@ -123,7 +123,7 @@ def _question(fitting: list[Layout], arrays: Mapping[str, Any]) -> str:
     weight = fitting[0].W_in
     shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
     named_b = {"b": b} if b in arrays else {}
-    names = "; ".join(dict.fromkeys(one.name for one in fitting))
+    names = "; ".join(dict.fromkeys(candidate.name for candidate in fitting))
     return (
         f"`model` must say which axis of {weight!r} {shape} is that of the features, where names and shapes "
         f"leave several layouts ({names}): Model.of(model, keys={ {'W_in': weight} | named_b!r}) if it is "
@@ -140,13 +140,13 @@ def _check_shapes(
         raise ValueError(f"`arrays` must be a state dict; got {short_repr(arrays)}.")
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {short_repr(keys)}.")
-    found = named_arrays(arrays)
+    shapes = named_arrays(arrays)
     if layout is not None:
-        validation.choice("layout", layout, [one.name for one in LAYOUTS])
+        validation.choice("layout", layout, [known_layout.name for known_layout in LAYOUTS])
     for name, reason in _OTHERS.items():
-        if name in found and keys is None:
+        if name in shapes and keys is None:
             raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")
-    return dict(require_numeric(drop_strays(found)))
+    return dict(require_numeric(drop_strays(shapes)))
 
 
 def recognise(
@@ -195,9 +195,11 @@ def recognise(
             )
         return own.name, models
     if shapes and all(name.isdecimal() for name in shapes) and layout in (None, _NUMBERED):
-        (one,) = (one for one in LAYOUTS if one.name == _NUMBERED)
-        if all(one.fits({"W": array}) for array in shapes.values()):
-            return one.name, [model for array in shapes.values() for model in one.models({"W": array})]
+        (known_layout,) = (known_layout for known_layout in LAYOUTS if known_layout.name == _NUMBERED)
+        if all(known_layout.fits({"W": array}) for array in shapes.values()):
+            return known_layout.name, [
+                model for array in shapes.values() for model in known_layout.models({"W": array})
+            ]
     fitting = _fitting_layouts(shapes)
     if not fitting:
         ready = _ready_keys(shapes)
@@ -209,7 +211,7 @@ def recognise(
         )
     chosen = _pick(fitting, shapes, layout)
     if layout is None and (why := chosen.doubt(shapes)):
-        known = chosen.name in [one.name for one in LAYOUTS]
+        known = chosen.name in [known_layout.name for known_layout in LAYOUTS]
         keys_of_all = {"W_in": chosen.W_in} | ({"b": chosen.b} if chosen.b else {})
         say = f"layout={chosen.name!r}" if known else f"keys={keys_of_all!r}"
         raise ValueError(

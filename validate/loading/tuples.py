@@ -78,7 +78,7 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
     """
     if len(given) not in (2, 3):
         raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(given)} arrays.")
-    arrays = [_array(one) for one in given]
+    arrays = [_array(item) for item in given]
     shapes = ", ".join(str(array.shape) for array in arrays)
     *weights, b = arrays
     b = b.ravel() if b.ndim == 2 and 1 in b.shape else b
@@ -109,10 +109,10 @@ def _of_two(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> 
     if fits(W_out, W_in) and not (b.size == 1 and len(W_out) == W_in.shape[1] < len(W_in)):
         return Model(W_in, W_out=W_out, b=b if b.ndim == 0 or b.size > 1 else b[0])
     turned = [(W_out, W_in.T), (W_out.T, W_in), (W_out.T, W_in.T)]
-    found = [pair for pair in turned if fits(*pair)]
-    if len(found) != 1 or fits(W_in, W_out):
+    fitting = [pair for pair in turned if fits(*pair)]
+    if len(fitting) != 1 or fits(W_in, W_out):
         rule = (
             "(W_out, W_in, b) with W_out of shape (n_outputs, n_hidden), W_in of shape (n_hidden, n_features)"
         )
         raise ValueError(f"`model` must be {rule}; got shapes {shapes}: swapped, or transposed?")
-    return Model(found[0][1], W_out=found[0][0], b=b)
+    return Model(fitting[0][1], W_out=fitting[0][0], b=b)

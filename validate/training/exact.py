@@ -22,8 +22,8 @@ def _function() -> Any:
         @staticmethod
         def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
             pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)
-            found = [value_and_gradient(*pair, tol=tol) for pair in pairs]
-            losses, by_M, by_b = (torch.from_numpy(np.stack(part)) for part in zip(*found, strict=True))
+            results = [value_and_gradient(*pair, tol=tol) for pair in pairs]
+            losses, by_M, by_b = (torch.from_numpy(np.stack(part)) for part in zip(*results, strict=True))
             ctx.save_for_backward(by_M, by_b)
             return losses
 
@@ -105,5 +105,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     # Casts and the product are torch's own: it leads the gradient back to the tensors as they are.
     out, into, bias = (tensor.cpu().double() for tensor in (W_out, W_in, b))
     M = (out @ into).reshape(count, n, n)
-    losses = _function().apply(M, bias.reshape(count, n), [as_features(one, n) for one in laws], tol)
+    losses = _function().apply(
+        M, bias.reshape(count, n), [as_features(model_law, n) for model_law in laws], tol
+    )
     return losses.reshape(instances).to(W_out.device)

@@ -32,10 +32,10 @@ def _function() -> Any:
                 W_out = W_out.copy()
                 W_out[0, 0] = np.nextafter(W_out[0, 0], np.inf)
             model = Model(W_in, b_in, "jumprelu" if more else "relu", W_out, b, "identity", *more)
-            found = f(model, gradient=True, target=target)
-            by = [found.gradient[name] for name in _ORDER[: len(tensors)]]
-            ctx.save_for_backward(*(torch.from_numpy(np.array(one)) for one in by))
-            return torch.tensor(found.loss, dtype=torch.float64)
+            result = f(model, gradient=True, target=target)
+            by = [result.gradient[name] for name in _ORDER[: len(tensors)]]
+            ctx.save_for_backward(*(torch.from_numpy(np.array(derivative)) for derivative in by))
+            return torch.tensor(result.loss, dtype=torch.float64)
 
         @staticmethod
         def backward(ctx: Any, by_loss: Any) -> Any:
@@ -114,5 +114,5 @@ def network_loss(
     features = as_features(law, W_in.shape[1])
     # Casts are torch's own: it leads the gradient back to the tensors as they are.
     tensors = [tensor.cpu().double() for tensor in named.values()]
-    found = _function().apply(evaluator(features, tol=tol), target, *tensors)
-    return found.to(W_in.device)
+    losses = _function().apply(evaluator(features, tol=tol), target, *tensors)
+    return losses.to(W_in.device)

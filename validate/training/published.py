@@ -123,8 +123,8 @@ def run_published(
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
     history = np.full((len(models), max(map(len, losses)) // EPOCH), np.nan)
-    for means, one in zip(history, losses, strict=True):
-        means[: len(one) // EPOCH] = np.reshape(one, (-1, EPOCH)).mean(axis=1)
+    for means, model_losses in zip(history, losses, strict=True):
+        means[: len(model_losses) // EPOCH] = np.reshape(model_losses, (-1, EPOCH)).mean(axis=1)
     ends = {
         "status": [model.status[STOPPING_RULE] for model in models],
         "steps": [model.step for model in models],
@@ -136,12 +136,12 @@ def run_published(
         n_hidden=("model", hidden),
         p=("model", ps),
         seed=("model", seed),
-        text_steps=("model", [_by_the_text(one) for one in losses]),
+        text_steps=("model", [_by_the_text(model_losses) for model_losses in losses]),
         epoch_losses=(("model", "epoch"), history),
     )
-    told = {"init": init, "precision": precision, "device": place.type, "evaluation_samples": samples}
-    told |= {"most_epochs": epochs, **engine.provenance(torch, place, began)}
-    return ds.assign_attrs(**told, finished=datetime.now(UTC).isoformat(timespec="seconds"))
+    settings = {"init": init, "precision": precision, "device": place.type, "evaluation_samples": samples}
+    settings |= {"most_epochs": epochs, **engine.provenance(torch, place, began)}
+    return ds.assign_attrs(**settings, finished=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def _by_the_text(losses: Sequence[float]) -> int:

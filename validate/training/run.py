@@ -1,6 +1,5 @@
-"""Training of many models of one n_features, from the arguments to the dataset of results."""
+"""Training of many models of one n_features: arguments, phases and checkpoints."""
 
-import itertools
 import signal
 import threading
 import time
@@ -24,8 +23,9 @@ from . import engine
 from .data import Law
 from .engine import Model
 from .points import LARGEST_SIZE, grid, points
-from .schedule import BLOCK, CONVERGED, ENDS, LIU, STOPPING_RULE, is_falling, learning_rates
-from .weights import weight_statistics
+from .results import dataset
+from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, is_falling
+from .settings import TrainingSettings
 
 INITS = ("aligned", "linear", "normal")
 
@@ -183,8 +183,8 @@ def train(
     init = validation.choice("init", init, INITS)
     schedule = validation.choice("schedule", schedule, tuple(ENDS))
     law = _law(p, n_features)
-    plain = float(np.mean(law.p)) if isinstance(law, Features) else law
-    hidden, ps, seeds = points(n_features, n_hidden, plain, seed)
+    mean_p = float(np.mean(law.p)) if isinstance(law, Features) else law
+    hidden, ps, seeds = points(n_features, n_hidden, mean_p, seed)
     tied = validation.flag("tied", tied)
     precision = validation.choice("precision", precision, tuple(engine.PRECISIONS))
     steps = _blocks("steps", steps)
@@ -203,35 +203,42 @@ def train(
     torch = engine.load_torch()
     place = engine.choose_device(torch, device)
     engine.check_precision(torch, precision, place)
-    whole = place.type == "cuda" and getattr(law, "exactly", None) is None
-    if validation.flag("captured", captured) and not whole:
+    can_capture = place.type == "cuda" and getattr(law, "exactly", None) is None
+    if validation.flag("captured", captured) and not can_capture:
         what = "a law with `exactly`" if place.type == "cuda" else "the device 'cpu'"
         raise ValueError(f"`captured` must be False for {what}; got True.")
     threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
-    known = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
-    columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": known}
-    told = {"n_features": n_features, "tied": tied, "init": init, "schedule": schedule, "steps": steps}
-    told |= {"batch_size": batch_size, "learning_rate": rate, "peak_learning_rate": peak}
-    told |= {"precision": precision, "device": place.type}
-    if decay:
-        told["weight_decay"] = decay
-    if most_steps is not None:
-        told["most_steps"] = most_steps
-    settings = columns | told
+    law_digest = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
+    settings = TrainingSettings(
+        n_features=n_features,
+        tied=tied,
+        init=init,
+        schedule=schedule,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=rate,
+        peak_learning_rate=peak,
+        precision=precision,
+        device=place.type,
+        weight_decay=decay,
+        most_steps=most_steps,
+    )
+    columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest}
+    identity = columns | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     keys = zip(hidden, laws, seeds, strict=True)
     epsilon = engine.EPSILON * (n_features if schedule == "liu" else 1)
     models = [engine.new_model(torch, place, n_features, *key, tied, init, decay, epsilon) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
-        began -= checkpoints.load(torch, path, settings, models)
+        began -= checkpoints.load(torch, path, identity, models)
 
     def save() -> None:
         if path is not None:
-            checkpoints.save(path, settings, models, time.perf_counter() - began)
+            checkpoints.save(path, identity, models, time.perf_counter() - began)
 
     def measure(model: Model) -> dict[str, tuple[float, float]]:
-        reached = [end for end in ENDS[schedule] if model.status[end] != "diverged"]
+        reached = [end for end in settings.ends if model.status[end] != "diverged"]
         return {end: engine.evaluate(torch, model, end, evaluation_samples, batch_size) for end in reached}
 
     workers = _workers(torch, threads if place.type == "cpu" else 1)
@@ -240,14 +247,14 @@ def train(
         # The exact loss has threads of its own.
         losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
-        **told,
+        **settings.as_dict(),
         "tied": int(tied),
         "evaluation_samples": evaluation_samples or 0,
         "threads": threads,
         **engine.provenance(torch, place, began),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return _dataset(models, losses, ENDS[schedule], keep_weights, attributes)
+    return dataset(models, losses, settings.ends, keep_weights, attributes)
 
 
 @as_annotated
@@ -309,8 +316,8 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
     if not isinstance(p, Features):
         return p
     law = as_features(p, n_features, "p")
-    plain = law.alike and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
-    return float(law.p[0]) if plain else law
+    is_number = law.alike and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
+    return float(law.p[0]) if is_number else law
 
 
 def _blocks(name: str, steps: int) -> int:
@@ -331,13 +338,13 @@ def _workers(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]
     One thread for an operation, and many models at a time, is faster than the reverse for models of this
     size, and makes results independent of the number of threads. The setting is put back at the end.
     """
-    before = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(threads) as pool:
             yield pool.map
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)
 
 
 @contextmanager
@@ -352,12 +359,12 @@ def _wait_for_memory() -> Iterator[Callable[[], bool]]:
         pressed = True
 
     alone = threading.current_thread() is not threading.main_thread()  # which gets no signals
-    before = None if alone else signal.signal(signal.SIGINT, press)
+    previous = None if alone else signal.signal(signal.SIGINT, press)
     try:
         yield lambda: pressed
     finally:
         if not alone:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, previous)
 
 
 @contextmanager
@@ -382,7 +389,7 @@ def _progress_bar(visible: bool, models: Sequence[Model]) -> Iterator[Callable[[
 def _train_all(
     torch: Any,
     models: Sequence[Model],
-    settings: dict[str, Any],
+    settings: TrainingSettings,
     captured: bool,
     map_chunks: Callable[..., Iterator[Any]],
     save: Callable[[], None],
@@ -391,16 +398,16 @@ def _train_all(
     """Train until every model has reached its last end; save from time to time, at Ctrl-C and at the end."""
 
     def advance(chunk: Sequence[Model]) -> None:
-        rates = np.stack([_rates(model, settings) for model in chunk], axis=1)
-        how = (settings["batch_size"], settings["precision"], captured)
-        losses = engine.run_block(torch, chunk, rates, *how).mean(axis=0)
+        rates = np.stack([settings.rates_of(model) for model in chunk], axis=1)
+        size, precision = settings.batch_size, settings.precision
+        losses = engine.run_block(torch, chunk, rates, size, precision, captured).mean(axis=0)
         for model, loss in zip(chunk, losses, strict=True):
             _record(model, float(loss), settings)
 
     saved, pause = time.perf_counter(), CHECKPOINT_SECONDS
     show()
     with _wait_for_memory() as pressed:
-        while chunks := _chunks([model for model in models if not model.finished], settings["batch_size"]):
+        while chunks := _chunks([model for model in models if not model.finished], settings.batch_size):
             list(map_chunks(advance, chunks))
             show()
             if pressed() or time.perf_counter() - saved >= pause:
@@ -418,8 +425,8 @@ def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
     """Models that are trained in one stack: on a CPU each alone, which keeps its batch in the cache."""
     chunks: list[list[Model]] = []
     for model in sorted(models, key=lambda model: -model.n_hidden):
-        each = 6 * model.parameters.numel() + 4 * batch_size * model.n_features
-        limit = 1 if model.parameters.device.type == "cpu" else max(1, STACK_ELEMENTS // each)
+        elements = 6 * model.parameters.numel() + 4 * batch_size * model.n_features
+        limit = 1 if model.parameters.device.type == "cpu" else max(1, STACK_ELEMENTS // elements)
         if chunks and len(chunks[-1]) < limit and chunks[-1][0].n_hidden == model.n_hidden:
             chunks[-1].append(model)
         else:
@@ -427,20 +434,10 @@ def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
     return chunks
 
 
-def _rates(model: Model, settings: dict[str, Any]) -> np.ndarray:
-    if STOPPING_RULE in ENDS[settings["schedule"]] and STOPPING_RULE not in model.status:
-        return np.full(BLOCK, settings["learning_rate"])
-    first = model.step - model.end_steps.get(STOPPING_RULE, 0)
-    place = (first, BLOCK, settings["steps"], settings["peak_learning_rate"])
-    if settings["schedule"] == "liu":
-        return learning_rates(*place, warm_up=LIU[0], last=LIU[1])
-    return learning_rates(*place)
-
-
-def _record(model: Model, loss: float, settings: dict[str, Any]) -> None:
+def _record(model: Model, loss: float, settings: TrainingSettings) -> None:
     """Note the mean loss of a block, and an end if one is reached."""
     model.history.append(loss)
-    ends = [end for end in ENDS[settings["schedule"]] if end not in model.status]
+    ends = [end for end in settings.ends if end not in model.status]
     if not (np.isfinite(loss) and bool(model.parameters.isfinite().all())):
         for end in ends:
             _reach(model, end, "diverged")
@@ -451,69 +448,15 @@ def _record(model: Model, loss: float, settings: dict[str, Any]) -> None:
             _reach(model, STOPPING_RULE, "reached")
         elif model.step >= STOP_LIMIT:
             _reach(model, STOPPING_RULE, "step limit")
-    elif model.step - model.end_steps.get(STOPPING_RULE, 0) == settings["steps"]:
+    elif model.step - model.end_steps.get(STOPPING_RULE, 0) == settings.steps:
         _reach(model, CONVERGED, "reached")
-    if model.step == settings.get("most_steps"):
+    if model.step == settings.most_steps:
         for end in (end for end in ends if end not in model.status):
             _reach(model, end, "step limit")
-    model.finished = len(model.status) == len(ENDS[settings["schedule"]])
+    model.finished = len(model.status) == len(settings.ends)
 
 
 def _reach(model: Model, end: str, status: str) -> None:
     model.status[end] = status
     model.end_steps[end] = model.step
     model.ends[end] = model.parameters.cpu().numpy().copy()
-
-
-def _dataset(
-    models: Sequence[Model],
-    losses: Sequence[dict[str, tuple[float, float]]],
-    ends: Sequence[str],
-    keep_weights: bool,
-    attributes: dict[str, Any],
-) -> xr.Dataset:
-    """Gather what `train` returns; a model that diverged has NaN and says so in ``status``."""
-    n_features, widest = models[0].n_features, max(model.n_hidden for model in models)
-    shape = (len(ends), len(models))
-    values: dict[str, np.ndarray] = {name: np.full(shape, np.nan) for name in ("loss", "loss_se")}
-    vectors = {name: np.full((*shape, n_features), np.nan) for name in ("diagonal", "bias")}
-    if keep_weights:
-        W_out = np.zeros((*shape, n_features, widest), dtype=np.float32)
-        W_in = np.zeros((*shape, widest, n_features), dtype=np.float32)
-    for (i, end), (j, model) in itertools.product(enumerate(ends), enumerate(models)):
-        decoder, encoder, bias = engine.product(model, model.ends[end])
-        if keep_weights:
-            W_out[i, j, :, : model.n_hidden] = decoder
-            W_in[i, j, : model.n_hidden] = encoder
-        if model.status[end] == "diverged":
-            continue
-        M = decoder @ encoder
-        values["loss"][i, j], values["loss_se"][i, j] = losses[j][end]
-        vectors["diagonal"][i, j], vectors["bias"][i, j] = np.diagonal(M), bias
-        for name, value in weight_statistics(M, bias).items():
-            values.setdefault(name, np.full(shape, np.nan))[i, j] = value
-    history = np.full((len(models), max(len(model.history) for model in models)), np.nan)
-    for row, model in zip(history, models, strict=True):
-        row[: len(model.history)] = model.history
-    pair = ("end", "model")
-    data: dict[str, Any] = {
-        "n_features": n_features,
-        "n_hidden": ("model", [model.n_hidden for model in models]),
-        "p": ("model", [model.p for model in models]),
-        "seed": ("model", [model.seed for model in models]),
-        "status": (pair, [[model.status[end] for model in models] for end in ends]),
-        "steps": (pair, [[model.end_steps[end] for model in models] for end in ends]),
-        **{name: (pair, array) for name, array in values.items()},
-        **{name: ((*pair, "feature"), array) for name, array in vectors.items()},
-        "history": (("model", "block"), history),
-    }
-    if keep_weights:
-        data["W_out"] = ((*pair, "feature", "hidden"), W_out)
-        data["W_in"] = ((*pair, "hidden", "feature"), W_in)
-    law = models[0].law
-    if isinstance(law, Features):
-        attributes = {**attributes, "values": law.values.name}
-        for name in ("p", "scale", "importance"):
-            data[f"law_{name}"] = ("feature", getattr(law, name))
-    last_batch = BLOCK * np.arange(1, history.shape[1] + 1)
-    return xr.Dataset(data, {"end": list(ends), "block": last_batch}, attributes)

@@ -61,7 +61,7 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
         row_mean = off.sum(axis=1) / (n - 1)
         # The zero put on the diagonal adds row_mean² to the sum of squared deviations: take it out.
         row_variance = (((off - row_mean[:, None]) ** 2).sum(axis=1) - row_mean**2) / (n - 1)
-        spread = (*(one.std() for one in (diagonal, b, row_mean)), row_variance.var())
+        spread = (*(values.std() for values in (diagonal, b, row_mean)), row_variance.var())
     if not np.all(np.isfinite(spread)):
         largest = max(np.abs(M).max(), np.abs(b).max())
         raise ValueError(f"`M`, `b` must have finite variances; got entries up to {largest:.3g}.")

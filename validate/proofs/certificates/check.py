@@ -48,11 +48,11 @@ def fraction(text: Any, name: str) -> Fraction:
     return value
 
 
-def fractions(found: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
+def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
     """Read a list of fractions, or a list of lists."""
-    need(isinstance(found, list) and len(found) == shape[0], f"{name} does not have {shape[0]} entries")
-    one = fraction if len(shape) == 1 else lambda row, at: fractions(row, at, shape[1:])
-    return [one(entry, f"{name}[{k}]") for k, entry in enumerate(found)]
+    need(isinstance(content, list) and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
+    read_item = fraction if len(shape) == 1 else lambda row, at: fractions(row, at, shape[1:])
+    return [read_item(entry, f"{name}[{k}]") for k, entry in enumerate(content)]
 
 
 @functools.cache
@@ -94,36 +94,36 @@ def proved(path: Any) -> str:
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
-        found = json.loads(content.decode("ascii"))
-        need(isinstance(found, dict), "it is no JSON object")
-        digest = found.pop("sha256", None)
-        canonical = json.dumps(found, sort_keys=True, indent=1)
+        record = json.loads(content.decode("ascii"))
+        need(isinstance(record, dict), "it is no JSON object")
+        digest = record.pop("sha256", None)
+        canonical = json.dumps(record, sort_keys=True, indent=1)
     except (ValueError, RecursionError):
         raise Rejected("it is not whole, or no JSON") from None
     need(digest is not None, "it is no certificate: it has no sha256")
     need(digest == hashlib.sha256(canonical.encode()).hexdigest(), "it was changed: its checksum is another")
-    whole = json.dumps({**found, "sha256": digest}, sort_keys=True, indent=1) + "\n"
+    whole = json.dumps({**record, "sha256": digest}, sort_keys=True, indent=1) + "\n"
     need(content == whole.encode(), "it was changed: it is not written as certificates are")
-    need(set(found) == {"format", "made", "proof", "statement"}, "its parts are not those of a certificate")
-    need(found["format"] == FORMAT, f"its format is not {FORMAT!r}")
-    said, proof = found["statement"], found["proof"]
-    need(isinstance(said, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
-    kind = said.get("kind")
+    need(set(record) == {"format", "made", "proof", "statement"}, "its parts are not those of a certificate")
+    need(record["format"] == FORMAT, f"its format is not {FORMAT!r}")
+    claim, proof = record["statement"], record["proof"]
+    need(isinstance(claim, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
+    kind = claim.get("kind")
     need(kind != PENTAGON, "it is about the pentagon, which check_pentagon.py checks")
     need(kind == KIND, f"nothing is known of the kind {kind!r}")
     parts = {"bound", "constraint", "importance", "kind", "n_features", "n_hidden", "p", "penalty"}
-    need(set(said) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
-    n, m = said["n_features"], said["n_hidden"]
+    need(set(claim) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
+    n, m = claim["n_features"], claim["n_hidden"]
     need(type(n) is int and type(m) is int and 1 <= m <= n <= MOST_FEATURES, "its sizes are not allowed")
-    p, penalty = fraction(said["p"], "p"), fraction(said["penalty"], "penalty")
+    p, penalty = fraction(claim["p"], "p"), fraction(claim["penalty"], "penalty")
     need(0 < p <= 1 and penalty >= 0, "p is not in (0, 1], or the penalty is negative")
-    importance = fractions(said["importance"], "importance", (n,))
+    importance = fractions(claim["importance"], "importance", (n,))
     need(min(importance) >= 0, "an importance is negative")
     W, b = fractions(proof["W"], "W", (n, m)), fractions(proof["b"], "b", (n,))
-    kept = said["constraint"]
+    kept = claim["constraint"]
     need(kept in ("none", WIRED), f"nothing is known of the constraint {kept!r}")
     need(kept == "none" or all(sum(x != 0 for x in row) <= 1 for row in W), "W does not keep the constraint")
-    name = said["bound"]
+    name = claim["bound"]
     if name == WIRING:
         need(
             kept != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,

@@ -41,18 +41,18 @@ def need(holds: bool, reason: str) -> None:
         raise Rejected(reason)
 
 
-def fractions(found: Any, name: str, *shape: int) -> Any:
+def fractions(content: Any, name: str, *shape: int) -> Any:
     """Read a fraction in lowest terms like -3/7, a list of such, or a list of lists."""
     if shape:
-        need(type(found) is list and len(found) == shape[0], f"{name} does not have {shape[0]} entries")
-        return [fractions(one, name, *shape[1:]) for one in found]
-    short = type(found) is str and len(found) <= MOST_DIGITS and set(found) <= set("-/0123456789")
+        need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
+        return [fractions(item, name, *shape[1:]) for item in content]
+    short = type(content) is str and len(content) <= MOST_DIGITS and set(content) <= set("-/0123456789")
     need(short, f"{name} has what is no short fraction")
     try:
-        value = Q(found)
+        value = Q(content)
     except (ValueError, ZeroDivisionError):
-        raise Rejected(f"{name} has what is no fraction: {found!r}") from None
-    need(str(value) == found, f"{name} has a fraction that is not in lowest terms: {found!r}")
+        raise Rejected(f"{name} has what is no fraction: {content!r}") from None
+    need(str(value) == content, f"{name} has a fraction that is not in lowest terms: {content!r}")
     return value
 
 
@@ -64,9 +64,9 @@ def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
     return (1 - p) * f(Q(0)) + p * whole / 2
 
 
-def product(p: Q, one: Bent, other: Bent) -> Q:
+def product(p: Q, left: Bent, right: Bent) -> Q:
     """Return the mean of a product of two functions, each of one feature."""
-    (i, f, bends), (j, g, more) = one, other
+    (i, f, bends), (j, g, more) = left, right
     if i == j:
         return average(p, lambda x: f(x) * g(x), (*bends, *more))
     return average(p, f, bends) * average(p, g, more)
@@ -83,10 +83,10 @@ def neuron(row: list[Q], beta: Q) -> Bent:
 def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
     """Return the loss of a network, summed over its outputs."""
     hidden = [neuron(row, at) for row, at in zip(U, beta, strict=True)]
-    one: Bent = (0, lambda _: Q(1), ())
+    constant: Bent = (0, lambda _: Q(1), ())
     total = Q(0)
     for k, weights in enumerate(V):
-        terms = [(Q(1), (k, TARGETS[target], (Q(0),))), (-c[k], one)]
+        terms = [(Q(1), (k, TARGETS[target], (Q(0),))), (-c[k], constant)]
         terms += [(-v, h) for v, h in zip(weights, hidden, strict=True)]
         total += sum((a * b * product(p, f, g) for a, f in terms for b, g in terms), Q(0))
     return total
@@ -94,8 +94,8 @@ def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
 
 def variance(p: Q, target: str) -> Q:
     """Return the variance of a target."""
-    one: Bent = (0, TARGETS[target], (Q(0),))
-    return product(p, one, one) - average(p, *one[1:]) ** 2
+    constant: Bent = (0, TARGETS[target], (Q(0),))
+    return product(p, constant, constant) - average(p, *constant[1:]) ** 2
 
 
 def proved(path: Any) -> str:
@@ -103,17 +103,17 @@ def proved(path: Any) -> str:
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
-        found = json.loads(content.decode("ascii"))
-        del found["sha256"]
-        found["sha256"] = hashlib.sha256(json.dumps(found, sort_keys=True, indent=1).encode()).hexdigest()
-        need(content == (json.dumps(found, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        said, proof = found["statement"], found["proof"]
-        need((found["format"], said["kind"]) == (FORMAT, KIND), "it is of another kind")
-        need((len(found), len(said), len(proof)) == (5, 8, 4), "it has other parts")
-        n, m, target, bias = (said[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
+        record = json.loads(content.decode("ascii"))
+        del record["sha256"]
+        record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
+        need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
+        claim, proof = record["statement"], record["proof"]
+        need((record["format"], claim["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(record), len(claim), len(proof)) == (5, 8, 4), "it has other parts")
+        n, m, target, bias = (claim[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
         need(type(n) is int and type(m) is int and 1 <= m < n <= MOST_FEATURES, "its sizes are not allowed")
         need(target in TARGETS and type(bias) is bool, "its target or output bias is not known")
-        p, lower, upper = (fractions(said[name], name) for name in ("p", "lower", "upper"))
+        p, lower, upper = (fractions(claim[name], name) for name in ("p", "lower", "upper"))
         U, V = fractions(proof["U"], "U", m, n), fractions(proof["V"], "V", n, m)
         beta, c = fractions(proof["beta"], "beta", m), fractions(proof["c"], "c", n)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

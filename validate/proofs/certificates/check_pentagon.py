@@ -103,11 +103,11 @@ def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interva
     return apart and least > u1 * (3 - u1) ** 2
 
 
-def ends(found: Any) -> list[Q]:
+def ends(content: Any) -> list[Q]:
     """Read the ends of an interval, fractions like -3/7 or 2."""
-    need(type(found) is list and len(found) == 2, "an interval has other than two ends")
-    need(all(set(x) <= set("-/0123456789") for x in found), "an end of an interval is no fraction")
-    return sorted(map(Q, found))
+    need(type(content) is list and len(content) == 2, "an interval has other than two ends")
+    need(all(set(x) <= set("-/0123456789") for x in content), "an end of an interval is no fraction")
+    return sorted(map(Q, content))
 
 
 def proved(path: Any) -> str:
@@ -115,14 +115,14 @@ def proved(path: Any) -> str:
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
-        found = json.loads(content.decode("ascii"))
-        del found["sha256"]
-        found["sha256"] = hashlib.sha256(json.dumps(found, sort_keys=True, indent=1).encode()).hexdigest()
-        need(content == (json.dumps(found, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        said, proof = found["statement"], found["proof"]
-        parts = found["format"], said["kind"], type(proof["boxes"]), len(found), len(said), len(proof)
+        record = json.loads(content.decode("ascii"))
+        del record["sha256"]
+        record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
+        need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
+        claim, proof = record["statement"], record["proof"]
+        parts = record["format"], claim["kind"], type(proof["boxes"]), len(record), len(claim), len(proof)
         need(parts == (FORMAT, KIND, str, 5, 4, 4), "it is of another kind, or has other parts")
-        claims = [ends({**said, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")]
+        claims = [ends({**claim, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")]
         *values, A, B = centre(*ends(proof["critical"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of the pentagon (check.py has others): {error}") from None

@@ -21,28 +21,28 @@ def _ramps(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fr
 
     A feature that is on is integrated, which raises the power and gives the two ends of its range.
     """
-    found = []
+    ramps = []
     for states in product((None, 0, 1), repeat=len(weights)):
         on = [(w, end) for w, end in zip(weights, states, strict=True) if end is not None]
         order = k + len(on)
         share = (1 - p) ** (len(weights) - len(on)) * prod((p / w for w, _ in on), start=Fraction(1))
         sign = prod(2 * end - 1 for _, end in on)
         inside = (b, *(w for w, end in on if end))
-        found.append((factor * share * sign / factorial(order), inside, order))
-    return found
+        ramps.append((factor * share * sign / factorial(order), inside, order))
+    return ramps
 
 
 def _output(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
     """Return E ReLU(y)^2 - 2 E x_i ReLU(y) of one output, by the powers 2 E F_2 and -2 E x_i F_1."""
     others = [w for j, w in enumerate(row) if j != i and w]
     heard = [*others, row[i]] if row[i] else others
-    found = _ramps(2, b, heard, p, Fraction(2))
+    ramps = _ramps(2, b, heard, p, Fraction(2))
     if not row[i]:
-        return found + _ramps(1, b, others, p, -p)
+        return ramps + _ramps(1, b, others, p, -p)
     w, two = row[i], -2 * p
-    found += _ramps(2, b + w, others, p, two / w)
-    found += _ramps(3, b + w, others, p, -two / w**2)
-    return found + _ramps(3, b, others, p, two / w**2)
+    ramps += _ramps(2, b + w, others, p, two / w)
+    ramps += _ramps(3, b + w, others, p, -two / w**2)
+    return ramps + _ramps(3, b, others, p, two / w**2)
 
 
 @as_annotated
@@ -78,21 +78,23 @@ def lean_goal(path: str | Path) -> str:
     """
     try:
         proved(path)
-        found = json.loads(Path(path).read_text("ascii"))
-        said = found["statement"]
+        certificate = json.loads(Path(path).read_text("ascii"))
+        statement = certificate["statement"]
     except (OSError, ValueError) as error:
-        said = "`path` must be an accepted certificate of a loss"
-        raise ValueError(f"{said}; got {quoted_path(path)}: {error_text(error)}.") from error
-    p, penalty = Fraction(said["p"]), Fraction(said["penalty"])
-    W = [[Fraction(x) for x in row] for row in found["proof"]["W"]]
+        rule = "`path` must be an accepted certificate of a loss"
+        raise ValueError(f"{rule}; got {quoted_path(path)}: {error_text(error)}.") from error
+    p, penalty = Fraction(statement["p"]), Fraction(statement["penalty"])
+    W = [[Fraction(x) for x in row] for row in certificate["proof"]["W"]]
     terms: list[Term] = []
     constant = Fraction(0)
-    for i, (row, b, importance) in enumerate(zip(W, found["proof"]["b"], said["importance"], strict=True)):
+    for i, (row, b, importance) in enumerate(
+        zip(W, certificate["proof"]["b"], statement["importance"], strict=True)
+    ):
         gram = [sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in W]
         weight = Fraction(importance)
         terms += [(weight * c, inside, order) for c, inside, order in _output(gram, i, Fraction(b), p)]
         constant += weight * p / 3 + penalty * sum(x * x for j, x in enumerate(gram) if j != i)
-    n, m, name = said["n_features"], said["n_hidden"], said["bound"]
+    n, m, name = statement["n_features"], statement["n_hidden"], statement["bound"]
     bound = Fraction(name) if name[0].isdigit() else wiring(n, m, p)
     unit = lcm(*(x.denominator for _, inside, _ in terms for x in inside))
     scaled = [(c / unit**order, inside, order) for c, inside, order in terms if c]

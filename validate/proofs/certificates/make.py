@@ -97,7 +97,7 @@ def probability(p: Any) -> Fraction:
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
-    return [_fraction(name, one, most) for one in value]
+    return [_fraction(name, number, most) for number in value]
 
 
 def _check_model(
@@ -177,7 +177,8 @@ def exact_total(
     if not 0 < chance <= 1:
         raise ValueError(f"`p` must be in (0, 1]; got {short_repr(p)}.")
     gram = [
-        [sum((x * y for x, y in zip(one, other, strict=True)), Fraction(0)) for other in rows] for one in rows
+        [sum((x * y for x, y in zip(left, right, strict=True)), Fraction(0)) for right in rows]
+        for left in rows
     ]
     total = Fraction(0)
     for i in range(n):
@@ -260,8 +261,8 @@ def certify(
         limit = _rounded_up(value) if bound is None else _fraction("bound", bound)
         name = str(limit)
     if not value < limit:
-        said = f"above the loss of the rounded model, {float(value):.9g}"
-        raise ValueError(f"`bound` must be {said}; got {float(limit):.9g}.")
+        reason = f"above the loss of the rounded model, {float(value):.9g}"
+        raise ValueError(f"`bound` must be {reason}; got {float(limit):.9g}.")
     content: dict[str, Any] = {
         "format": FORMAT,
         "made": {"by": "superposition.validate.proofs.certificates.certify", "loss": str(float(value))},

@@ -36,21 +36,21 @@ class _Slot(NamedTuple):
 
 
 def _slots(at: Example) -> list[_Slot]:
-    found = []
+    slots = []
     for argument, (value, within) in at.items():
         if within is None:
             continue
         if isinstance(value, float | np.ndarray):
-            found.append(_Slot(argument, "", np.asarray(value, float), within.low, within.high, False))
+            slots.append(_Slot(argument, "", np.asarray(value, float), within.low, within.high, False))
         for field in _NUMBERS.get(type(value), ()):
             given = getattr(value, field)
             if given is None or field in within.kept:
                 continue
             ends, array = _OWN.get(field, within), np.asarray(given, float)
-            one = isinstance(value, Features) and bool(np.ptp(array) == 0)
-            if not (one and field in _OWN):  # scales and importances that are alike are 1
-                found.append(_Slot(argument, field, array, ends.low, ends.high, one))
-    return found
+            is_common = isinstance(value, Features) and bool(np.ptp(array) == 0)
+            if not (is_common and field in _OWN):  # scales and importances that are alike are 1
+                slots.append(_Slot(argument, field, array, ends.low, ends.high, is_common))
+    return slots
 
 
 def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
@@ -104,7 +104,10 @@ def simpler(at: Example) -> Iterator[Example]:
     yield from _remove_entries(at)
     slots = _slots(at)
     for digits in _DIGITS:
-        yield _with(at, {(one.argument, one.field): _round_numbers(one, one.array, digits) for one in slots})
+        yield _with(
+            at,
+            {(entry.argument, entry.field): _round_numbers(entry, entry.array, digits) for entry in slots},
+        )
     for slot in slots:
         for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
             rounded = (float(_round_numbers(slot, number, digits)) for digits in _DIGITS)
@@ -139,7 +142,7 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 def _remove_entries(at: Example) -> Iterator[Example]:
     """Yield examples with fewer features and neurons, smaller whole numbers, plainer laws and models."""
     n = max((_n_features(value) for value, _ in at.values()), default=0)
-    free = {name: one for name, one in at.items() if _n_features(one[0]) == n and one[1] is not None}
+    free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
     if all(within.n_features[0] < n for _, within in free.values() if within):
         for k in range(n):
             fewer = {name: (_without(value, k, 0), within) for name, (value, within) in free.items()}
@@ -189,10 +192,10 @@ def code(value: Any) -> str:
     """Return a value as Python that makes it, exact to the last digit."""
     if is_dataclass(value) and not isinstance(value, type):
         given = [(field.name, getattr(value, field.name), field.default) for field in fields(value)]
-        said = [
+        lines = [
             f"{name}={code(x)}" for name, x, default in given if x is not default and np.any(x != default)
         ]
-        return f"{type(value).__name__}({', '.join(said)})"
+        return f"{type(value).__name__}({', '.join(lines)})"
     if isinstance(value, np.ndarray):
         equal = value.ndim == 1 and value.size > 1 and np.ptp(value) == 0
         return repr(value.flat[0].item() if equal else value.tolist())

@@ -70,8 +70,8 @@ class Refutation:
     def text(self) -> str:
         """What was found, to read."""
         effort = f"{self.examples} examples, {self.starts} descents, {self.evaluations} evaluations"
-        found = "refuted" if self.refuted else "not refuted"
-        return f"{found} ({effort}); slack {self.slack:.6g} at\n{self.code}"
+        outcome = "refuted" if self.refuted else "not refuted"
+        return f"{outcome} ({effort}); slack {self.slack:.6g} at\n{self.code}"
 
 
 class _Slack:
@@ -86,18 +86,18 @@ class _Slack:
         given = {name: value for name, (value, _) in at.items()}
         try:
             slack = self.inequality(**given)
-            found = float(slack)
+            slack_value = float(slack)
         except Exception as error:
             error.add_note(f"`inequality` was given {', '.join(f'{n}={code(v)}' for n, v in given.items())}.")
             raise
-        if np.isnan(found):
+        if np.isnan(slack_value):
             raise ValueError(
                 f"`inequality` must return a number, or inf where it says nothing; got nan at "
                 f"{', '.join(f'{name}={code(value)}' for name, value in given.items())}."
             )
-        if found < self.least or not self.at:
-            self.least, self.at = found, at
-        return found
+        if slack_value < self.least or not self.at:
+            self.least, self.at = slack_value, at
+        return slack_value
 
 
 @as_annotated
@@ -263,7 +263,7 @@ def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[
     smallest = sorted(by_size, key=lambda size: (sum(map(np.prod, size)), size))
     shuffled = [rng.permutation(by_size[size]).tolist() for size in smallest]
     any_of_one = itertools.chain(*itertools.zip_longest(*shuffled))
-    worst = [one[0] for one in by_size.values()]
+    worst = [group[0] for group in by_size.values()]
     turns = itertools.chain(*itertools.zip_longest(worst, any_of_one))
     return [met[k][1] for k in dict.fromkeys(turns) if k is not None]
 
@@ -302,10 +302,10 @@ def _simplify(slack: _Slack, tolerance: float) -> None:
             if length(candidate) >= length(at):
                 continue
             try:
-                found = slack(candidate)
+                value = slack(candidate)
             except Exception:  # not all shapes and numbers make sense to an inequality
                 continue
-            if found < -tolerance:
-                at, least, improved = candidate, found, True
+            if value < -tolerance:
+                at, least, improved = candidate, value, True
                 break
     slack.at, slack.least = at, least

@@ -101,8 +101,10 @@ def hypothesis() -> Any:
         import hypothesis
         import hypothesis.strategies
     except ImportError as error:
-        said = "a search for counterexamples needs Hypothesis: pip install -e '.[properties]' in the checkout"
-        raise ImportError(said) from error
+        message = (
+            "a search for counterexamples needs Hypothesis: pip install -e '.[properties]' in the checkout"
+        )
+        raise ImportError(message) from error
     return hypothesis
 
 
@@ -351,8 +353,8 @@ def laws(
     def drawn(draw: "DrawFn") -> Features:
         def one_or_each(of: Any, plain: float | None = None) -> Any:
             kind = draw(st.sampled_from(("one", "each")))
-            one = draw(of) if plain is None else plain
-            return np.array([draw(of) for _ in range(n)]) if kind == "each" else one
+            law = draw(of) if plain is None else plain
+            return np.array([draw(of) for _ in range(n)]) if kind == "each" else law
 
         chances, scale, importance = one_or_each(chance), one_or_each(sizes, 1.0), one_or_each(sizes, 1.0)
         kind = draw(st.sampled_from(("free", "groups", "exactly"))) if dependent else "free"

@@ -1,0 +1,315 @@
+"""Pictures of answers, in one style: a paper's column, safe for the colour-blind, data in neutral ink."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib import colors, rc_context
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from ...theory import validation
+from ..experiments.drawing import STYLE, largest_interval
+
+__all__ = [
+    "axes",
+    "draw_audit",
+    "draw_columns",
+    "draw_losses",
+    "draw_model",
+    "draw_phases",
+    "draw_sweep",
+    "draw_widths",
+    "encodings",
+    "gram",
+]
+
+# Okabe and Ito's colours, apart for the common kinds of colour blindness. Your points are black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+_OUTLINE = [withStroke(linewidth=2.5, foreground="white")]
+_WIDTH, _HEIGHT = 4.6, 3.4
+
+
+def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
+    """Return the axes that are given, or new ones of a column's width in the style of the project."""
+    if ax is not None:
+        if not isinstance(ax, Axes):
+            raise ValueError(f"`ax` must be Matplotlib axes; got {validation.short_repr(ax)}.")
+        return ax
+    import matplotlib.pyplot as plt
+
+    with rc_context(STYLE):
+        figure = plt.figure(figsize=(width, _HEIGHT), layout="constrained")
+        return figure.add_subplot()
+
+
+def _plain_log(ax: Axes, *names: str) -> None:
+    """Give logarithmic axes of few decades plain numbers."""
+    for name in names:
+        axis = getattr(ax, f"{name}axis")
+        low, high = sorted(axis.get_view_interval())
+        if low > 0.0 and high < 100.0 * low:
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_formatter(NullFormatter())
+
+
+def _wide(values: Any, factor: float) -> bool:
+    """Return whether values are positive numbers, and the largest is more than so many times the least."""
+    return bool(values.dtype.kind in "fiu" and np.all(values > 0.0) and values.max() > factor * values.min())
+
+
+def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
+    for values, scale in ((x, ax.set_xscale), (y, ax.set_yscale)):
+        if _wide(values, 20.0):
+            scale("log")
+
+
+def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the loss of each feature."""
+    worth = (data["importance"] * data["per_feature"]).values
+    ax.bar(np.arange(worth.size), worth, color=COLOURS[0], width=0.8)
+    ax.axhline(float(data["loss"]), color="black", linewidth=1.0)
+    place: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+    ax.annotate("mean", (0.99, float(data["loss"])), path_effects=_OUTLINE, **place)
+    ax.set(xlabel="feature", ylabel="importance × squared error")
+    ax.grid(False, axis="x")
+    return ax
+
+
+def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
+    """Draw encodings on two neurons as arrows, each feature in its colour, with its number."""
+    W = np.asarray(W)
+    reach = 1.15 * max(float(np.abs(W).max()), 1e-12)
+    for i, (u, v) in enumerate(W):
+        colour = COLOURS[i % 7]
+        ax.plot([0.0, u], [0.0, v], "-", color=colour, linewidth=1.6, solid_capstyle="round")
+        ax.plot([u], [v], "o", color=colour, markersize=4)
+        if numbers and np.hypot(u, v) > 0.05 * reach:
+            place: Any = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
+            off = 4 * np.sign(u), 4 * np.sign(v)
+            ax.annotate(str(i), (u, v), xytext=off, textcoords="offset points", fontsize=7, **place)
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+    ax.set_aspect("equal")
+    ax.grid(False)
+    return ax
+
+
+def gram(W_out: Any, W_in: Any, ax: Axes) -> Axes:
+    """Draw W_out W_in: blue positive, orange negative, white zero."""
+    M = np.asarray(W_out) @ np.asarray(W_in)
+    top = float(np.abs(M).max()) or 1.0
+    picture = ax.imshow(M, cmap=_DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
+    ax.set(xlabel="input feature", ylabel="output")
+    ax.grid(False)
+    ax.figure.colorbar(picture, ax=ax, label="W_out W_in")
+    return ax
+
+
+_DIVERGING = colors.LinearSegmentedColormap.from_list("interference", ["#D55E00", "#FFFFFF", "#0072B2"])
+
+
+def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw a model: its encodings on two neurons; of more neurons the matrix of interference."""
+    if data.sizes["hidden"] == 2:
+        encodings(data["W"].values, ax)
+        ax.set(xlabel="neuron 0", ylabel="neuron 1")
+    else:
+        gram(data["W_out"].values, data["W"].values.T, ax)
+    ax.set_title(f"loss {float(data['loss']):.4g}, {data.attrs['certainty']}", fontsize=9)
+    return ax
+
+
+def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the loss of each model beside the best known loss and the lower bound."""
+    x = np.arange(data.sizes["instance"])
+    marks = (("best_known", "_", COLOURS[0], "best known"), ("lower_bound", "_", COLOURS[2], "proved floor"))
+    ax.plot(
+        x, data["loss"], "o", color="black", label="this model" if x.size == 1 else "models", markersize=5
+    )
+    for name, marker, colour, label in marks:
+        if np.any(data[name] > 0.0):
+            ax.plot(x, data[name], marker, color=colour, markersize=22, markeredgewidth=2, label=label)
+    ax.set(yscale="log", ylabel="loss per feature", xlabel="instance")
+    ax.set_xticks(x, data["instance"].values)
+    ax.set_xlim(-0.6, x.size - 0.4)
+    _plain_log(ax, "y")
+    ax.legend(loc="best")
+    return ax
+
+
+def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
+    """Draw one column of a prediction over one of its parameters."""
+    names = list(data.data_vars)
+    moving = [name for name in names if data[name].dtype.kind in "fiu" and np.unique(data[name]).size > 1]
+    across = x or (moving[0] if moving else names[0])
+    wanted = ["loss", *reversed(moving)]
+    up = y or next((name for name in wanted if name in moving and name != across), names[-1])
+    for name in (across, up):
+        validation.choice("x", name, tuple(map(str, names)))
+    order = np.argsort(data[across].values)
+    ax.plot(data[across].values[order], data[up].values[order], "o-", color="black", markersize=4)
+    _log_where_wide(ax, data[across].values, data[up].values)
+    ax.set(xlabel=across, ylabel=up)
+    return ax
+
+
+def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
+    """Draw one result over one axis of a sweep, a line for each place on the other axes."""
+    axes_of = [str(name) for name in data.coords if name in data.dims]
+    scalars = [
+        str(name) for name, variable in data.data_vars.items()
+        if set(map(str, variable.dims)) <= set(axes_of) and variable.dtype.kind in "fiu"
+        and not str(name).startswith("point_")
+    ]  # fmt: skip
+    grid = [name for name in axes_of if any(name in data[scalar].dims for scalar in scalars)]
+    if not scalars or not grid:
+        raise ValueError(f"`y` must be one number at each point; got none among {', '.join(map(str, data))}.")
+    numeric = [name for name in grid if data[name].dtype.kind in "fiu" and data.sizes[name] > 1] or grid
+    across = validation.choice("x", x or numeric[0], tuple(grid))
+    up = validation.choice("y", y or ("loss" if "loss" in scalars else scalars[0]), tuple(scalars))
+    others = [name for name in data[up].dims if name != across]
+    lines = data[up].transpose(across, *others).values.reshape(data.sizes[across], -1)
+    places = itertools.product(*(data[name].values for name in others))
+    names = [
+        ", ".join(f"{name} {_number(at)}" for name, at in zip(others, place, strict=True)) for place in places
+    ]
+    at, ends = data[across].values, []
+    for k, (name, values) in enumerate(zip(names, lines.T, strict=True)):
+        colour = "black" if len(names) == 1 else COLOURS[k % 7]
+        ax.plot(at, values, "o-", color=colour, markersize=4, label=name)
+        finite = values[np.isfinite(values)]
+        if finite.size and len(names) > 1:
+            ends.append((float(finite[-1]), name, colour))
+    _log_where_wide(ax, at, lines[np.isfinite(lines)])
+    ax.set(xlabel=across, ylabel=up)
+    if len(names) <= _LABELLED:
+        _label_ends(ax, ends)
+    return ax
+
+
+# Curves that are named at their ends; more would not be told apart.
+_LABELLED = 12
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if np.issubdtype(type(value), np.number) else str(value)
+
+
+def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
+    """Draw predicted loss against the number of hidden neurons: lower bound, codes, limits, your points."""
+    style = {
+        "proved floor": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
+        "limit of many features": (":", 1.8), "measured": ("s", 1.2),
+    }  # fmt: skip
+    what = np.array(
+        [
+            _KEPT if "matter most" in description else description
+            for description in data["what"].values.astype(str)
+        ]
+    )
+    ends = []
+    for k, name in enumerate(dict.fromkeys(what.tolist())):
+        mine = what == name
+        m, loss = data["n_hidden"].values[mine], data["loss"].values[mine]
+        kind = str(data["kind"].values[mine][0])
+        line, width = style[kind]
+        colour = "#555555" if kind == "proved floor" else "#AAAAAA" if name == _KEPT else COLOURS[k % 7]
+        single: Any = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
+        ax.plot(m, loss, line, color=colour, linewidth=width, markersize=5, label=name, **single)
+        ends.append((float(loss[np.argmax(m)]), _SHORT.get(name, name), colour))
+    if points is not None:
+        m, loss = (np.asarray(point, float) for point in points)
+        ax.plot(m, loss, "o", color="black", markersize=5, label=label, zorder=5)
+        ends.append((float(loss[np.argmax(m)]), label, "black"))
+    ax.set(xscale="log", yscale="log", xlabel="hidden neurons", ylabel="loss per feature")
+    ticks = np.unique(data["n_hidden"].values)
+    if ticks.size <= 9:
+        ax.set_xticks(ticks, [f"{m:g}" for m in ticks])
+        ax.minorticks_off()
+    _label_ends(ax, ends)
+    return ax
+
+
+_KEPT = "the most important kept, others dropped"
+_SHORT = {"what no model of this size goes below": "proved floor"}
+
+
+def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
+    """Write the name of each curve to the right of its end, as near to it as others leave room."""
+    scale = np.log10 if ax.get_yscale() == "log" else np.asarray
+    low, high = scale(ax.get_ylim())
+    ends = sorted(end for end in ends if end[0] > 0.0 or ax.get_yscale() != "log")
+    wanted = np.array([(scale(loss) - low) / (high - low) for loss, *_ in ends])
+    at = wanted.copy()
+    for _ in range(100):  # push neighbours apart until they are a line of text from each other
+        close = np.flatnonzero(np.diff(at) < _GAP - 1e-9)
+        for k in close:
+            middle = 0.5 * (at[k] + at[k + 1])
+            at[k], at[k + 1] = middle - 0.5 * _GAP, middle + 0.5 * _GAP
+        if close.size == 0:
+            break
+    for place, y, (_, name, colour) in zip(wanted, at, ends, strict=True):
+        ax.annotate(
+            name, (1.0, place), xytext=(1.04, y), xycoords="axes fraction", textcoords="axes fraction",
+            fontsize=7.5, color=colour, va="center", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0,
+                "relpos": (0.0, 0.5)},
+        )  # fmt: skip
+
+
+_GAP = 0.065  # of the axes' height: a line of text
+
+
+def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw a diagram of phases with their names; over one axis the loss, with the encodings above."""
+    names = [str(dim) for dim in data["geometry"].dims]
+    if len(names) == 1:
+        return _draw_line(data, ax, names[0])
+    geometries, index = np.unique(data["geometry"].values.astype(str), return_inverse=True)
+    index = index.reshape(data["geometry"].shape)
+    palette = np.array([colors.to_rgb(COLOURS[k % len(COLOURS)]) for k in range(geometries.size)])
+    x, y = data[names[0]].values, data[names[1]].values
+    paler = 1.0 - 0.6 * (1.0 - palette[index])
+    ax.pcolormesh(x, y, paler.transpose(1, 0, 2), shading="nearest", rasterized=True)
+    for k, name in enumerate(geometries):
+        i, j, _ = largest_interval(index == k)
+        ax.text(float(x[i]), float(y[j]), name.replace(", ", "\n"), ha="center", va="center", fontsize=8,
+                path_effects=_OUTLINE)  # fmt: skip
+    labels = {
+        "sparsity": "sparsity S = 1 - p", "p": "p = 1 - S", "importance": "importance of the last feature",
+        "n_hidden": "hidden neurons", "n_features": "features",
+    }  # fmt: skip
+    ax.set(xlabel=labels[names[0]], ylabel=labels[names[1]])
+    for name, values, scale in ((names[0], x, ax.set_xscale), (names[1], y, ax.set_yscale)):
+        if values.size > 2 and name != "sparsity" and _wide(values, 5.0):
+            scale("log")
+    ax.grid(False)
+    ax.tick_params(which="both", direction="out")
+    _plain_log(ax, "x", "y")
+    return ax
+
+
+def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
+    x = data[name].values
+    ax.plot(x, data["loss"], "o-", color="black", markersize=4)
+    if name != "sparsity" and _wide(x, 5.0):
+        ax.set_xscale("log")
+    label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
+    ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
+    if data.sizes["hidden"] == 2 and x.size <= 12:
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high * (high / low) ** 0.6)  # space for the encodings
+        size = min(1.0 / x.size, 0.2)
+        for k in np.argsort(x):  # side by side, as points may be close, each with a line to its point
+            middle = (np.searchsorted(np.sort(x), x[k]) + 0.5) / x.size
+            inset = ax.inset_axes((middle - 0.4 * size, 0.8, 0.8 * size, 0.2))
+            W = data["W"].isel({name: int(k)}).values
+            encodings(W[~np.isnan(W).any(axis=1)], inset, numbers=False)
+            inset.axis("off")
+            ax.annotate(
+                "", (x[k], float(data["loss"][int(k)])), xytext=(middle, 0.8), textcoords="axes fraction",
+                arrowprops={"arrowstyle": "-", "color": "#AAAAAA", "linewidth": 0.7, "shrinkB": 3},
+            )  # fmt: skip
+    return ax

@@ -1,0 +1,102 @@
+"""The exact loss of a model within its seconds, and the bias of least loss where a file has none."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...solvers.deadline import Deadline
+from ...solvers.loss import exact_loss
+from ...solvers.loss.budget import loss_by
+from ...solvers.loss.evaluator import Evaluator, Loss
+from ...theory.features import Features
+from ...theory.model import Model
+from ...theory.validation import FloatArray
+from ..loading import Weights
+from .networks import sampled_loss
+
+# A loss that is computed whether or not there are seconds left.
+_DEFAULT_TOL = 1e-12
+# Share of a model's seconds that the search for the biases may take which a file leaves out.
+_BIAS_SHARE = 0.3
+# Grid points of the first look at a bias, and the error of their losses.
+_GRID_POINTS = 33
+_GRID_TOL = 1e-4
+# Golden section: steps, and the error of its losses up to `_MANY_FEATURES` and above, where a thousand fine
+# ones take minutes.
+_GOLDEN_STEPS = 30
+_GOLDEN_TOL = 1e-10
+_GOLDEN_TOL_MANY = 1e-8
+_MANY_FEATURES = 128
+_GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+
+
+def loss_within(model: Weights, law: Features, deadline: Deadline) -> Loss:
+    """Return the exact loss of a model with as many digits as there is time for, or its loss by samples."""
+    M = np.ascontiguousarray(model.W_out @ model.W_in)
+    if not deadline.is_limit():
+        return exact_loss(M, model.b, law)
+    loss = loss_by(deadline, M, model.b, lambda tol: Evaluator(law, tol=tol), _DEFAULT_TOL)
+    return sampled_loss(Model(model.W_in, W_out=model.W_out, b=model.b), law) if loss is None else loss
+
+
+def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
+    """Return the biases b for which ReLU(M x + b) has the least exact loss, to 1e-5 of the scale or so.
+
+    Each output has its own bias, so that all are searched at once: on a grid from where an output never
+    answers to its feature to where it always does, then by golden section around the best point.
+    (SciPy's elementwise minimiser asks for ever fewer outputs; the exact loss gives those of all.) At the
+    deadline it is what is known by then.
+
+    Examples
+    --------
+    >>> best_bias(np.zeros((2, 2)), Features(2, 0.1)).round(4)  # a dropped feature is answered by its mean
+    array([0.05, 0.05])
+    """
+
+    def losses(b: FloatArray, tol: float) -> FloatArray:
+        return exact_loss(M, b, law, tol=tol).per_feature
+
+    fine = _GOLDEN_TOL if law.n_features <= _MANY_FEATURES else _GOLDEN_TOL_MANY
+    deadline = deadline or Deadline()
+    mean = M @ law.mean
+    reach = np.abs(mean) + 5.0 * np.sqrt(np.sum((M @ law.covariance()) * M, axis=1))
+    low, high = -reach - np.maximum(M.diagonal(), 0.0) * law.scale, reach + np.abs(law.mean)
+    grid = np.linspace(low, high, _GRID_POINTS)
+    grid_losses = []
+    for b in (
+        grid[k] for k in np.argsort(np.abs(np.arange(_GRID_POINTS) - _GRID_POINTS // 2), kind="stable")
+    ):
+        grid_losses.append((b, losses(b, _GRID_TOL)))
+        if deadline.is_over():
+            order = np.argmin([loss for _, loss in grid_losses], axis=0)
+            return np.asarray(np.array([b for b, _ in grid_losses])[order, np.arange(len(M))])
+    grid_losses.sort(key=lambda pair: float(pair[0].sum()))
+    best = np.argmin([loss for _, loss in grid_losses], axis=0)
+    step = (high - low) / (_GRID_POINTS - 1)
+    low, high = low + (best - 1) * step, low + (best + 1) * step
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = losses(left, fine), losses(right, fine)
+    for _ in range(_GOLDEN_STEPS):
+        if deadline.is_over():
+            break
+        down = at_left < at_right  # the best lies below `right`, else above `left`
+        low, high = np.where(down, low, left), np.where(down, right, high)
+        new = np.where(down, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        at_new = losses(new, fine)
+        left, right = np.where(down, new, right), np.where(down, left, new)
+        at_left, at_right = np.where(down, at_new, at_right), np.where(down, at_left, at_new)
+    return np.asarray((low + high) / 2.0)
+
+
+def with_losses(
+    group: list[tuple[int, Weights]], law: Features, deadline: Deadline
+) -> tuple[list[tuple[int, Weights]], list[Loss]]:
+    """Return models, with the best biases where the file has none, and their losses."""
+    with_biases, losses = [], []
+    for done, (k, model) in enumerate(group):
+        part = deadline.part(1.0 / (len(group) - done))
+        if not model.b_saved:
+            model = replace(model, b=best_bias(model.W_out @ model.W_in, law, part.part(_BIAS_SHARE)))
+        with_biases.append((k, model))
+        losses.append(loss_within(model, law, part))
+    return with_biases, losses

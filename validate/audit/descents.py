@@ -1,0 +1,79 @@
+"""Where descent on the exact loss leads from a model's weights: ends, dead outputs, the gradient."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...solvers.deadline import Deadline
+from ...solvers.minimise import Minimum, descend
+from ...solvers.minimise.objective import Objective
+from ...theory.features import Features
+from ...theory.validation import FloatArray, IntArray
+from ..loading import Weights
+from .results import SAME
+
+# Kicks at weights that descent does not leave: how many, and their size in units of the weights' r.m.s.
+KICKS = 3
+KICK = 0.01
+
+
+@dataclass(frozen=True)
+class DescentEnds:
+    """Where descents from a model end."""
+
+    end: Minimum
+    """Of descent itself, from a place that it does not leave also after small kicks."""
+    reset: Minimum | None
+    """Of descent with the means as biases of dead outputs; None if no output is dead."""
+
+
+def descents(
+    model: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, deadline: Deadline
+) -> DescentEnds:
+    """Return where descents end, or are at the deadline.
+
+    At a saddle the gradient vanishes, and at a kink, as of a bias of 0, no Hessian tells: so kicks do. A dead
+    output has no gradient, and no small kick changes that.
+    """
+
+    def end_of(W_out: FloatArray, W_in: FloatArray, b: FloatArray, reset: bool = False) -> Minimum:
+        settings: Any = {"tied": model.tied, "steps": steps, "reset_dead": reset}
+        return descend(W_out, W_in, b, law, seconds=deadline, **settings)
+
+    W_in = model.W_out.T if model.tied else model.W_in
+    end = end_of(model.W_out, W_in, model.b)
+    size = KICK * np.sqrt(np.mean(model.W_out**2))
+    for _ in range(KICKS if end.loss >= loss * (1.0 - SAME) else 0):
+        if deadline.is_over():
+            break
+        out = model.W_out + size * rng.normal(size=model.W_out.shape)
+        other = end_of(out, out.T if model.tied else W_in + size * rng.normal(size=W_in.shape), model.b)
+        end = other if other.loss < end.loss else end
+    reset = None
+    if dead_outputs(end.W_out, end.W_in, end.b, law).size and not deadline.is_over():
+        reset = end_of(end.W_out, end.W_in, end.b, reset=True)
+    return DescentEnds(end, reset)
+
+
+def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:
+    """Return the outputs that are 0 for every input, and stay so after a small change of the weights.
+
+    >>> dead_outputs(np.zeros((2, 1)), np.zeros((1, 2)), np.array([1e-9, -0.1]), Features(2, 0.1))
+    array([1])
+    """
+    low, high = law.values.support
+    M = (W_out @ W_in) * law.scale
+    with np.errstate(invalid="ignore"):  # 0 times a value without bound
+        most = np.maximum(np.where(M == 0.0, 0.0, M * high), np.where(M == 0.0, 0.0, M * low))
+    top = np.maximum(most, 0.0).sum(axis=1) + b
+    return np.flatnonzero((top <= 0.0) & (b < 0.0) & (law.importance > 0.0) & (law.variance > 0.0))
+
+
+def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
+    """Return the length of the gradient; where no seconds are left that of a loss good to five digits."""
+    x = aim.join(model.W_out, model.W_in, model.b)
+    if aim.exact or not deadline.is_over():
+        return float(np.linalg.norm(aim.slope(x)))
+    with aim.coarse():
+        return float(np.linalg.norm(aim.slope(x)))

@@ -1,0 +1,152 @@
+"""What is known of the models of one size and law: bounds, limits, the atlas, and a search."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...solvers.deadline import Deadline, work_seconds
+from ...solvers.minimise import lower_bound, minimise
+from ...solvers.progress import time_left
+from ...theory.features import Features
+from ...theory.unequal import priority_loss
+from ..experiments import atlas
+from ..experiments.codes import known_envelope
+from ..loading import Weights
+from .results import SAME
+
+# Starts of a search that have to end at its best model before that is called the best: a lower minimum that
+# attracts as many starts would have been missed with probability e^-5.
+HITS = 5
+# Most features, and most neurons, of a size that is searched.
+_LARGEST_SEARCH = 64
+# A search of more features than these also begins at the first of the audited models, so many of them.
+_FEW_FEATURES = 9
+_AUDITED_STARTS = 4
+# Share of the seconds after which a search ends, so that descents from the models have the rest.
+_SEARCH_SHARE = 0.5
+# Random starts by default, and of tied models of few features.
+_STARTS = 20
+_STARTS_FEW_TIED = 60
+
+_envelope = cache(known_envelope)  # the instances of a file often share them
+
+
+@dataclass
+class KnownModels:
+    """What is known of the models of one size and law: the best of them, and what that rests on."""
+
+    lower: float
+    limit: float = np.nan
+    limit_name: str = ""
+    rug: float = np.nan
+    best: float = np.inf
+    name: str = "nothing"
+    model: Weights | None = None
+    searched: int = 0
+    hits: int = 0
+    unseen: float = np.nan
+    seconds: float = 0.0
+    planned: int = 0
+    deadline: Deadline = field(default_factory=Deadline)
+    """When the seconds for this size and law are over."""
+    instance: int | None = None
+    """From whose weights descent ended at `best`."""
+
+    def add(
+        self, loss: float, name: str, model: Weights, searched: int = 0, hits: int = 0, k: int | None = None
+    ) -> None:
+        """Take note of a model of this size, and of the starts that led to it."""
+        self.searched += searched
+        if loss < self.best * (1.0 - SAME):
+            self.hits, self.name, self.instance = 0, name, k
+        if loss <= self.best * (1.0 + SAME):
+            self.hits += hits
+        if loss < self.best:
+            self.best, self.model = loss, model
+
+
+def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
+    """Return a proved bound, and losses in limits, of many features or very different lengths."""
+    known = KnownModels(lower_bound(n, m, law))
+    if m >= n:
+        return known
+    if law.alike and np.all(law.importance == law.importance[0]):
+        if 1e-6 <= law.p[0] < 1.0:
+            unit = float(law.scale[0] ** 2 * law.importance[0])
+            codes = _envelope(float(law.p[0]), m / n, models="tied" if tied else "free")
+            names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
+            known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
+            known.limit_name = f"{' and '.join(names)} in the limit of many features"
+    elif not tied and law.values.uniform and law.exactly is None:
+        known.limit = priority_loss(law, m)
+        known.limit_name = "planes by priority in the limit of very different lengths"
+    return known
+
+
+def search_size(
+    group: Sequence[tuple[int, Weights]],
+    law: Features,
+    starts: int | None,
+    known: KnownModels,
+    rng: np.random.Generator,
+    progress: Callable[[str], None],
+) -> None:
+    """Add to what is known of models of the size of `group`, by a search if there are seconds left."""
+    models = [model for _, model in group]
+    (n, m), tied = models[0].W_out.shape, models[0].tied
+    order = np.argsort(-law.importance * law.variance, kind="stable")
+    eye = np.zeros((n, m))
+    eye[order[:m], np.arange(min(n, m))] = 1.0
+    b = law.mean.copy()
+    b[order[:m]] = 0.0
+    simple = Weights(eye, eye.T, b)
+    dropped = float(np.sum((law.importance * law.variance)[order[m:]]) / n)
+    known.add(
+        dropped, f"the {m} features that matter most, the others dropped" if m < n else "all kept", simple
+    )
+    for entry in best_known(n, m, law, tied):
+        name = f"entry {entry.name} of the atlas"
+        solution = Weights(entry.W_out, entry.W_in, entry.b)
+        known.add(entry.loss, name, solution, entry.starts, entry.hits)
+    hits = HITS if starts is None else 0  # where nobody says how many, too few lead to more
+    if starts is None:
+        starts = usual_starts(n, tied)
+    known.planned = known.searched
+    if starts and m < n <= _LARGEST_SEARCH and m <= _LARGEST_SEARCH:
+        if known.deadline.is_over():
+            known.planned += starts
+            return
+        start_seconds = work_seconds()
+
+        def report(done: int, count: int, least: float) -> None:
+            remaining = time_left(work_seconds() - start_seconds, done, count)
+            progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")
+
+        first = (
+            [(model.W_out, model.W_in, model.b) for model in models[:_AUDITED_STARTS]]
+            if n > _FEW_FEATURES
+            else []
+        )
+        settings: Any = {"tied": tied, "starts": starts, "hits": hits, "rng": rng, "first": first}
+        minimum = minimise(n, m, law, **settings, seconds=known.deadline.part(_SEARCH_SHARE), progress=report)
+        known.seconds = work_seconds() - start_seconds
+        known.planned = known.searched + minimum.planned - len(first)
+        random_starts = minimum.starts - len(first)
+        name = f"a search of {random_starts} starts, of which {minimum.hits} ended there"
+        known.unseen = minimum.unseen
+        known.add(
+            minimum.loss, name, Weights(minimum.W_out, minimum.W_in, minimum.b), random_starts, minimum.hits
+        )
+
+
+def usual_starts(n_features: int, tied: bool) -> int:
+    """Return how many random starts a search for the best model of a size makes if nothing else is said."""
+    return _STARTS_FEW_TIED if tied and n_features <= _FEW_FEATURES else _STARTS
+
+
+def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
+    """Return the entries of the atlas that solve this very problem."""
+    return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]
