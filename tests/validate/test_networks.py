@@ -202,9 +202,9 @@ def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
     bent = sp.audit(state, law, layout="ARENA, neurons")
     assert found.loss > found.zero_loss > bent.loss
     assert "if its hidden neurons had a ReLU" in found.sentence
-    assert found.bent_loss == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
+    assert found.loss_with_hidden_relu == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
     good = audit.audit({"W": np.eye(2, 3)[None], "b_final": np.zeros((1, 3))}, law, starts=0).models[0]
-    assert np.isnan(good.bent_loss)
+    assert np.isnan(good.loss_with_hidden_relu)
     assert "ReLU" not in good.sentence
 
 

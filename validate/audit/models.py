@@ -172,7 +172,7 @@ def _measure(
         dead=dead_outputs(model.W_out, model.W_in, model.b, law),
         stopped=stopped,
         verdict="not tried",
-        bent_loss=_has_kink(model, law) if exact.loss > aim.unit else np.nan,
+        loss_with_hidden_relu=_has_kink(model, law) if exact.loss > aim.unit else np.nan,
         law=law,
     )
 

@@ -107,7 +107,7 @@ class ModelAudit:
     """Whether the seconds ended the descent, which might go on."""
     verdict: str
     """One of `VERDICTS`."""
-    bent_loss: float
+    loss_with_hidden_relu: float
     """Loss if its hidden neurons had a ReLU, by samples; nan where `loss` is below that of the zero model."""
     law: Features
     """Law of the data that it was audited for."""
@@ -185,10 +185,10 @@ class ModelAudit:
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
         left_out = f" {self.left_out}" if self.left_out else ""
         bent = ""
-        if self.bent_loss < BENT * self.loss:
+        if self.loss_with_hidden_relu < BENT * self.loss:
             bent = (
                 " Its loss is above that of answering 0, and would be about "
-                f"{self.bent_loss:.3g} if its hidden neurons had a ReLU: if they do, this is another kind of "
+                f"{self.loss_with_hidden_relu:.3g} if its hidden neurons had a ReLU: if they do, this is another kind of "
                 "model."
             )
         return known[self.verdict] + rests + limit + assumed + left_out + bent

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MEANINGS", "STORED", "ranges", "recall", "store"]
+__all__ = ["STORED", "ranges", "recall", "store"]
 
 STORED = Path(__file__).parents[1] / "reference" / "claims.json"
 
