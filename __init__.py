@@ -15,9 +15,8 @@ What people come with, and what takes it:
 `theory`, `solvers` and `validate` are the floors below. All names are loaded when they are first used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .theory.compile.interrupts import import_apart
 from .theory.lazy import lazy_submodules
 
 if TYPE_CHECKING:
@@ -47,24 +46,17 @@ _NAMES = (
     "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
     "refute", "sae", "sweep",
 )  # fmt: skip
-_DOOR = {
+_SOURCES = {
     "Features": "theory.features",
     "Model": "theory.model",
     **{name: f"validate.api.{name}" for name in _NAMES},
 }
-__all__ = [*sorted(_DOOR), "solvers", "theory", "validate"]
-_module, _modules = lazy_submodules(__name__, __path__, ("solvers", "theory", "validate"), _DOOR)
-
+__all__ = [*sorted(_SOURCES), "solvers", "theory", "validate"]
+_get, _names = lazy_submodules(__name__, __path__, ("solvers", "theory", "validate"), _SOURCES)
 
 if not TYPE_CHECKING:  # which would take any name for one of this module
-
-    def __getattr__(name: str) -> Any:
-        if name not in _DOOR:
-            return _module(name)
-        found = getattr(import_apart(f"{__name__}.{_DOOR[name]}"), name)
-        globals()[name] = found
-        return found
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:
-    return sorted([*_modules(), *_DOOR, "__version__"])
+    return sorted([*_names(), "__version__"])

@@ -130,10 +130,10 @@ _make(HERE / "made")
 # --- What the pages of the reference list ------------------------------------------------------------------
 
 
-def _entry(value, target, room):
+def _entry(value, target, package):
     """Return directive, target and option; values with paths of this machine are not shown."""
-    if isinstance(value, type):  # a class that another room has too is indexed there
-        return "autoclass", target, "members" if value.__module__.startswith(room.__name__) else "no-index"
+    if isinstance(value, type):  # a class that another package has too is indexed there
+        return "autoclass", target, "members" if value.__module__.startswith(package.__name__) else "no-index"
     if callable(value):
         return "autofunction", target, ""
     return "autodata", target, "no-value" if isinstance(value, PurePath | ModuleType) else ""
@@ -144,48 +144,50 @@ def is_type_alias(value):
     return get_origin(value) is not None or isinstance(value, UnionType)
 
 
-def _part(room, module):
-    """Return name, whether a function has it too, and entries of a module of a room."""
+def _part(package, module):
+    """Return name, whether a function has it too, and entries of a module of a package."""
     word = module.__name__.rpartition(".")[2]
-    exported = getattr(room, "__all__", ())
-    # A module without a list of its own has what the room exports of it.
-    made = [name for name in exported if getattr(getattr(room, name), "__module__", "") == module.__name__]
+    exported = getattr(package, "__all__", ())
+    # A module without a list of its own has what the package exports of it.
+    made = [name for name in exported if getattr(getattr(package, name), "__module__", "") == module.__name__]
     names = getattr(module, "__all__", made)
     entries = []
     for name in names:
         value = getattr(module, name)
         if is_type_alias(value):
             continue
-        if name in exported and getattr(room, name) is value:
-            entries.append(_entry(value, f"{room.__name__}.{name}", room))
-        elif room is module or word == "derive" or name.startswith("derive_"):
-            entries.append(_entry(value, f"{module.__name__}.{name}", room))
+        if name in exported and getattr(package, name) is value:
+            entries.append(_entry(value, f"{package.__name__}.{name}", package))
+        elif package is module or word == "derive" or name.startswith("derive_"):
+            entries.append(_entry(value, f"{module.__name__}.{name}", package))
     return module.__name__, word in exported, entries
 
 
-def _parts(room):
-    """Return the modules of a room that have entries, or something to say on how they work."""
-    if not hasattr(room, "__path__"):
-        return [_part(room, room)]
-    inside = (m.name for m in pkgutil.iter_modules(room.__path__, room.__name__ + ".") if m.name[-1] != "_")
+def _parts(package):
+    """Return the modules of a package that have entries, or something to say on how they work."""
+    if not hasattr(package, "__path__"):
+        return [_part(package, package)]
+    inside = (
+        m.name for m in pkgutil.iter_modules(package.__path__, package.__name__ + ".") if m.name[-1] != "_"
+    )
     modules = [importlib.import_module(name) for name in inside]
-    parts = [_part(room, module) for module in modules]
+    parts = [_part(package, module) for module in modules]
     parts = [part for part, m in zip(parts, modules, strict=True) if part[2] or "\n" in (m.__doc__ or "")]
-    # Modules of which the room exports nothing, derivations and methods, come last.
+    # Modules of which the package exports nothing, derivations and methods, come last.
     parts.sort(key=lambda part: all(target.startswith(part[0] + ".") for _, target, _ in part[2]))
     elsewhere = {target for part in parts for _, target, _ in part[2]}
-    own = [entry for entry in _part(room, room)[2] if entry[1] not in elsewhere]
-    return [(room.__name__, False, own), *parts]
+    own = [entry for entry in _part(package, package)[2] if entry[1] not in elsewhere]
+    return [(package.__name__, False, own), *parts]
 
 
-def _rooms():
+def _packages():
     for floor in LAYERS:
         top = importlib.import_module(f"{project}.{floor}")
         yield from public_modules(top)
 
 
-# What the template `module.rst` needs to know of each room.
-autosummary_context = {"parts": {room.__name__: _parts(room) for room in _rooms()}}
+# What the template `module.rst` needs to know of each package.
+autosummary_context = {"parts": {package.__name__: _parts(package) for package in _packages()}}
 
 
 # --- Formulas ----------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from types import ModuleType
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 from .compile.interrupts import import_apart
 
@@ -15,9 +17,12 @@ __all__ = ["lazy_submodules", "public_modules"]
 
 
 def lazy_submodules(
-    package: str, path: Iterable[str], only: tuple[str, ...] | None = None, others: Iterable[str] = ()
-) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package that imports its modules on demand.
+    package: str,
+    path: Iterable[str],
+    only: tuple[str, ...] | None = None,
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports modules, and names of these, on demand.
 
     Parameters
     ----------
@@ -27,16 +32,20 @@ def lazy_submodules(
         The folders that hold its modules, its `__path__`.
     only : tuple of str, optional
         The modules it gives. Without it, all in the folders.
-    others : iterable of str, optional
-        What else it has: names that may have been meant where one is not known.
+    sources : mapping from str to str, optional
+        Its names that are no modules, each with the module that has it, relative to the package.
     """
 
     def names() -> list[str]:
-        return sorted(only or {module.name for module in pkgutil.iter_modules(path)})
+        return sorted({*(only or (module.name for module in pkgutil.iter_modules(path))), *sources})
 
-    def get(name: str) -> ModuleType:
+    def get(name: str) -> Any:
+        if name in sources:
+            value = getattr(import_apart(f"{package}.{sources[name]}"), name)
+            setattr(sys.modules[package], name, value)
+            return value
         if name.startswith("_") or name not in names():
-            near = [] if name.startswith("_") else get_close_matches(name, [*others, *names()], 1)
+            near = [] if name.startswith("_") else get_close_matches(name, names(), 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")
         return import_apart(f"{package}.{name}")

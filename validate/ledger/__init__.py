@@ -1,7 +1,8 @@
 """The ledger of claims: every statement of the sources, checked, with a computed verdict."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ...theory.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select_claims, store
@@ -27,10 +28,9 @@ __all__ = [
     "store", "text", "verdict",
 ]  # fmt: skip
 _CATALOGUE = ("CLAIMS", "judge", "judge_or_recall", "recall", "run", "select_claims", "store")
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: stored verdicts are read without NumPy and without the checks."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{'catalogue' if name in _CATALOGUE else 'claim'}"), name)
+# Stored verdicts are read without NumPy and without the checks: a name is imported when it is asked for.
+_get, __dir__ = lazy_submodules(
+    __name__, __path__, sources={name: "catalogue" if name in _CATALOGUE else "claim" for name in __all__}
+)
+if not TYPE_CHECKING:  # which would take any name for one of this module
+    __getattr__ = _get

@@ -171,7 +171,7 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     tolerance = np.maximum(request.tol * law.aim[rows.features], np.finfo(np.float64).tiny)
     near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])
 
-    def one(
+    def integrate(
         k: int,
         m: FloatArray,
         a: float,
@@ -184,6 +184,6 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
             parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], request.slopes
         )
 
-    part = by_transforms(rows, law, request, one, False)
+    part = by_transforms(rows, law, request, integrate, False)
     rest = linear_error(rows, law, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

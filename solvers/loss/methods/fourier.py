@@ -320,7 +320,7 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     tolerance = np.maximum(request.tol * law.aim[rows.features], least)
     work = request.most if request.frequencies is None else float(request.frequencies) * law.n
 
-    def one(
+    def integrate(
         k: int,
         m: FloatArray,
         a: float,
@@ -331,4 +331,4 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         return integrate_output(parts, m, a, b, p_target_active, others, tolerance[k], work)
 
-    return by_transforms(rows, law, request, one, True)
+    return by_transforms(rows, law, request, integrate, True)
