@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from superposition.solvers.collisions import assign
+from superposition.solvers.collisions.displaced import first_weights
 from superposition.validate.experiments.collisions import plot_course, run_course, run_fig3
-from superposition.validate.experiments.collisions.displaced import first_weights
 
 
 def test_it_begins_with_the_first_weights_and_ends_with_the_flow():

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from superposition.solvers.collisions import displaced_polysemantic
 from superposition.theory import collisions as theory
-from superposition.validate.experiments.collisions import displaced_polysemantic, plot_fig3, run_fig3
+from superposition.validate.experiments.collisions import plot_fig3, run_fig3
 
 
 @pytest.fixture(scope="module")

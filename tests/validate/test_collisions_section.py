@@ -5,9 +5,10 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
+from superposition.solvers.collisions.counts import ZERO
 from superposition.theory.collisions import expected_polysemantic, separated_share
 from superposition.validate.experiments import collisions
-from superposition.validate.experiments.collisions import ZERO, section
+from superposition.validate.experiments.collisions import section
 
 TINY = {
     "fig3": {"n_features": 8, "n_hidden": (8, 16), "runs": 4, "lam": 0.02},

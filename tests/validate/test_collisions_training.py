@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from superposition.solvers import collisions as solvers
-from superposition.validate.experiments.collisions import SHIFTED, collision_counts, train_l1
+from superposition.solvers.collisions.counts import SHIFTED, collision_counts
+from superposition.validate.experiments.collisions import train_l1
 
 torch = pytest.importorskip("torch")
 

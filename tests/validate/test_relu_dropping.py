@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from superposition.solvers.relu.dropping import class_shares, cost_of_dropping
 from superposition.solvers.rug import exact_loss
 from superposition.theory import relu
-from superposition.validate.experiments.relu.dropping import class_shares, cost_of_dropping
 from superposition.validate.proofs.properties import models, numbers
 
 

@@ -8,10 +8,10 @@ from scipy import stats
 
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import pair_basins
+from superposition.solvers.relu.ends import ExactLoss
 from superposition.theory.relu import onset_importance
 from superposition.validate.experiments import relu
 from superposition.validate.experiments.relu import section, trained
-from superposition.validate.experiments.relu.ends import ExactLoss
 
 TINY = {
     "phases": {"size": 4, "transitions": 1, "gap": 0.5},

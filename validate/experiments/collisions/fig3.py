@@ -6,13 +6,13 @@ import numpy as np
 import xarray as xr
 
 from ....solvers import collisions as solvers
+from ....solvers.collisions.counts import ON
+from ....solvers.collisions.displaced import first_weights, fitted_preference
 from ....theory import collisions as theory
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...runner.declarations import from_rows
-from .counts import ON
-from .displaced import first_weights, fitted_preference
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0

@@ -5,12 +5,12 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ....solvers.collisions.counts import ZERO
 from ....solvers.statistics import share
 from ....theory import collisions as theory
 from ....theory import validation
 from ....theory.collisions.neuron import untied_length_ratio
 from ..drawing import draw_estimates, draw_means, finish_axes, plot_function, size_axis
-from .counts import ZERO
 from .trained import NAMES
 
 MARKS = "osD^v<>ph"

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ....solvers.collisions.counts import ZERO, signed_root
+from ....solvers.collisions.splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.collisions import separated_share
 from ....theory.validation import FloatArray
-from .counts import ZERO, signed_root
-from .splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
 from .training import merge_settings, train_l1
 
 # Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied
@@ -97,7 +97,7 @@ def run_remedy(
         columns = []
         for k, size in enumerate(map(float, sizes)):
             splits = [
-                split_neurons(W, size, np.random.default_rng([seed, i, k]), **how)
+                split_neurons(W, size, rng=np.random.default_rng([seed, i, k]), **how)
                 for W, seed in zip(trained, seeds, strict=True)
             ]
             after = _train_on(splits, left, np.unique(stops), protocol, penalty, device)

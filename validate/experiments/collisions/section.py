@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ....solvers.collisions.counts import SHIFTED, ZERO
+from ....solvers.collisions.splitting import OUTCOMES
 from ....solvers.statistics import Estimate, crossing, first_level, mean, share
 from ....theory import collisions as theory
 from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Section, Table, Topic, TopicContent
 from ...runner.findings import Criterion, post_hoc
 from . import plots
-from .counts import SHIFTED, ZERO
 from .fig3 import run_course, run_fig3
 from .remedy import run_remedy, run_variants
-from .splitting import OUTCOMES
 from .trained import NAMES, run_cooccurrence, run_printed, run_trained, run_untied
 
 TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam

@@ -7,10 +7,10 @@ import numpy as np
 import xarray as xr
 
 from ....solvers import collisions as solvers
+from ....solvers.collisions.counts import ON
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.collisions import quoted_polysemantic
-from .counts import ON
 from .fig3 import RTOL
 from .training import RATES, merge_settings, train_l1, with_shifted
 

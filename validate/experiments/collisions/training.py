@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ....solvers.collisions.counts import ON, SHIFTED, agreement, collision_counts, printed_loss, signed_root
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...training.engine import choose_device, load_torch, provenance
 from ...training.points import broadcast
-from .counts import ON, SHIFTED, agreement, collision_counts, printed_loss, signed_root
 from .engine import Rule, batch_of, train_stack
 
 OPTIMISERS = ("gd", "sign", "adamw")

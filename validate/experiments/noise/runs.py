@@ -11,6 +11,7 @@ import xarray as xr
 from scipy import optimize
 
 from ....solvers import noise as solvers
+from ....solvers.collisions.displaced import first_weights
 from ....solvers.statistics import first_level
 from ....theory import noise as theory
 from ....theory import validation
@@ -19,7 +20,6 @@ from ....theory.validation import FloatArray
 from ...runner.declarations import from_rows
 from ...training.engine import load_torch
 from ...training.loop import descend
-from ..collisions.displaced import first_weights
 from .shapes import LARGE_STEP, LEVEL, descend_from, shape
 
 SEEN = 0.1  # growth at which it counts as set in

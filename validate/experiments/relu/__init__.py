@@ -3,7 +3,6 @@
 Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
-from .check import SphereCheck, sphere_check
 from .phases import MODELS, run_phases
 from .plots import *  # noqa: F403  # its `__all__` says what
 from .plots import __all__ as _plots
@@ -13,6 +12,6 @@ from .trained import run_trained, trained_loss
 from .truncation import dropping_table, run_truncation
 
 __all__ = [
-    "MODELS", "SphereCheck", "dropping_table", "trained_loss", "run_phases", "run_polygons", "run_thomson",
-    "run_trained", "run_truncation", "sphere_check", *_plots,
+    "MODELS", "dropping_table", "trained_loss", "run_phases", "run_polygons", "run_thomson",
+    "run_trained", "run_truncation", *_plots,
 ]  # fmt: skip

@@ -6,11 +6,10 @@ import numpy as np
 import xarray as xr
 
 from ....solvers.minimise import Minimum
-from ....solvers.relu import geometry, represented
+from ....solvers.relu import geometry, represented, sphere_check
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ...runner.declarations import from_rows
-from .check import sphere_check
 
 # The losses of `run_thomson`, and how figures name them.
 LOSSES = {

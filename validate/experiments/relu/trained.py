@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ....solvers.minimise import minimise
+from ....solvers.relu.ends import ExactLoss
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
@@ -14,7 +15,6 @@ from ...runner.declarations import entry_of
 from ...training.engine import load_torch
 from ...training.loop import descend
 from ..drawing import plot_function
-from .ends import ExactLoss
 
 OPTIMISERS = ("adam", "sgd")
 # Learning rates fall to 0 in equal steps. Those of SGD add up to this time of the flow for the loss over p.

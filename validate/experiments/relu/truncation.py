@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ....solvers.relu.dropping import LEAST_P, class_shares, cost_of_dropping
 from ....solvers.rug.rows import drawn_rug
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.features import SparseUniform
 from ....theory.relu import worst_dropped_bound
 from ...runner.declarations import entry_of, from_rows
-from .dropping import LEAST_P, class_shares, cost_of_dropping
 
 MODELS = ("antipodal pairs", "Persian rug")
 

@@ -3,19 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....theory import validation
-from ....theory.validation import FloatArray
-
-__all__ = [
-    "DEAD",
-    "ON",
-    "SHIFTED",
-    "ZERO",
-    "agreement",
-    "collision_counts",
-    "printed_loss",
-    "signed_root",
-]
+from ...theory import validation
+from ...theory.validation import FloatArray
 
 # A neuron represents a feature when its weight is larger than ON in absolute value. Trained encodings are
 # one-hot, with a weight of about 1 - lam_normal/2, so that every threshold between 0.25 and the 0.8 of the

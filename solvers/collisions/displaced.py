@@ -5,11 +5,9 @@ import math
 import numpy as np
 from scipy import optimize
 
-from ....theory import validation
-from ....theory.collisions import expected_polysemantic
-from ....theory.validation import FloatArray, number
-
-__all__ = ["displaced_polysemantic", "first_weights", "fitted_preference"]
+from ...theory import validation
+from ...theory.collisions import expected_polysemantic
+from ...theory.validation import FloatArray, number
 
 
 def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:

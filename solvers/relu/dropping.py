@@ -3,15 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....solvers.loss import exact_loss
-from ....solvers.loss.evaluator import LEAST
-from ....solvers.minimise import Minimum, minimise
-from ....solvers.results import Status, result
-from ....theory.features import Features, SparseUniform
-from ....theory.loss import class_loss, dropped_bound
-from ....theory.validation import FloatArray, generator, integer, matrix, number, real, vector
-
-__all__ = ["LEAST_P", "ClassShares", "Dropping", "class_shares", "cost_of_dropping"]
+from ...theory.features import Features, SparseUniform
+from ...theory.loss import class_loss, dropped_bound
+from ...theory.validation import FloatArray, generator, integer, matrix, number, real, vector
+from ..loss import exact_loss
+from ..loss.evaluator import LEAST
+from ..minimise import Minimum, minimise
+from ..results import Status, result
 
 # Below, the loss leaves the range that the minimiser takes.
 LEAST_P = 1e-100
