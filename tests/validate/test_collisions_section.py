@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers.collisions.counts import ZERO
 from superposition.theory.collisions import expected_polysemantic, separated_share
 from superposition.validate.experiments import collisions
-from superposition.validate.experiments.collisions import section
+from superposition.validate.experiments.collisions import cooccurrence, course, remedy, trained
 
 TINY = {
     "fig3": {"n_features": 8, "n_hidden": (8, 16), "runs": 4, "lam": 0.02},
@@ -70,7 +70,7 @@ def test_course_names_the_time_after_which_no_count_changes():
     ds = collisions.run_course(8, 8, runs=3, lam=0.02, times=(0.0, 0.5, 1.0, 2.0))
     ds["count"].values[:] = [[2, 1, 1], [1, 1, 1], [2, 1, 1], [2, 1, 1]]
     ds["held"].values[:, :] = np.array([0.5, 0.25, 0.125, 0.0])[:, None]
-    said = section._show_course(ds).text
+    said = course._show_course(ds).text
     assert "λt = 1 is the first" in said
     assert "12.5% of the pairs of features (50% at first)" in said
 
@@ -93,12 +93,12 @@ def split():
 
 def test_median_times(split):
     for k in (0, 1):
-        found, predicted = section.median_time(split, 0, k)
+        found, predicted = remedy.median_time(split, 0, k)
         assert found.low < found.value < found.high
         assert found.value == pytest.approx(predicted, abs=0.02)  # linear between times 0.25 apart
         share = np.sum(separated_share(predicted, 1.0, float(split["eps"][k]), left=ZERO))
         assert share == pytest.approx(0.5, abs=1e-4)
-    never, _ = section.median_time(split.isel(time=slice(0, 4)), 0, 0)
+    never, _ = remedy.median_time(split.isel(time=slice(0, 4)), 0, 0)
     assert np.isnan([never.value, never.low, never.high]).all()
 
 
@@ -113,7 +113,7 @@ def test_half_points(counts_left, expected):
         },
         {"p": [0.0, 0.1, 0.2, 0.3], "lam_normal": ("lam", [0.1])},
     )
-    found = section.half_point(ds, "count", 0)
+    found = cooccurrence.half_point(ds, "count", 0)
     # All runs are alike, so that leaving one out changes nothing.
     np.testing.assert_allclose([found.value, found.low, found.high], expected, rtol=1e-12)
 
@@ -125,4 +125,4 @@ def test_the_flow_is_a_route_of_training():
     # Gradient descent takes steps of 0.2 in the flow's clock; which of two near weights wins may differ.
     assert np.sum(flow == gd) >= 5
     assert (ds["dead"] == 0).all()
-    assert f"in {np.sum(flow == gd)} of 6 runs" in section._show_optimisers(ds).text
+    assert f"in {np.sum(flow == gd)} of 6 runs" in trained._show_optimisers(ds).text
