@@ -158,11 +158,11 @@ def few():
     return relu.run_truncation([4, 8], [0.05, 0.5], 0.25, [[3, 2], [5, 2]], [0.1], starts=4)
 
 
-@pytest.mark.parametrize("kind", truncation.MODELS)
+@pytest.mark.parametrize("kind", truncation.KINDS)
 def test_shares_are_those_of_the_mixture(few, kind):
     for n in (4, 8):
         for on in (0.05, 0.5):
-            M, b = truncation._map(kind, n, on / n, 0.25, 0)
+            M, b = truncation.make_model(kind, n, on / n, 0.25, 0)
             mixture = mixture_loss(M, b, on / n, of_map=True)
             share = mixture.terms[2:].sum() / mixture.total
             one = few.sel(kind=kind, n_features=n, on=on)

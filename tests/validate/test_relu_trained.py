@@ -11,7 +11,7 @@ from superposition.solvers.relu import pair_basins
 from superposition.solvers.relu.ends import ExactLoss
 from superposition.theory.relu import onset_importance
 from superposition.validate.experiments import relu
-from superposition.validate.experiments.relu import section, trained
+from superposition.validate.experiments.relu import phases, trained
 
 TINY = {
     "phases": {"size": 4, "transitions": 1, "gap": 0.5},
@@ -144,11 +144,11 @@ def test_words_on_transitions_follow_the_numbers():
             "is_jump": ("transition", [True, False, False, True]),
         }
     )
-    text = section._entrance(ds)
+    text = phases._describe_entrance(ds)
     assert "located at 3 values of p, is a jump at 1." in text
     assert "From p = 0.60 to 0.70 it is continuous; the closed form has it to 1e-03." in text
     assert "From p = 0.70 on the encodings also jump" in text
-    assert "continuous" not in section._entrance(ds.isel(transition=[0]))
+    assert "continuous" not in phases._describe_entrance(ds.isel(transition=[0]))
 
 
 def test_words_on_training_follow_the_numbers():
@@ -163,11 +163,11 @@ def test_words_on_training_follow_the_numbers():
         {"case": ["2 in 1"], "optimiser": ["adam"]},
         {"steps": 1, "batch": 1, "init_std": 0.5},
     )
-    made = section._show_trained(ds)
+    made = trained._show_trained(ds)
     assert "over the exact minimum, is 1 +0e+00." in made.text
     assert "is from 0.75 [0.19, 0.99] (adam; 2 in 1) to 0.75" in made.text
     cells = made.tables[0].rows[0]
     assert cells[3] == "1.0e-01"
     assert [cell[:4] for cell in cells[4:]] == ["0.75", "0.50", "0.75"]
-    text = section._show_trained(ds.assign(settled=0.9 * ds["settled"])).text
+    text = trained._show_trained(ds.assign(settled=0.9 * ds["settled"])).text
     assert "over the exact minimum, is 1 -1e-01." in text
