@@ -15,7 +15,8 @@ DENSITY = "density p = 1 - S"
 
 def draw_curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str = "-", **style: Any) -> None:
     """Draw a curve with the k-th marker and, unless another is given, the k-th colour."""
-    ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **({"color": f"C{k % 7}", "markersize": 4.5} | style))
+    defaults: dict[str, Any] = {"color": f"C{k % 7}", "markersize": 4.5}
+    ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **(defaults | style))
 
 
 def finish_log_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:

@@ -66,9 +66,9 @@ def dropping_table(
     rng = validation.generator("rng", rng)
     rows = []
     for q in map(float, grid):
-        cost = cost_of_dropping(n_features, n_hidden, q, 1, starts=starts, rng=rng)
+        cost = cost_of_dropping(n_features, n_hidden, q, starts=starts, rng=rng)
         best = cost.best
-        shares = class_shares(best.W_out @ best.W_in, best.b, q, 1)
+        shares = class_shares(best.W_out @ best.W_in, best.b, q)
         beyond = shares.probabilities[-1]
         row = {"probability": beyond, "given_on": beyond / SparseUniform(q).tail(n_features, 1)}
         row |= {"share": shares.shares[-1], "left_out": cost.left_out / best.loss, "regret": cost.regret}
