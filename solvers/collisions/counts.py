@@ -81,12 +81,12 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
     learned = inner >= DEAD
     count = learned.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        each = {
+        measures = {
             "mismatch": np.linalg.norm(E - D, axis=-1) / size_D,
             "cosine": inner / (size_E * size_D),
             "norm_ratio": size_D / size_E,
         }
-        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
+        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in measures.items()}
 
 
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:

@@ -42,8 +42,8 @@ def _gap(sphere: FloatArray, model: Minimum) -> float:
         return float("nan")
     directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
     pairs = np.triu_indices(len(sphere), 1)
-    known, found = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
-    return float(np.max(np.abs(known - found)))
+    known, minimiser = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
+    return float(np.max(np.abs(known - minimiser)))
 
 
 def sphere_check(

@@ -262,8 +262,8 @@ def _outcome_table(ds: xr.Dataset) -> Table:
         lam, eps, predicted = (float(at[name]) for name in ("lam", "eps", "predicted"))
         median = f"{time:.2f}" if np.isfinite(time.value) else "not reached"
         rows.append((f"{lam:g}", f"{eps:g}", *_outcome_cells(at), f"{predicted:.2f}", median, f"{law:.2f}"))
-    columns = ("λ", "perturbation", "split neurons", *OUTCOMES)
-    columns += ("apart, predicted", "median time", "predicted")
+    predicted_columns = ("apart, predicted", "median time", "predicted")
+    columns = ("λ", "perturbation", "split neurons", *OUTCOMES, *predicted_columns)
     caption = (
         f"At time × λ/4 = {float(ds['time'][-1]):g} after the split. Tied weights, each copy sqrt(1/2) times "
         "the neuron. Lost: a feature that neither copy holds (it may be on another neuron). Median time: × "

@@ -24,7 +24,7 @@ KINDS = ("antipodal pairs", "Persian rug")
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the matrix and the biases of a model of n features, one of `KINDS`."""
     if kind == "antipodal pairs":
-        return np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.zeros(n)
+        return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
     best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
 
@@ -212,8 +212,8 @@ def _show_classes(ds: xr.Dataset) -> TopicContent:
 
 def _share_table(ds: xr.Dataset) -> Table:
     rug, pairs = (ds.sel(kind=kind, drop=True) for kind in ("Persian rug", "antipodal pairs"))
-    shown = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")
-    shown = shown.assign(rug=rug["share"], rug_bound=rug["bound"], pairs=pairs["share"])
+    table = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")
+    table = table.assign(rug=rug["share"], rug_bound=rug["bound"], pairs=pairs["share"])
     columns = {
         "D": "{n_features}",
         "S": "{off:.6g}",
@@ -227,7 +227,7 @@ def _share_table(ds: xr.Dataset) -> Table:
     }
     return Table.formatted(
         "Inputs with two or more features on, against D and S",
-        shown.assign(off=1 - ds["on"] / ds["n_features"]),
+        table.assign(off=1 - ds["on"] / ds["n_features"]),
         columns,
         f"Rugs with n_hidden/n_features = {ds.attrs['ratio']:g} and the best scale and bias. Bounds are "
         "those of `relu.dropped_bound`, from the weights; and, over the loss of the zero model, for any "
