@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers import rug as solvers
+from ....solvers.codes import curvatures, rug_hessian, rug_point
 from ....solvers.minimise import descend
 from ....theory import validation
 from ....theory.annotations import as_annotated
@@ -23,7 +24,6 @@ from ...runner.declarations import (
     from_rows,
 )
 from ..drawing import finish_axes, plot_function, size_axis
-from .hessian import curvatures, rug_hessian, rug_point
 from .structure import CASE_COLUMNS, SHARE_COLUMNS, code_shares
 from .trained import run_structure
 
