@@ -186,12 +186,11 @@ def test_half_points(counts_left, expected):
 
 
 def test_untied_weights_drift_apart_as_derived():
-    gaps = []
+    gaps, start = [], np.eye(3, 4)[None]
     for lam in (0.08, 0.04, 0.02):
-        ds = train_l1(
-            3, 4, lam, 0, tied=False, start=np.eye(3, 4)[None], start_decoder=np.eye(3, 4)[None],
-            learning_rate=0.05, steps=[round(k / (lam * 0.05)) for k in (1, 4)], device="cpu",
-        )  # fmt: skip
+        settings = {"learning_rate": 0.05, "steps": [round(k / (lam * 0.05)) for k in (1, 4)]}
+        settings |= {"tied": False, "start": start, "start_decoder": start, "device": "cpu"}
+        ds = train_l1(3, 4, lam, 0, **settings)
         # For one step both lengths are equal; t lam_normal = 1, 4.
         gaps.append(np.abs(ds["norm_ratio"].values[:, 0] / untied_length_ratio([1.0, 4.0]) - 1).max())
     # O(lam): each halving of lam halves the gap (within 20 %); the canary, equal lengths, is far off.
@@ -201,11 +200,9 @@ def test_untied_weights_drift_apart_as_derived():
 
 
 def test_weight_decay_stops_the_drift_where_the_balance_says():
-    lam, decay = 0.05, 0.2
-    ds = train_l1(
-        2, 3, lam, 0, tied=False, start=np.eye(2, 3)[None], start_decoder=np.eye(2, 3)[None],
-        weight_decay=decay, steps=4000, device="cpu", keep_weights=True,
-    )  # fmt: skip
+    lam, decay, start = 0.05, 0.2, np.eye(2, 3)[None]
+    settings = {"tied": False, "start": start, "start_decoder": start, "weight_decay": decay}
+    ds = train_l1(2, 3, lam, 0, steps=4000, device="cpu", keep_weights=True, **settings)
 
     def rest(w):
         e, d = w
@@ -247,10 +244,8 @@ def test_the_printed_experiment_counts_as_the_published_code():
     ds = collisions.run_printed([8, 16], range(3), n_features=8, lam=0.1, steps=[10, 400], device="cpu")
     assert ds["polysemantic"].dims == ("step", "n_hidden", "run")
     for k, m in enumerate((8, 16)):
-        W = train_l1(
-            8, m, 0.1, range(3), optimiser="adamw", steps=400, scale=1.0, device="cpu", keep_weights=True
-        )["W"].values[0]
-        size = np.abs(W)
+        settings = {"optimiser": "adamw", "steps": 400, "scale": 1.0, "keep_weights": True}
+        size = np.abs(train_l1(8, m, 0.1, range(3), device="cpu", **settings)["W"].values[0])
         active = ((size >= 0.8) & (size <= 1.2)).sum(axis=1)  # as in the published code
         np.testing.assert_array_equal(ds["polysemantic"][1, k], (active > 1.1).sum(axis=1))
     np.testing.assert_allclose(ds["quoted"], [2.0, 1.0])

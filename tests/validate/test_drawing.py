@@ -110,6 +110,8 @@ def test_means_leave_out_what_is_missing(ax):
     ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
     half = [statistics.mean([1.0, 2.0]).high - 1.5, statistics.mean([3.0, 4.0, 5.0]).high - 4.0]
     np.testing.assert_allclose(np.diff(ends, axis=1)[:, 0], 2 * np.array(half))
+    drawing.draw_means(ax, X, np.full((3, 2), np.nan))
+    assert len(ax.containers) == 1
 
 
 def test_limits_a_rounding_error_inside_are_no_negative_bars(ax):

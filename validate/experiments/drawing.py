@@ -261,7 +261,8 @@ def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     if len(kept) != x.size:
         raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(kept)}.")
     some = [row.size > 1 for row in kept]
-    draw_estimates(ax, x[some], [mean(row) for row in kept if row.size > 1], **style)
+    if any(some):
+        draw_estimates(ax, x[some], [mean(row) for row in kept if row.size > 1], **style)
 
 
 @as_annotated
