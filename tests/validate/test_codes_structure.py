@@ -135,8 +135,8 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert "of the curvatures of the exact loss are negative" in shown["saddle"].headline
     rows = sections.judge(lab, ["C26", "C27", "C28", "C29", "C30", "C31"])
     for id in ("C27", "C29", "C30", "C31"):
-        assert any(f.origin.startswith("stored: rug_n*.nc") for f in rows[id].evidence.findings)
-        assert str(rows[id].verdict) == ("overstated" if id == "C27" else "holds")
+        assert any(f.origin.startswith("stored: training.nc") for f in rows[id].evidence.findings)
+        assert str(rows[id].verdict) == ("incomplete" if id == "C27" else "holds")
     assert str(rows["C28"].verdict) == "unsettled: too few runs"
 
 
