@@ -13,9 +13,8 @@ from ...solvers.statistics import Family, growth_power, jackknife, mean, share
 from ...theory import noise
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
+from ..experiments.noise.fig5 import WEAK_LAM, growth, onset, random_simplexes, shape_rate
 from ..experiments.noise.mechanism import judge_mechanism
-from ..experiments.noise.runs import WEAK_LAM, growth, onset
-from ..experiments.noise.shapes import random_simplexes, shape_rate
 from .claim import (
     Evidence,
     Finding,
