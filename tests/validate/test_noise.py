@@ -14,7 +14,8 @@ from superposition.theory import noise as theory
 from superposition.validate.experiments import noise
 from superposition.validate.experiments.noise.agreement import draw_noise, train
 from superposition.validate.experiments.noise.encodings import draw_starts
-from superposition.validate.experiments.noise.fig5 import onset, random_simplexes, shape_rate
+from superposition.validate.experiments.noise.fig5 import onset
+from superposition.validate.ledger.lecomte_noise import random_simplexes, shape_rate
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
 
@@ -36,25 +37,14 @@ def mechanism():
     )
 
 
-@pytest.fixture(scope="module")
-def fig6():
-    return noise.run_fig6(4, 4, 0.25, 0.02, 20_000, 8, points=10)
-
-
-@pytest.fixture(scope="module")
-def often():
-    return noise.run_stuck((3, 4, 6), 4, 0.25, time=400.0, runs=8)
-
-
 # Figures 4 and 5
 
 
 def test_fig4_is_descent_from_its_starts(fig4):
-    made = solvers.descend(
-        draw_starts(4, 4, 3, 0), "normal", 0.3, 0.05, 400, np.random.default_rng([0, 1, 1]), shared=True
-    )
+    rng = np.random.default_rng([0, 1, 1])
+    descent = solvers.descend(draw_starts(4, 4, 3, 0), "normal", 0.3, 0.05, 400, rng, shared=True)
     last = fig4["fourth_norm"].sel(noise="normal", noise_std=0.3, step=400)
-    np.testing.assert_array_equal(last, made.fourth_norm[:, 0].mean(axis=1))
+    np.testing.assert_array_equal(last, descent.fourth_norm[:, 0].mean(axis=1))
     np.testing.assert_array_equal(fig4["t"], 0.05 * fig4["step"])
 
 
@@ -123,13 +113,14 @@ def test_onset_of_known_growth():
 
 def test_drop_is_descent():
     ds = noise.run_drop(3, 4, (0.2, 0.4), (0.1,), 20.0, 2, seed=5)
-    made = solvers.descend(
-        draw_starts(3, 4, 2, 5), "bipolar", 0.4, 0.1, 200, np.random.default_rng([5, 700, 1, 0])
-    )
-    square = np.sum(made.W**2, axis=2)
-    np.testing.assert_allclose(ds["square"].isel(noise_std=1, learning_rate=0), square.mean(axis=1))
-    shape = np.sum(made.W**4, axis=2) / square**2
-    np.testing.assert_allclose(ds["shape"].isel(noise_std=1, learning_rate=0), shape.mean(axis=1))
+    rng, last = np.random.default_rng([5, 700, 1, 0]), ds.isel(noise_std=1, learning_rate=0)
+    W = solvers.descend(draw_starts(3, 4, 2, 5), "bipolar", 0.4, 0.1, 200, rng).W
+    np.testing.assert_allclose(last["square"], np.sum(W**2, axis=2).mean(axis=1))
+    np.testing.assert_allclose(last["shape"], mean_shape(W))
+
+
+def mean_shape(W):
+    return np.mean(np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2, axis=-1)
 
 
 # The mechanism
@@ -185,15 +176,14 @@ def test_mechanism_lone_encodings_by_hand(mechanism):
 def test_mechanism_regulariser_is_its_descent(mechanism):
     """Descend 16 eta^2 sigma^4 kappa |W|_4^4 on the sphere, step by step."""
     rate, std, steps = 0.02, 0.25, 2000
-    still = solvers.descend(draw_starts(4, 4, 6, 0), "bipolar", 0.0, 0.02, 2000, 0).W
-    W = still.copy()
-    before = (np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2).mean()
+    W = solvers.descend(draw_starts(4, 4, 6, 0), "bipolar", 0.0, 0.02, 2000, 0).W
+    before = mean_shape(W).mean()
     for _ in range(steps):
         force = 128 * rate**2 * std**4 * W**3
         inward = np.sum(force * W, axis=-1, keepdims=True) / np.sum(W * W, axis=-1, keepdims=True)
-        W += force - W * inward
-    after = (np.sum(W**4, axis=-1) / np.sum(W**2, axis=-1) ** 2).mean()
-    assert float(mechanism["regulariser"].sel(learning_rate=rate)) == pytest.approx(after - before, rel=0.01)
+        W = W + force - W * inward
+    growth = mean_shape(W).mean() - before
+    assert float(mechanism["regulariser"].sel(learning_rate=rate)) == pytest.approx(growth, rel=0.01)
 
 
 @pytest.mark.slow
@@ -204,9 +194,8 @@ def test_first_order_has_the_growth_of_training():
     )
     gap = noise.judge_mechanism(ds, Family(ALARM, 2))["gap"]
     assert gap.low < 0 < gap.high
-    assert gap.high < float(
-        ds["averaged"].mean()
-    )  # an effect of second order would leave all of it as the gap
+    # An effect of second order would leave all of it as the gap.
+    assert gap.high < float(ds["averaged"].mean())
 
 
 def test_mechanism_overlaps_and_force_by_hand(mechanism):
@@ -232,11 +221,8 @@ def test_mechanism_overlaps_and_force_by_hand(mechanism):
 def test_rate_at_a_simplex_by_a_step_of_descent():
     """A short step down the noise-averaged loss changes |W|_4^4/|W|_2^4 by the rate times its length."""
     (W,) = random_simplexes(4, 6, 1, np.random.default_rng(35))
+    np.testing.assert_allclose(W @ W.T, (4 * np.eye(4) - 1) / 3, atol=1e-14)
     short = 1e-6
-
-    def mean_shape(W):
-        return np.mean(np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2)
-
     moved = W - short * theory.noise_averaged_gradient(W, "bipolar", 0.3)
     assert shape_rate(W, 0.3) == pytest.approx((mean_shape(moved) - mean_shape(W)) / short, rel=1e-4)
 
@@ -278,7 +264,8 @@ def test_curvature_of_normal_noise_by_differences_of_the_loss():
     assert least == pytest.approx(np.linalg.eigvalsh(hessian)[0], abs=1e-3)
 
 
-def test_fig6_shows_a_stuck_encoding(fig6):
+def test_fig6_shows_a_stuck_encoding():
+    fig6 = noise.run_fig6(4, 4, 0.25, 0.02, 20_000, 8, points=10)
     assert int(fig6["found"]) > 0
     assert bool(fig6["stuck"][0])
     np.testing.assert_allclose(np.sum(fig6["W"].values ** 4, axis=1), fig6["fourth_norm"].isel(step=-1))
@@ -287,11 +274,12 @@ def test_fig6_shows_a_stuck_encoding(fig6):
     assert float(fig6["loss"]) == pytest.approx(loss, abs=1e-12)
 
 
-def test_stuck_counts_encodings(often):
-    assert np.all(often["stuck"] + often["sparse"] <= often["n_features"])
-    # One can only be stuck where more than half are sparse.
-    assert np.all((often["stuck"] == 0) | (2 * often["sparse"] > often["n_features"]))
-    assert np.all(np.isfinite(often["norm"]) == (often["stuck"] > 0).any("run"))
+def test_stuck_counts_encodings():
+    ds = noise.run_stuck((3, 4, 6), 4, 0.25, time=400.0, runs=8)
+    assert np.all(ds["stuck"] + ds["sparse"] <= ds["n_features"])
+    # An encoding can only be stuck where more than half are sparse.
+    assert np.all((ds["stuck"] == 0) | (2 * ds["sparse"] > ds["n_features"]))
+    assert np.all(np.isfinite(ds["norm"]) == (ds["stuck"] > 0).any("run"))
 
 
 # PyTorch

@@ -13,7 +13,6 @@ from ....solvers import noise as solvers
 from ....solvers.statistics import first_level, growth_power, jackknife, mean
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.noise import noise_averaged_gradient
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Topic, TopicContent, from_rows
 from ..drawing import finish_axes, plot_function
@@ -155,37 +154,6 @@ def run_drop(
         rows.append({"shape": ("run", shape(W).mean(axis=1)), "square": ("run", square)})
     ds = from_rows(rows, noise_std=stds, learning_rate=rates).assign_coords(run=range(len(W0)))
     return ds.assign_attrs(n_features=n, n_hidden=m, time=time, seed=seed)
-
-
-def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return regular simplexes of n unit encodings on m >= n neurons, turned at random.
-
-    Examples
-    --------
-    >>> (W,) = random_simplexes(3, 4, 1, np.random.default_rng(0))
-    >>> (W @ W.T).round(12)
-    array([[ 1. , -0.5, -0.5],
-           [-0.5,  1. , -0.5],
-           [-0.5, -0.5,  1. ]])
-    """
-    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
-    return [corners @ np.linalg.qr(rng.normal(size=(m, m)))[0][:n] for _ in range(count)]
-
-
-def shape_rate(W: FloatArray, std: float) -> float:
-    """Return how fast descent on the loss averaged over bipolar noise raises `shape` of unit encodings.
-
-    Their mean, in the time learning_rate * steps; exact.
-
-    Examples
-    --------
-    >>> (W,) = random_simplexes(3, 4, 1, np.random.default_rng(0))
-    >>> shape_rate(W, 0.5) > 0
-    True
-    """
-    slope = noise_averaged_gradient(W, "bipolar", std)
-    outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
-    return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
 
 def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
