@@ -5,13 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from superposition.solvers import collisions as solvers
-from superposition.validate.experiments.collisions import SHIFTED, collision_counts, train_l1
+from superposition.solvers.collisions.counts import SHIFTED, collision_counts
+from superposition.validate.experiments.collisions import train_l1
 
 torch = pytest.importorskip("torch")
 
@@ -27,35 +25,6 @@ def printed_loss(E, D, x, target, lam):
     """Sum over a batch of the squared error and the l1 norm of the activations, in torch."""
     h = x @ E
     return ((torch.relu(h @ D.mT) - target) ** 2).sum() + lam * h.abs().sum()
-
-
-# Counting
-
-
-@given(
-    arrays.arrays(
-        float,
-        st.tuples(st.integers(1, 5), st.integers(1, 4)),
-        elements=st.sampled_from([-1.0, -0.6, -0.01, 0.0, 0.3, 0.7, 1.0]),
-    )
-)
-def test_counts_agree_with_counting_by_hand(W):
-    found = collision_counts(W)
-    columns = [[w for w in column if abs(w) > 0.5] for column in W.T]
-    signs = [a * b for column in columns for a, b in itertools.combinations(column, 2)]
-    assert found["polysemantic"] == sum(len(column) >= 2 for column in columns)
-    assert found["benign"] == sum(s < 0 for s in signs)
-    assert found["malign"] == sum(s > 0 for s in signs)
-    assert found["dead"] == sum(np.sum(row**2) < 0.25 for row in W)
-    # The mean of at most 20 small numbers: a few roundings.
-    assert found["nonzeros"] == pytest.approx(np.mean([np.sum(np.abs(row) > 0.02) for row in W]), rel=1e-14)
-    assert found["l1_norm"] == pytest.approx(np.mean([np.sum(np.abs(row)) for row in W]), rel=1e-14)
-
-
-def test_counts_of_broken_runs_are_nan():
-    W = np.stack([np.eye(3), np.eye(3)])
-    W[1, 0, 0] = np.nan
-    assert np.isnan(collision_counts(W)["polysemantic"]).tolist() == [False, True]
 
 
 # Data

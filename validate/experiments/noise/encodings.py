@@ -7,11 +7,11 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ....solvers.collisions.displaced import first_weights
 from ....solvers.noise import Descent, descend, descend_averaged
 from ....solvers.statistics import LEVEL
 from ....theory import validation
 from ....theory.validation import FloatArray
-from ..collisions.displaced import first_weights
 from ..drawing import draw_means
 
 # Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.computation import best_mixed_network
+from ....solvers.computation.equal_neurons import shared_inputs_loss
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.computation import equal_features_loss, loss_floor, target_moments
@@ -15,7 +16,6 @@ from ....theory.features import Features
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, preregistered, rounding
-from ..computation.equal_neurons import shared_inputs_loss
 from ..drawing import draw_means, finish_axes, plot_function
 
 PHENOMENON = "computation"
