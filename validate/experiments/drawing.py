@@ -95,7 +95,7 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
             return checked(*args, **kwargs)
         except (AttributeError, KeyError, ValueError) as error:
             given = inspect.signature(function).bind(*args, **kwargs).arguments.items()
-            sets = {name: one for name, one in given if isinstance(one, xr.Dataset)}
+            sets = {name: value for name, value in given if isinstance(value, xr.Dataset)}
             names = {str(name) for ds in sets.values() for name in (*ds.variables, *ds.dims, *ds.attrs)}
             lacking = _LACKING.search(str(error.args[0]))
             if not sets or lacking is None or lacking[1] in names:  # another fault
@@ -215,12 +215,12 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
 @as_annotated
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
-    kept = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
+    rows = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
     x = numbers_or_repeat("x", x)
-    if len(kept) != x.size:
-        raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(kept)}.")
-    some = [row.size > 1 for row in kept]
-    draw_estimates(ax, x[some], [mean(row) for row in kept if row.size > 1], **style)
+    if len(rows) != x.size:
+        raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(rows)}.")
+    has_interval = [row.size > 1 for row in rows]
+    draw_estimates(ax, x[has_interval], [mean(row) for row in rows if row.size > 1], **style)
 
 
 @as_annotated
