@@ -55,7 +55,7 @@ METHODS: dict[str, ModuleType] = {
     "patterns": patterns,
     # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
     "discrete": discrete,
-    # Independent uniform features: levels of weights of all sizes; losses alone.
+    # Independent uniform features: levels of weights of all sizes.
     "uniform": uniform_fourier,
     # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
     "lattice": fourier,
@@ -334,9 +334,7 @@ class Evaluator:
             serves_classes = (
                 "classes" not in law.cache or name == "classes" or (name == "patterns" and self.classes != 0)
             )
-            excludes_uniform = slopes or (
-                self.budget is not None and self.method == "auto"
-            )  # derivatives, nor an end
+            excludes_uniform = self.budget is not None and self.method == "auto"  # its terms have no end
             if (
                 serves_classes
                 and self.method in ("auto", name)
@@ -514,11 +512,13 @@ class Descent:
         names = self._lenient.candidate_methods(
             self._law, True, all_rows, AccuracyRequest(True, tol, frequencies, WORK, 1)
         )
-        names = [name for name in names if name != "moments"]
+        names = [name for name in names if name not in ("moments", "uniform")]
         self.method = next((name for name in names if METHODS[name].covers(all_rows, self._law).all()), "")
         if not self.method:
             self._lenient.refuse_uncovered(self._law, True, {})
         self.exact: bool = self.method in ("classes", "folds", "patterns")
+        if self.exact:
+            self._lenient.method = self.method
         self._final = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
