@@ -69,6 +69,8 @@ EXACT = ("classes", "folds", "patterns", "discrete")
 MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
 # Joint states of groups at most that are conditioned on.
 MOST_STATES = 2**12
+# Features up to which outputs share one thread in a descent: several descents run beside each other.
+MOST_FEATURES_ON_ONE_THREAD = 64
 # Seconds for each of them, whatever the number of outputs.
 SECONDS_PER_STATE = 1e-3
 
@@ -519,6 +521,7 @@ class Descent:
         self.exact: bool = self.method in ("classes", "folds", "patterns")
         if self.exact:
             self._lenient.method = self.method
+        self.is_quick = not self.exact and "uniform" in self._lenient.candidate_methods(self._law, True)
         self._final = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
@@ -533,6 +536,10 @@ class Descent:
         if self.exact and b.all():  # what `average_at_kinks` returns, in less time
             outputs: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
             return outputs
+        if self.is_quick and (b.all() or np.all(np.diag(M) + b)):
+            workers = 1 if self._law.n <= MOST_FEATURES_ON_ONE_THREAD else None
+            request = AccuracyRequest(True, self.tol, self.frequencies, WORK, workers)
+            return uniform_fourier.solve(rows, self._law, request)
         self._lenient.frequencies, self._lenient.tol = None if self.exact else self.frequencies, self.tol
         return self._lenient.average_at_kinks(self._law, rows, True)[0]
 

@@ -482,7 +482,8 @@ class _Search:
             _are_equal_features(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
         )
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SCREENING.samples)
-        means: Any = samples if samples.enough else copy(aim.loss)  # is called as the loss is
+        # Called as the loss is. Of uniform features the loss itself takes less time than so many samples.
+        means: Any = samples if samples.enough and not aim.loss.is_quick else copy(aim.loss)
         cheap.loss, judge.loss = means, copy(aim.loss)
         judge.deadline = Deadline()
         if not aim.exact:
