@@ -265,16 +265,27 @@ def fill_table(table: FloatArray, angle: float) -> None:
 
 
 @inner
-def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
-    """Return the transform of J at s = 1/u.
+def rise_of(s: complex, x: float) -> complex:
+    """Return e^(s x) - 1."""
+    rise, half = np.expm1(s.real * x), np.sin(0.5 * s.imag * x)
+    return complex(rise - 2.0 * (1.0 + rise) * half * half, (1.0 + rise) * np.sin(s.imag * x))
 
-    J is shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1-p, p, 0) all of g - p/3.
-    """
-    value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
-    if shape[1] != 0.0:
-        factor, slope, _ = transform(a * s)
-        value += 2.0 * shape[1] * u * u * (factor * u - slope)
-    return value
+
+@inner
+def rise_at(table: FloatArray, rise: complex, f: int) -> complex:
+    """Return e^(s x) - 1 at frequency f of a block, from that of its first and the table of `fill_table`."""
+    turn = complex(table[f], table[BLOCK + f])
+    return rise + turn + rise * turn
+
+
+@inner
+def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex, complex, complex]:
+    """Return `transform` at z from e^z - 1 and 1/z, which are not used where z is small."""
+    if z.real * z.real + z.imag * z.imag <= 2.25:
+        return transform(z)
+    order_0 = rise * inverse
+    order_1 = (rise + 1.0 - order_0) * inverse
+    return order_0, order_1, (rise + 1.0 - 2.0 * order_1) * inverse
 
 
 @inner
@@ -293,6 +304,16 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
 
 
 @inner
+def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
+    """Fill in 1/s of a block of frequencies, and D = S = 0."""
+    acc[2 * BLOCK :] = 0.0
+    for f in range(BLOCK):
+        k = h * (block * BLOCK + f)
+        inverse = 1.0 / (c * c + k * k)
+        acc[f], acc[BLOCK + f] = c * inverse, -k * inverse
+
+
+@inner
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
@@ -306,30 +327,33 @@ def _lattice_sum(
     noise = noise_of(m.size, 2.0 * (mean / m.size))
     none = all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
+    tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
+    fill_table(tables[0], h * t)
+    fill_table(tables[1], h * a)
     for start in range(0, blocks, CHUNK):
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
         for i in range(count):
-            acc[i, 2 * BLOCK :] = 0.0
-            for f in range(BLOCK):
-                inverse = 1.0 / complex(c, h * ((start + i) * BLOCK + f))
-                acc[i, f], acc[i, BLOCK + f] = inverse.real, inverse.imag
+            first_of_block(acc[i], c, h, start + i)
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
             fill_table(table, h * x)
-            rise = np.expm1(c * x)
             for i in range(count):
-                angle = h * ((start + i) * BLOCK) * x
-                half = np.sin(0.5 * angle)
-                real = rise - 2.0 * (1.0 + rise) * half * half
-                imag = (1.0 + rise) * np.sin(angle)
-                advance(acc[i], table, complex(real, imag), p[j] / x, p[j], none[j], add)
+                rise = rise_of(complex(c, h * ((start + i) * BLOCK)), x)
+                advance(acc[i], table, rise, p[j] / x, p[j], none[j], add)
         for i in range(count):
+            first_s = complex(c, h * ((start + i) * BLOCK))
+            rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
                 s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
-                term = _transform(s, u, a, shape) * np.exp(s * t)
+                # of J = shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1 - p, p, 0) of all of g - p/3
+                term = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
+                if shape[1] != 0.0:
+                    order_0, order_1, _ = transforms_of(a * s, rise_at(tables[1], rise_a, f), u * by_inverse)
+                    term += 2.0 * shape[1] * u * u * (order_0 * u - order_1)
+                term *= 1.0 + rise_at(tables[0], rise_t, f)
                 term *= complex(acc[i, 2 * BLOCK + f], acc[i, 3 * BLOCK + f])
                 twice = 1.0 if k == 0 else 2.0
                 size += twice * (abs(term.real) + abs(term.imag)) * (noise + (c + h * k) * abs(t))

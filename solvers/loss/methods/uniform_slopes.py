@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.compile.kernels import check_interrupt, inner, kernel
-from ....theory.features.values.uniform import transform
 from ....theory.special.order import ascending
 from ....theory.validation import FloatArray
 from .uniform_fourier import (
@@ -35,6 +34,7 @@ from .uniform_fourier import (
     blend,
     blocks_of,
     fill_table,
+    first_of_block,
     loss_none_on,
     loss_one_on,
     mean_of,
@@ -42,8 +42,11 @@ from .uniform_fourier import (
     noise_of,
     period_of,
     repair,
+    rise_at,
+    rise_of,
     sizes_of,
     spread,
+    transforms_of,
 )
 
 __all__ = ["rows_uniform_slopes"]
@@ -199,13 +202,6 @@ def _part(piece: int, pieces: int) -> int:
     return 0 if piece < half else 1 + min((piece - half) * PARTS // (pieces - half), PARTS - 1)
 
 
-@inner
-def _rise(s: complex, x: float) -> complex:
-    """Return e^(s x) - 1."""
-    rise, half = np.expm1(s.real * x), np.sin(0.5 * s.imag * x)
-    return complex(rise - 2.0 * (1.0 + rise) * half * half, (1.0 + rise) * np.sin(s.imag * x))
-
-
 class Sums(NamedTuple):
     """What is added up: `terms` by parts of the frequencies, what rounding took off them, and sizes.
 
@@ -232,26 +228,15 @@ def _sweep_forth(level: Level, line: tuple[float, float], start: int, none: Floa
     """Fill in D and S of the blocks of frequencies from `start` on."""
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
-        acc[i, 2 * BLOCK :] = 0.0
-        for f in range(BLOCK):
-            k = h * ((start + i) * BLOCK + f)
-            inverse = 1.0 / (c * c + k * k)
-            acc[i, f], acc[i, BLOCK + f] = c * inverse, -k * inverse
+        first_of_block(acc[i], c, h, start + i)
     for j in range(m.size):
         add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
         fill_table(sweep.tables[j], h * m[j])
         for i in range(acc.shape[0]):
-            rise = _rise(complex(c, h * ((start + i) * BLOCK)), m[j])
+            rise = rise_of(complex(c, h * ((start + i) * BLOCK)), m[j])
             sweep.rises[i, j] = rise
             _keep(sweep.kept[i, j], acc[i], none[j])
             advance(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], none[j], add)
-
-
-@inner
-def _growth_less_1(table: FloatArray, rise: complex, f: int) -> complex:
-    """Return e^z - 1 at frequency f of a block from that of its first and the table of e^(i h x f) - 1."""
-    turn = complex(table[f], table[BLOCK + f])
-    return rise + turn + rise * turn
 
 
 @inner
@@ -270,39 +255,45 @@ def _add_terms(
     sums: Sums,
 ) -> None:
     """Add one block's terms of the loss and its derivatives by t and by a, and begin its adjoints."""
-    (c, h), n = line, sums.sizes.size - 3
-    first_s = complex(c, h * block * BLOCK)
-    rise_t, rise_a = _rise(first_s, t), _rise(first_s, a)
-    adjoint[:] = 0.0
-    for f in range(BLOCK):
-        k = block * BLOCK + f
-        part = _part(PIECES * k // BLOCK, PIECES * blocks)
-        s, u = complex(c, h * k), complex(acc[f], acc[BLOCK + f])
-        K = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
-        K_a = 2.0 * u * u * u * (by_a[0] + 3.0 * by_a[2] * u)
-        if shape[1] != 0.0:
-            z = a * s
-            if z.real * z.real + z.imag * z.imag > 2.25:  # as `transform`, of the table's e^z
-                growth, inverse = _growth_less_1(tables[1], rise_a, f), u * (1.0 / a)
-                order_0 = growth * inverse
-                order_1 = (growth + 1.0 - order_0) * inverse
-                order_2 = (growth + 1.0 - 2.0 * order_1) * inverse
-            else:
-                order_0, order_1, order_2 = transform(z)
-            K += 2.0 * shape[1] * u * u * (order_0 * u - order_1)
-            K_a += 2.0 * shape[1] * u * (order_1 * u - order_2)
-        K_t = s * K
-        K_a += by_a[1] * K_t
-        wave = (1.0 + _growth_less_1(tables[0], rise_t, f)) * (1.0 if k == 0 else 2.0)
-        D = wave * complex(acc[2 * BLOCK + f], acc[3 * BLOCK + f])
-        first, lost = K * wave, noise + (c + h * k) * abs(t)
-        adjoint[f], adjoint[BLOCK + f] = first.real, first.imag
-        for index, term in ((n, K * D), (n + 1, K_t * D), (n + 2, K_a * D)):
-            step = term.real - sums.lost[part, index]  # compensated: there may be millions of terms
+    (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
+    first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
+    rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
+    adjoint[2 * BLOCK :] = 0.0
+    for piece in range(PIECES):
+        value, value_t, value_a, size, size_t, size_a = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for f in range(piece * width, (piece + 1) * width):
+            k = block * BLOCK + f
+            s, u = complex(c, h * k), complex(acc[f], acc[BLOCK + f])
+            square = 2.0 * u * u
+            K = square * u * (shape[0] + 3.0 * shape[2] * u)
+            K_a = square * u * (by_a[0] + 3.0 * by_a[2] * u)
+            if shape[1] != 0.0:
+                rise = rise_at(tables[1], rise_a, f)
+                order_0, order_1, order_2 = transforms_of(a * s, rise, u * by_inverse)
+                K += shape[1] * square * (order_0 * u - order_1)
+                K_a += 2.0 * shape[1] * u * (order_1 * u - order_2)
+            K_t = s * K
+            K_a += by_a[1] * K_t
+            wave = (1.0 + rise_at(tables[0], rise_t, f)) * (1.0 if k == 0 else 2.0)
+            first, D = K * wave, wave * complex(acc[2 * BLOCK + f], acc[3 * BLOCK + f])
+            adjoint[f], adjoint[BLOCK + f] = first.real, first.imag
+            term, term_t, term_a = K * D, K_t * D, K_a * D
+            value, value_t, value_a = value + term.real, value_t + term_t.real, value_a + term_a.real
+            size += abs(term.real) + abs(term.imag)
+            size_t += abs(term_t.real) + abs(term_t.imag)
+            size_a += abs(term_a.real) + abs(term_a.imag)
+        part = _part(block * PIECES + piece, PIECES * blocks)
+        lost = noise + (c + h * (block * BLOCK + (piece + 1) * width)) * abs(t)
+        for index, total, total_size in (
+            (n, value, size),
+            (n + 1, value_t, size_t),
+            (n + 2, value_a, size_a),
+        ):
+            step = total - sums.lost[part, index]  # compensated: there may be millions of terms
             new = sums.terms[part, index] + step
             sums.lost[part, index] = (new - sums.terms[part, index]) - step
             sums.terms[part, index] = new
-            sums.sizes[index] += lost * (abs(term.real) + abs(term.imag))
+            sums.sizes[index] += lost * total_size
 
 
 @inner
