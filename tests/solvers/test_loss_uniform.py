@@ -160,7 +160,7 @@ def test_error_estimates_of_gradients_are_never_below_the_error(cases):
     [
         lambda on: not any(on),  # the atom
         lambda on: sum(on) == 1,  # the edges
-        lambda on: all(on),  # the rarest pattern
+        all,  # the rarest pattern
         lambda on: on[1] and on[2],  # a correlation
     ],
 )

@@ -359,10 +359,10 @@ def audit(
         n, m = model_k.W_out.shape
         groups.setdefault((n, m, as_features(laws[k], n), model_k.tied), []).append((k, model_k))
     measured = {}
-    for (n, m, group_law, tied), group in groups.items():
+    for (n, m, group_law, tied), models_of_size in groups.items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
         known.deadline = Deadline(seconds)
-        group, losses = with_losses(group, group_law, known.deadline)
+        group, losses = with_losses(models_of_size, group_law, known.deadline)
         search_size(group, group_law, starts, known, generator, progress)
         for done, ((k, model_k), exact) in enumerate(zip(group, losses, strict=True)):
             if steps:
