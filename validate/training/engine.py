@@ -96,10 +96,10 @@ def check_precision(torch: Any, precision: str, device: Any) -> None:
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
 
 
-def provenance(torch: Any, place: Any, began: float) -> dict[str, str | float]:
+def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
     """Say on what was trained, and how long since `began`."""
     return {
-        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch_version": str(torch.__version__),
         "wall_time_seconds": time.perf_counter() - began,
     }
