@@ -126,8 +126,8 @@ class ModelAudit:
         if self.searched < self.planned:
             parts.append(f"the search after {self.searched} of {self.planned} starts")
         if self.stopped:
-            before = "it began" if np.isnan(self.end_loss) else "it came to rest"
-            parts.append(f"the descent from these weights before {before}")
+            event = "it began" if np.isnan(self.end_loss) else "it came to rest"
+            parts.append(f"the descent from these weights before {event}")
         sentence = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
         if self.method == SAMPLES:
             sentence += " " * bool(sentence) + f"The loss is sampled, to +- {self.loss_error:.1g}."
