@@ -275,7 +275,7 @@ def audit_network(
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
     closer = _verdict(model, features, target)
-    model_alone, B = rest_of(model, B)  # without a residual path
+    with_residual, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     f = evaluator(features)
@@ -287,12 +287,12 @@ def audit_network(
     naive, naive_features = np.nan, 0
     if features.independent:
         naive, naive_features = naive_loss(features, model.n_hidden, goal, model.n_outputs)
-    loss, exact_seconds, gradient_seconds = _loss(model_alone, features, goal, tol, deadline)
+    loss, exact_seconds, gradient_seconds = _loss(model, features, goal, tol, deadline)
     length = np.nan
     if loss.gradient is not None:
         length = float(np.sqrt(sum(np.sum(derivative**2) for derivative in loss.gradient.values())))
     return NetworkAudit(
-        model=model,
+        model=with_residual,
         target=target if isinstance(target, str) else f"a matrix of {name}",
         loss=loss.loss,
         loss_error=loss.error_estimate,
@@ -301,7 +301,7 @@ def audit_network(
         zero_loss=nothing.loss - float(np.mean(of_mean)),
         naive=naive,
         naive_features=naive_features,
-        floor=_floor(features, model_alone, goal),
+        floor=_floor(features, model, goal),
         gradient_norm=length,
         closer=closer,
         exact_seconds=exact_seconds,
