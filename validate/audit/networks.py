@@ -99,8 +99,8 @@ class NetworkAudit:
         """What the budget of seconds left out, in a sentence; empty if nothing."""
         alone, both = (_rounded(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
-            more = f", with its gradient {both}" if self.gradient_seconds else ""
-            return f"The exact loss was left out: it would take about {alone} seconds{more}."
+            with_gradient = f", with its gradient {both}" if self.gradient_seconds else ""
+            return f"The exact loss was left out: it would take about {alone} seconds{with_gradient}."
         if self.gradient_seconds:
             return f"The gradient was left out: it would take about {both} seconds."
         return ""
@@ -318,7 +318,7 @@ def audit_networks(
         for model, law in zip(models, laws, strict=True)
     ]
     for model, law, key in zip(models, laws, keys, strict=True):
-        yield audit_network(model, law, target, seconds=seconds / sum(key == other for other in keys))
+        yield audit_network(model, law, target, seconds=seconds / keys.count(key))
 
 
 def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:

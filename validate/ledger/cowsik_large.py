@@ -17,6 +17,7 @@ from ..training.schedule import BLOCK
 from . import claim as ledger
 from .claim import (
     Evidence,
+    between,
     claim,
     confirmed,
     corrected_statement,
@@ -121,7 +122,7 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
     same = partial(confirmed, origin=public)
     return evidence(
         f"Completed means by the rule of section 2. At p = {MIDDLE} and ratios {CELLS} the loss over the "
-        f"rug's, less 1, is {_list(early, '+.1%')} where the stopping rule ends training, and "
+        f"rug's, less 1, is {_list(early, '+.1%')} where it ends training, and "
         f"{models.single('excess'):+.1%} in one model of {MOST} features at ratio {HALF}. Chance ends "
         f"training: before, the loss falls by {fall.min():.2%} to {fall.max():.2%} in 100 batches in "
         f"{fall.size} models of {MANY} and more features, and the standard error of the difference of the "
@@ -131,18 +132,16 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
         f"{later.attrs['steps']} steps from the start, models leave the rug, a saddle of the loss: those of "
         f"{SOME} and {MANY} features end at {completed}, and {MOST} at {most.value:+.1%} ({QUARTER}) and "
         f"{single:+.1%} ({HALF}, one model). Predicted before the runs: by the rule of the text, within a "
-        f"tenth of the rug at ratios {LOW} and {QUARTER} (true) and at most half of its loss at ratio "
-        f"{HALF} (false from {SOME} features on); after {steps} more, below the rug at all three ratios, by "
-        f"three quarters at {HALF} (not tested: that phase destroyed {models.broken_counts()} features). "
-        "Limits for the slower phase and the public code were fixed before these models were trained, after "
-        f"a look at others. That the public code leaves {SOME} features {-PUBLIC_BELOW:.0%} or more below "
-        f"the rug at ratio {QUARTER} is {outcome}, and has no part in the verdict: they end at "
-        f"{below.value:+.1%}, between {below.low:+.0%} and {below.high:+.0%}.",
+        f"tenth of the rug at ratios {LOW} and {QUARTER} (true) and at most half of its loss at {HALF} "
+        f"(false from {SOME} features on); after {steps} more, below the rug at all three, by three "
+        f"quarters at {HALF} (not tested: that phase destroyed {models.broken_counts()} features). Limits "
+        "for the slower phase and the public code were fixed before these models were trained, after a look "
+        f"at others. That the public code leaves {SOME} features {-PUBLIC_BELOW:.0%} or more below the rug "
+        f"at ratio {QUARTER} is {outcome}, and has no part in the verdict: they end at {below.value:+.1%}, "
+        f"between {below.low:+.0%} and {below.high:+.0%}.",
         models.enough,
-        models.keeps("loss / rug - 1, stopping rule", early, "<=", SAME),
-        models.keeps("loss / rug - 1, stopping rule", early, ">=", -SAME),
-        same("loss / rug - 1 by the public code", near, "<=", PUBLIC_NEAR),
-        same("loss / rug - 1 by the public code", near, ">=", -PUBLIC_NEAR),
+        *between(models.keeps, "loss / rug - 1, stopping rule", early, -SAME, SAME),
+        *between(same, "loss / rug - 1 by the public code", near, -PUBLIC_NEAR, PUBLIC_NEAR),
     )
 
 
@@ -158,8 +157,8 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
     most, single = _mean(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
     true = partial(confirmed, origin=later)
     unequal = _mean(_at(later, "row_variance_spread"), HALF, MANY)
-    within = by_cell(small).sel(end=CONVERGED, ratio=HALF, p=[0.01, 0.05, 0.1], n_features=[128, 256, 512])
-    spread, ratio = (float(within[name].min()) for name in ("row_variance_spread", "lyapunov_max"))
+    at_half = by_cell(small).sel(end=CONVERGED, ratio=HALF, p=[0.01, 0.05, 0.1], n_features=[128, 256, 512])
+    spread, ratio = (float(at_half[name].min()) for name in ("row_variance_spread", "lyapunov_max"))
     return evidence(
         "The rug is a saddle of the loss, which large models pass slowly: where the rule compares two "
         "means over 100 batches, chance ends training there (C33). What is printed of large models holds "
@@ -207,17 +206,16 @@ def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     quarter = at.sel(ratio=QUARTER, n_features=MOST).values
     most = float(at.sel(ratio=HALF, n_features=MOST).min())
     return evidence(
-        f"Where the stopping rule ends training, at p = {MIDDLE} and ratios {CELLS}, the standard "
-        f"deviation over the mean of row variances is {_list(early, '.2g')}, and {models.single(name):.2g} "
-        f"in one model of {MOST} features at ratio {HALF}: so it is as printed at the rule, where it was "
-        f"tried. The print's map has other p, and of {MOST} features there are five models at ratio "
-        f"{QUARTER}, one at {HALF} and none at {LOW}. Trained on for {later.attrs['steps']} steps at a "
-        f"lower rate, {MOST} features at ratio {QUARTER} have {np.nanmean(quarter):.2g}, but at ratio "
-        f"{HALF}, where models become pairs, {MANY} features have {pairs.value:.2g} and one model of "
-        f"{MOST} has {most:.2g}. That it is a twentieth at most at ratio {QUARTER} was predicted before, "
-        f"and holds; that it is nine tenths and more in pairs of {MANY} and {MOST} features was predicted "
-        f"too, and is nearly so at {MANY} alone. The variance over rows, which the caption shows, falls "
-        "like 1/n_s^2 for any code (C30).",
+        f"Where the stopping rule ends training, at p = {MIDDLE} and ratios {CELLS}, the standard deviation "
+        f"over the mean of row variances is {_list(early, '.2g')}, and {models.single(name):.2g} in one "
+        f"model of {MOST} features at ratio {HALF}: as printed. The print's map has other p, and of {MOST} "
+        f"features there are five models at ratio {QUARTER}, one at {HALF} and none at {LOW}. Trained on "
+        f"for {later.attrs['steps']} steps at a lower rate, {MOST} features at ratio {QUARTER} have "
+        f"{np.nanmean(quarter):.2g}, but at ratio {HALF}, where models become pairs, {MANY} features have "
+        f"{pairs.value:.2g} and one model of {MOST} has {most:.2g}. Predicted before: a twentieth at most "
+        f"at ratio {QUARTER}, which holds; nine tenths and more in pairs of {MANY} and {MOST} features, "
+        f"which is nearly so at {MANY} alone. The variance over rows, which the caption shows, falls like "
+        "1/n_s^2 for any code (C30).",
         enough_runs(f"models of {MOST} features at each ratio", int(counts.min()), origin=ds),
         models.keeps(text, early, "<=", SAME),
         models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", preregistered(0.05)),
