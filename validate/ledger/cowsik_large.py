@@ -49,7 +49,7 @@ _FRESH = Family(ALARM, 2 * 5 + 7 + 1)
 CELLS = ", ".join(f"{r:g} ({n} features)" for r, n in LARGEST.items())
 
 
-class _Models:
+class _LargeModels:
     """The models by cell, and estimates of a row, whose limits are one family."""
 
     def __init__(self, trained: xr.Dataset) -> None:
@@ -104,7 +104,7 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
     """models of thousands of features, trained to completion by the stopping rule, have essentially the loss
     of the Persian rug
     """
-    models = _Models(ds)
+    models = _LargeModels(ds)
     steps, early = models.steps, models.largest("excess")
     fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
     fall = fall[np.isfinite(fall)]
@@ -148,7 +148,7 @@ def c33(quick: bool, ds: xr.Dataset, later: xr.Dataset, public: xr.Dataset) -> E
 @claim("C44", SOURCE, "2", needs=["codes.large", "codes.later", "codes.symmetry"])
 def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Evidence:
     """hoped: training to completion, by the stopping rule, ensures that an optimal model is found"""
-    models = _Models(ds)
+    models = _LargeModels(ds)
     fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
     falls = models.family.of(mean, fall[np.isfinite(fall)])
     late, pairs = (models.of("excess", r, FEW, CONVERGED) for r in (QUARTER, HALF))
@@ -197,7 +197,7 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
 @claim("C34", SOURCE, "Fig. 6, caption", needs=["codes.large", "codes.later"])
 def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     """once n_s reaches 8192 all noise variables have identical variances"""
-    models = _Models(ds)
+    models = _LargeModels(ds)
     name, text = "row_variance_spread", "s.d. over mean of row variances"
     early = models.largest(name)
     counts = models.at[name].sel(end=STOP, n_features=MOST).count("seed")

@@ -1,6 +1,7 @@
 """Cowsik et al. (2024), C1-C5, C14-C17, C21: the data, the macroscopic loss, its scale and its limits."""
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import erfcx, ndtr
 
 from ...solvers.rug import optimum
@@ -26,18 +27,19 @@ SOURCE = "cowsik2024"
 NODES, WEIGHTS = (np.polynomial.legendre.leggauss(60) + np.array([[1.0], [0.0]])) / 2
 
 
-def _density(x: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi))
+def normal_density(x: npt.ArrayLike) -> FloatArray:
+    """Return the density of a standard normal variable."""
+    return np.asarray(np.exp(-0.5 * np.square(x)) / np.sqrt(2 * np.pi))
 
 
 def _ramp(x: FloatArray) -> FloatArray:
     """E ReLU(Z + x) of a standard normal Z."""
-    return x * ndtr(x) + _density(x)
+    return x * ndtr(x) + normal_density(x)
 
 
 def _square_ramp(x: FloatArray) -> FloatArray:
     """E ReLU(Z + x)^2 of a standard normal Z."""
-    return (1 + x * x) * ndtr(x) + x * _density(x)
+    return (1 + x * x) * ndtr(x) + x * normal_density(x)
 
 
 @claim("C1", SOURCE, "App. C")

@@ -28,9 +28,9 @@ from .claim import (
     post_hoc,
     rounding,
 )
+from .cowsik_model import SOURCE, normal_density
 from .cowsik_scaling import posterior_loss
 
-SOURCE = "cowsik2024"
 STOP = "stopping rule"
 P = (0.01, 0.05, 0.1)  # of five models or more at each place
 SMALLEST = 128  # features in the first of the source's heat maps
@@ -89,7 +89,7 @@ def c37(quick: bool) -> Evidence:
     """<(u - ReLU(u + nu))^2> = <sigma^2 int dnu phi(nu + |mu|/sigma) (u - ReLU(u + sigma nu))^2>_u"""
     nodes, weights = (np.polynomial.legendre.leggauss(200) + np.array([[1.0], [0.0]])) / 2
     z = np.linspace(-10, 10, 20001)
-    density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    density = normal_density(z) * (z[1] - z[0])
     over = []
     for mu, sigma in ((0.1, 0.1), (0.2, 0.3), (0.05, 0.5)):
         output = np.maximum(nodes[:, None] + sigma * (z - mu / sigma), 0)

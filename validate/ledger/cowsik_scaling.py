@@ -27,10 +27,9 @@ from .claim import (
     rounding,
     symbolic,
 )
+from .cowsik_model import SOURCE, normal_density
 
-SOURCE = "cowsik2024"
 TEN = np.log(10)
-_INV_SQRT_2PI = 1 / np.sqrt(2 * np.pi)
 SAME = rounding(1e-7)  # relative: losses of one decoder, found in two ways
 WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
@@ -65,7 +64,7 @@ def interior_probability(sigma: float) -> float:
     """Return P(sigma <= u + nu <= 1 - sigma)."""
 
     def antiderivative(x: float) -> float:
-        return float(x * ndtr(x) + _density(x))
+        return float(x * ndtr(x) + normal_density(x))
 
     # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
     high, low = (1 - sigma) / sigma, 1.0
@@ -79,7 +78,7 @@ def interior_probability(sigma: float) -> float:
 
 def chain_constant() -> float:
     """Return C' of the source's chain (App. D): P(R), times Var[Z | |Z| <= 1], times P(y inside) at 1/4."""
-    variance = 1 - 2 * float(_density(1.0)) / WITHIN_ONE
+    variance = 1 - 2 * float(normal_density(1.0)) / WITHIN_ONE
     return WITHIN_ONE * variance * interior_probability(0.25)
 
 
@@ -252,10 +251,6 @@ def c20(quick: bool) -> Evidence:
     )
 
 
-def _density(x: npt.ArrayLike) -> FloatArray:
-    return np.asarray(_INV_SQRT_2PI * np.exp(-0.5 * np.square(x)))
-
-
 def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
     """Return E Var[u | u + nu] / sigma^2 for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
     ratio: FloatArray = decoders.bayes_loss(1.0, sigma) / np.square(sigma)
@@ -304,7 +299,7 @@ def c23(quick: bool) -> Evidence:
     relu = float((rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small].min())
 
     def weighted(u: float, y: float, power: int) -> float:
-        return float(u**power * _density((y - u) / 0.25) / 0.25)
+        return float(u**power * normal_density((y - u) / 0.25) / 0.25)
 
     def variance(y: float) -> float:
         m0, m1, m2 = (integrate.quad(weighted, 0, 1, args=(y, k))[0] for k in range(3))
@@ -410,7 +405,7 @@ def _jumprelu_gap(tau: float, sigma: float) -> float:
     """Return what JumpReLU's on-loss at a threshold tau sigma is off by, of a double integral."""
 
     def error(y: float, u: float) -> float:
-        return float((u - y * (y > tau * sigma)) ** 2 * _density((y - u) / sigma) / sigma)
+        return float((u - y * (y > tau * sigma)) ** 2 * normal_density((y - u) / sigma) / sigma)
 
     ends = (-2.0, tau * sigma), (tau * sigma, 3.0)
     direct = sum(integrate.dblquad(error, 0, 1, low, high, epsabs=1e-10)[0] for low, high in ends)

@@ -86,9 +86,8 @@ class _Models:
     """
 
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
-        self.origin, self.cells = trained, by_cell(trained)
+        self.cells = by_cell(trained)
         self.steps = f"{trained.attrs['steps']} steps"
-        self.names = {STOP: STOP, CONVERGED: self.steps}
         compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS), *GROWN})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
         # Findings that estimates do not refute the print, which is a limit, and that they keep one.
@@ -109,18 +108,12 @@ class _Models:
     def tally(self, statistic: str) -> str:
         """Say of how many doublings it is shown that a statistic falls, and of how many that it does not."""
         phrases = []
-        for end, name in self.names.items():
+        for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
             changes = self.change(statistic, end)
             falls = sum(change.high <= FALLS for change in changes)
             stays = sum(change.low > FALLS for change in changes)
             phrases.append(f"{falls} of {len(changes)} ({name}; {stays} do not)")
         return " and ".join(phrases)
-
-    def least(self, statistic: str, text: str, limit: float) -> Finding:
-        """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
-        at = self.cells[statistic].sel(end=CONVERGED, ratio=HALF, p=list(SIZES), n_features=list(TRAINED))
-        text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
-        return experiment(text, float(at.min()), ">=", post_hoc(limit), origin=self.origin)
 
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
         """Return the findings that a statistic falls at the stopping rule.
