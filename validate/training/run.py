@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -205,11 +205,7 @@ def train(
     law_digest = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
-    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
-    models = [
-        engine.new_model(torch, torch_device, settings.n_features, *key, *shared)
-        for key in zip(hidden, laws, seeds, strict=True)
-    ]
+    models = _new_models(torch, torch_device, settings, zip(hidden, laws, seeds, strict=True))
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, identity, models)
@@ -220,7 +216,9 @@ def train(
 
     def measure(model: Model) -> dict[str, tuple[float, float]]:
         ends = [end for end in settings.ends if model.status[end] != "diverged"]
-        return {end: engine.evaluate(torch, model, end, evaluation_samples, batch_size) for end in ends}
+        return {
+            end: engine.evaluate(torch, model, end, evaluation_samples, settings.batch_size) for end in ends
+        }
 
     workers = one_thread_each(torch, threads if settings.device == "cpu" else 1)
     with workers as map_chunks, _progress_bar(progress, models) as show:
@@ -301,6 +299,14 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
     return float(law.p[0]) if is_number else law
 
 
+def _new_models(
+    torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
+) -> list[Model]:
+    """Return fresh models of numbers of hidden neurons, laws and seeds."""
+    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
+    return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
+
+
 def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) -> None:
     """Refuse the capture of steps that no CUDA graph can repeat."""
     can_capture = device == "cuda" and getattr(law, "exactly", None) is None
@@ -326,8 +332,8 @@ def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator
 
 
 @contextmanager
-def _wait_for_memory() -> Iterator[Callable[[], bool]]:
-    """Tell whether Ctrl-C was pressed: it waits until all models are at one step. A second one does not."""
+def _defer_interrupt() -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether Ctrl-C was pressed, which then stops nothing; a second one does."""
     pressed = False
 
     def press(*_: Any) -> None:
@@ -384,7 +390,7 @@ def _train_all(
 
     saved, pause = time.perf_counter(), CHECKPOINT_SECONDS
     show()
-    with _wait_for_memory() as pressed:
+    with _defer_interrupt() as pressed:
         while chunks := _chunks([model for model in models if not model.finished], settings.batch_size):
             list(map_chunks(advance, chunks))
             show()
