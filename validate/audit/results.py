@@ -188,8 +188,7 @@ class ModelAudit:
         if self.loss_with_hidden_relu < BENT * self.loss:
             bent = (
                 " Its loss is above that of answering 0, and would be about "
-                f"{self.loss_with_hidden_relu:.3g} "
-                "if its hidden neurons had a ReLU: if they do, this is another kind of "
-                "model."
+                f"{self.loss_with_hidden_relu:.3g} if its hidden neurons had a ReLU: if they do, this is "
+                "another kind of model."
             )
         return known[self.verdict] + rests + limit + assumed + left_out + bent
