@@ -155,14 +155,8 @@ def k6(quick: bool) -> Evidence:
         mean, square = p / 4, p / 6
         return mean**2 / (square - mean**2 + n * mean**2)
 
-    offsets = ", ".join(f"{offset(p):.4f} at p = {p:g}" for p in (0.1, 1.0))
-    at = [
-        numeric(
-            f"offset at p = {p:g}, less {printed:g}",
-            abs(offset(p) - printed), "<=", post_hoc(half_digit + STEP * offset(p)),
-        )
-        for p, printed in ((1.0, 0.019), (0.1, 0.014))
-    ]  # fmt: skip
+    rare, dense = offset(0.1), offset(1.0)
+    offsets = f"{rare:.4f} at p = 0.1, {dense:.4f} at p = 1"
     read = best_readout(np.eye(3)[:2], 0.0, Features(3, 0.3, "symmetric"), bias=False).W_out[2, 0]
     gap = abs(read - 0.075**2 / (0.05 - 0.075**2 + 2 * 0.075**2))
     return evidence(
@@ -170,7 +164,8 @@ def k6(quick: bool) -> Evidence:
         "step and half of the last printed digit are allowed. An earlier form of this row allowed the half "
         f"digit alone, and called 0.014 not reproduced. In closed form: {offsets}; the minimum is flat at p "
         "= 0.1.",
-        *at,
+        numeric("offset at p = 1, less 0.019", abs(dense - 0.019), "<=", post_hoc(half_digit + STEP * dense)),
+        numeric("offset at p = 0.1, less 0.014", abs(rare - 0.014), "<=", post_hoc(half_digit + STEP * rare)),
         corrected_statement(
             f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {offsets}",
             numeric("of the exact best readout, three features on two", gap, "<=", rounding(1e-12)),
