@@ -219,6 +219,12 @@ def _copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
     return excess, above_copies(converged.isel(model=new))
 
 
+def _rarest_over_rug(ds: xr.Dataset) -> float:
+    """Return the least loss over the rug's at a place of the print's figure beside the cells."""
+    rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
+    return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
+
+
 @claim("C27", SOURCE, "Fig. 2", needs=["codes.symmetry"])
 def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     """trained models and the Persian rug have essentially the same loss, far below the linear model (the
@@ -236,9 +242,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     at = models.cells["loss"].sel(end=CONVERGED, p=COMMON, ratio=QUARTER)
     fresh = at.where(at["seed"] >= 3).mean("seed")
     affine = (ds["loss"].sel(end=CONVERGED) / ds["linear_loss"]).values[ds["n_features"].values == LARGEST]
-    # A place of the print's figure that is none of these cells: rarer features, fewer neurons.
-    rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
-    worse = ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1
+    worse = _rarest_over_rug(ds)
     at_rarest = f"least loss / rug at p = {RAREST}, ratio {FEWEST}"
     return evidence(
         f"Models of {LARGEST} features ({MEDIUM} at p = {RARE}), at the stopping rule of the source and "
@@ -252,11 +256,8 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         "that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
         f"{fresh.sel(n_features=SMALLEST):.4g} for {SMALLEST} features, {fresh.sel(n_features=LARGEST):.4g} "
         f"for {LARGEST}.",
-        *(
-            models.keeps(f"{name}, {end}", estimates, relation, limit)
-            for relation, limit in (("<=", SAME), (">=", -SAME))
-            for end, estimates in ((STOP, early), (steps, late))
-        ),
+        *between(models.keeps, f"{name}, {STOP}", early, -SAME, SAME),
+        *between(models.keeps, f"{name}, {steps}", late, -SAME, SAME),
         experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
         corrected_statement(
             f"it holds for models of thousands of features at the stopping rule: those of {LARGE} features, "
