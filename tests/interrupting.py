@@ -72,7 +72,7 @@ CALLS = {
         dictionary(16, 8).T,
     ),
     "ceiling": lambda: sp.ceiling(sp.Features(32, 0.05), dictionary(32, 16).T, l0=2.0),
-    "phases": lambda: sp.phases(),
+    "phases": sp.phases,
     "sweep": lambda: sp.sweep(
         sp.solvers.rug.optimum, {"p": np.linspace(0.01, 0.5, 4000).tolist(), "ratio": [0.1, 0.2, 0.3]}
     ),

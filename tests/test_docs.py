@@ -194,13 +194,13 @@ def test_the_relu_page_has_interference_and_bound_right():
 
 
 def _docstrings() -> str:
-    texts = []
-    for floor in ("theory", "solvers", "validate"):
-        for path in (FOLDER.parent / floor).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                    texts.append(ast.get_docstring(node) or "")
-    return "\n\n".join(texts)
+    return "\n\n".join(
+        ast.get_docstring(node) or ""
+        for layer in ("theory", "solvers", "validate")
+        for path in (FOLDER.parent / layer).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    )
 
 
 def _formulas(text: str) -> list[str]:

@@ -44,8 +44,8 @@ INLINE = [
 
 def _command_lines():
     for block in [*SHELL, *INLINE]:
-        for line in re.sub(r"\\\n\s*", " ", block).splitlines():
-            line = re.split(r"  #|\s{3,}", line.strip())[0]
+        for printed in re.sub(r"\\\n\s*", " ", block).splitlines():
+            line = re.split(r"  #|\s{3,}", printed.strip())[0]
             if line.startswith("superposition ") and not re.search(r"…|NAME|PHENOMENON|COMMAND", line):
                 yield line
 

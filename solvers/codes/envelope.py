@@ -81,9 +81,11 @@ def _mix(
 def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
     """Return names, ratios and losses at each p of what does not depend on the ratio asked for."""
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
-    for one in found:
-        if models != "tied" or not one[0].shifted:
-            codes.append((one[0].name, one[0].ratio, np.array([block.loss for block in one])))
+    codes += [
+        (blocks[0].name, blocks[0].ratio, np.array([block.loss for block in blocks]))
+        for blocks in found
+        if models != "tied" or not blocks[0].shifted
+    ]
     if models == "balanced":
         codes += [("cut polygon", 3.0 / k, np.asarray(theory.collision_loss(p, k))) for k in _SIZES]
     if models == "free":

@@ -422,9 +422,9 @@ def _smooth_curve(
         for (parameter, unit, mean, square), rise in zip(
             parts, (u.T @ slope, -slope.sum(axis=0)), strict=True
         ):
-            mean += 0.1 * (rise - mean)
-            square += 0.001 * (rise**2 - square)
-            parameter += (
+            mean[...] += 0.1 * (rise - mean)
+            square[...] += 0.001 * (rise**2 - square)
+            parameter[...] += (
                 unit * rate * (mean / (1.0 - 0.9**step)) / (np.sqrt(square / (1.0 - 0.999**step)) + 1e-12)
             )
         x = features.sample(BATCH, rng) / by_x

@@ -176,12 +176,14 @@ class _Problem:
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        k, q, models = self.k, self.q, []
+        k, q = self.k, self.q
         zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
         identity = np.eye(k)
         deviation = np.sqrt(np.diag(self.covariance))
-        for angles in [zero, turn][: 1 + (q > 1)]:
-            models.append(self.start(identity, np.full(q, 0.7), angles, -0.2 * float(deviation.mean())))
+        models = [
+            self.start(identity, np.full(q, 0.7), angles, -0.2 * float(deviation.mean()))
+            for angles in [zero, turn][: 1 + (q > 1)]
+        ]
         models.append(self.start(identity, np.ones(q), zero, 0.0))
         models.append(self.start(np.zeros((k, k)), np.zeros(q), zero, 0.0))
         # one direction that two features share, evenly or not, on the same side or on opposite ones

@@ -227,8 +227,7 @@ def test_many_features_match_sums_of_products():
 
         def polynomial(members):
             out = [mp.mpf(1)]
-            for q in members:
-                q = mp.mpf(float(q))
+            for q in map(mp.mpf, map(float, members)):
                 out = [(1 - q) * a + q * b for a, b in zip([*out, 0], [0, *out], strict=True)]
             return out
 

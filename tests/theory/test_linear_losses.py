@@ -24,8 +24,7 @@ def by_patterns(M, b, p, importance):
     """Mean of the weighted squared error over all patterns of features that are on, exact moments each."""
     n = len(M)
     total = 0.0
-    for on in itertools.product((0, 1), repeat=n):
-        on = np.array(on)
+    for on in map(np.array, itertools.product((0, 1), repeat=n)):
         moments = np.outer(on, on) / 4 + np.diag(on) / 12
         rest = np.eye(n) - M
         error = np.einsum("ij,jk,ik->i", rest, moments, rest) - 2 * b * (rest @ on) / 2 + b**2

@@ -31,9 +31,9 @@ KAPPA = [
 def polynomial_roots(kappa):
     """Low, and the others by real, then imaginary part."""
     with mp.workdps(400 if kappa < 1e-40 else 50):
-        found = mp.polyroots([1, 0, -1, mp.mpf(kappa)], maxsteps=5000, extraprec=3000)
-    low = min(found, key=lambda z: mp.re(z))
-    return [low, *sorted((z for z in found if z is not low), key=lambda z: (mp.im(z), mp.re(z)))]
+        roots = mp.polyroots([1, 0, -1, mp.mpf(kappa)], maxsteps=5000, extraprec=3000)
+    low = min(roots, key=mp.re)
+    return [low, *sorted((z for z in roots if z is not low), key=lambda z: (mp.im(z), mp.re(z)))]
 
 
 @pytest.mark.parametrize("kappa", KAPPA)
@@ -57,9 +57,10 @@ def test_the_derived_roots_are_those(kappa):
     with mp.workdps(50):
         for x in column[:3]:
             assert abs(x - x**3 - kappa) < mp.mpf(10) ** -45
-        for have, want in zip(cubic_roots(kappa), column, strict=True):
+        for have, derived in zip(cubic_roots(kappa), column, strict=True):
+            want = derived
             if kappa > CRITICAL:  # conjugate, up to their order
-                want = mp.mpc(want.real, mp.sign(complex(have).imag) * abs(mp.im(want)))
+                want = mp.mpc(derived.real, mp.sign(complex(have).imag) * abs(mp.im(derived)))
             assert abs(mp.mpmathify(complex(have)) - want) <= 2e-15 * abs(want) + mp.mpf(10) ** -48
 
 

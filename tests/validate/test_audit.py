@@ -92,7 +92,7 @@ def expected(name):
 
 
 def test_there_is_a_state_of_every_layout():
-    assert set(STATES) == {one.name for one in audit.LAYOUTS}
+    assert set(STATES) == {layout.name for layout in audit.LAYOUTS}
 
 
 @pytest.mark.parametrize("form", ["arrays", "npz", "safetensors"])
@@ -105,8 +105,8 @@ def test_layouts_are_recognised(name, form, tmp_path):
     elif form == "safetensors":
         write_safetensors(tmp_path / "model.safetensors", state)
         state = tmp_path / "model.safetensors"
-    found, models = audit.recognise(audit.state_of(state))
-    assert found == name
+    layout, models = audit.recognise(audit.state_of(state))
+    assert layout == name
     want = expected(name)
     assert len(models) == len(want)
     for model, (M, b) in zip(models, want, strict=True):
@@ -125,29 +125,29 @@ def test_torch_modules_files_and_checkpoints(tmp_path):
     ):
         if saved is not None:
             torch.save(saved, path)
-        name, (found,) = audit.recognise(audit.state_of(form))
+        name, (weights,) = audit.recognise(audit.state_of(form))
         assert name == "goodfire-ai/spd"
         x = torch.rand(7, F)
         want = (model.linear2(model.linear1(x))).detach().numpy()
         np.testing.assert_allclose(
-            x.numpy() @ (found.W_out @ found.W_in).T + found.b, want, rtol=1e-4, atol=1e-6
+            x.numpy() @ (weights.W_out @ weights.W_in).T + weights.b, want, rtol=1e-4, atol=1e-6
         )
-    wrapped = {f"_orig_mod.{name}": one for name, one in model.state_dict().items()}
+    wrapped = {f"_orig_mod.{name}": tensor for name, tensor in model.state_dict().items()}
     assert audit.recognise(audit.state_of(wrapped))[0] == "goodfire-ai/spd"
 
 
 def test_a_bias_of_hidden_neurons_and_a_scale_are_folded_in():
     c = np.array([0.3, -0.2])
     state = {**STATES["timaeus-research/devinterp"], "embedding.bias": c, "scale_factor": np.array(2.0)}
-    _, (found,) = audit.recognise(state, layout="timaeus-research/devinterp")
-    np.testing.assert_allclose(found.b, 2 * (OUT[0] @ c + B[0]))
-    np.testing.assert_allclose(found.W_out, 2 * OUT[0])
+    _, (weights,) = audit.recognise(state, layout="timaeus-research/devinterp")
+    np.testing.assert_allclose(weights.b, 2 * (OUT[0] @ c + B[0]))
+    np.testing.assert_allclose(weights.W_out, 2 * OUT[0])
 
 
 def test_keys_of_ones_own():
     state = {"dec": OUT[0], "enc": IN[0].T, "bias": B[0], "more": np.ones(3)}
-    _, (found,) = audit.recognise(state, keys={"W_in": "enc", "W_out": "dec", "b": "bias"})
-    np.testing.assert_array_equal(found.W_in, IN[0])
+    _, (weights,) = audit.recognise(state, keys={"W_in": "enc", "W_out": "dec", "b": "bias"})
+    np.testing.assert_array_equal(weights.W_in, IN[0])
     _, (tied,) = audit.recognise(state, keys={"W_in": "dec", "b": "bias"})
     assert tied.tied
     state["hidden"] = np.ones(2)
@@ -175,16 +175,16 @@ LINEAR = {
 @pytest.mark.parametrize(("hidden", "bias"), [(20, True), (20, False), (2, True)])
 def test_two_linear_layers_that_may_have_a_nonlinearity_between_them_are_refused(names, hidden, bias):
     parts = zip(names.split(), autoencoder(hidden, bias), strict=True)
-    state = {f"{name}.{key}": array for name, one in parts for key, array in one.state_dict().items()}
+    state = {f"{name}.{key}": array for name, part in parts for key, array in part.state_dict().items()}
     why = "hidden neurons have a bias" if bias else r"more hidden neurons \(20\) than features \(5\)"
     with pytest.raises(
         ValueError, match=rf"`model` must have no nonlinearity.*{why}.*Model.of\(model, layout="
     ):
         audit.audit(state, 0.1)
-    found = audit.audit(
+    audited = audit.audit(
         state, 0.1, layout=LINEAR[names], steps=0, starts=0
     )  # the caller says that there is none
-    assert found.models[0].n_hidden == hidden
+    assert audited.models[0].n_hidden == hidden
 
 
 def test_a_live_module_is_compared_with_its_weights():
@@ -229,7 +229,7 @@ def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
 
 @pytest.mark.parametrize("name", STATES)
 def test_more_hidden_neurons_than_features_are_refused(name):
-    kind = next(one for one in audit.LAYOUTS if one.name == name)
+    kind = next(layout for layout in audit.LAYOUTS if layout.name == name)
     wide = audit.Weights(np.ones((2, 3)), np.ones((3, 2)), np.zeros(2))
     if not kind.b_saved:  # of more features than neurons
         return
@@ -348,10 +348,10 @@ def local_minimum(seed):
     while True:
         n, m, p = int(draw.integers(3, 7)), int(draw.integers(1, 3)), float(draw.uniform(0.05, 0.4))
         law = Features(n, p, importance=draw.uniform(0.2, 1.0, n))
-        found = minimise(n, m, law, starts=12, rng=draw)
-        for other in found.minima[1:]:
+        minimum = minimise(n, m, law, starts=12, rng=draw)
+        for other in minimum.minima[1:]:
             at = other.W_out, other.b, law
-            if other.objective > 1.001 * found.loss and is_minimum(*at) and is_saddle_with_more(*at):
+            if other.objective > 1.001 * minimum.loss and is_minimum(*at) and is_saddle_with_more(*at):
                 return law, minimise(n, m, law, starts=60, rng=draw), other
 
 
@@ -373,17 +373,17 @@ def test_optimum_local_minimum_saddle_and_unfinished_are_told_apart(seeds):
             "unfinished": (early, best.b),
         }
         for verdict, (W_out, b) in kinds.items():
-            (found,) = audit.audit(
+            (audited,) = audit.audit(
                 {"W": W_out, "b": b}, law, layout="liuyz0/SuperpositionScaling", rng=seed
             ).models
-            known = found.best_name == "all kept"  # with as many neurons as features nothing is searched
-            few = not known and found.hits < HITS  # starts that came to the best
+            known = audited.best_name == "all kept"  # with as many neurons as features nothing is searched
+            few = not known and audited.hits < HITS  # starts that came to the best
             seldom += few
             expected = "not beaten by a search" if few and verdict == "best of a search" else verdict
-            assert found.verdict == expected, (seed, verdict, found.sentence)
-            assert found.tied
-            assert found.lower_bound <= found.best_known <= found.loss * (1 + 1e-6)
-            assert known or found.searched >= 20
+            assert audited.verdict == expected, (seed, verdict, audited.sentence)
+            assert audited.tied
+            assert audited.lower_bound <= audited.best_known <= audited.loss * (1 + 1e-6)
+            assert known or audited.searched >= 20
     assert seldom <= len(seeds)  # of four audits of each
 
 
@@ -403,20 +403,20 @@ def test_a_best_known_loss_of_nothing_is_no_unit():
 
 def test_a_constant_output_represents_nothing():
     state = {"W": np.array([[1.0], [-1.0], [0.0]]), "b": np.array([0.0, 0.0, 0.15])}
-    (found,) = audit.audit(state, 0.3, steps=0, starts=0).models
-    assert found.represented == 2
+    (audited,) = audit.audit(state, 0.3, steps=0, starts=0).models
+    assert audited.represented == 2
 
 
 def test_many_features_are_set_beside_codes():
     W_out = np.kron(np.eye(32), [[1.0], [-1.0]])
-    (found,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0, starts=0).models
-    assert found.verdict == "not tried"
-    assert found.represented == 64
-    np.testing.assert_allclose(found.dimensionality, 0.5)
-    assert found.searched == 0
-    assert found.lower_bound < found.limit < found.loss == found.best_known < found.zero_loss
-    assert found.limit_name.endswith("in the limit of many features")
-    assert f"For comparison: {found.limit_name}, {found.limit:.4g}." in found.sentence
+    (audited,) = audit.audit({"W": W_out, "b": np.zeros(64)}, 0.05, steps=0, starts=0).models
+    assert audited.verdict == "not tried"
+    assert audited.represented == 64
+    np.testing.assert_allclose(audited.dimensionality, 0.5)
+    assert audited.searched == 0
+    assert audited.lower_bound < audited.limit < audited.loss == audited.best_known < audited.zero_loss
+    assert audited.limit_name.endswith("in the limit of many features")
+    assert f"For comparison: {audited.limit_name}, {audited.limit:.4g}." in audited.sentence
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -425,21 +425,27 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound(tied
     law, rng = unequal.power_law(1.0, 10, 0.5), np.random.default_rng(0)
     start = rng.normal(size=(10, 3)) / 3
     weights = audit.Weights(start, start.T if tied else rng.normal(size=(3, 10)) / 3, np.zeros(10))
-    (found,) = audit.audit(weights, law, steps=0, starts=0).models
-    assert 0 < found.lower_bound == unequal.loss_bound(law, 3) < found.best_known < found.loss
-    assert found.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14)
-    assert found.best_name == "the 3 features that matter most, the others dropped"
+    (audited,) = audit.audit(weights, law, steps=0, starts=0).models
+    assert 0 < audited.lower_bound == unequal.loss_bound(law, 3) < audited.best_known < audited.loss
+    assert audited.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14)
+    assert audited.best_name == "the 3 features that matter most, the others dropped"
     if not tied:
-        assert found.limit == unequal.priority_loss(law, 3)
-        assert found.limit_name == "planes by priority in the limit of very different lengths"
+        assert audited.limit == unequal.priority_loss(law, 3)
+        assert audited.limit_name == "planes by priority in the limit of very different lengths"
 
 
 def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
     law = unequal.independent_copies(Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), 4)
     near = audit.Weights(*unequal.priority_weights(law, 2, 1e5))
-    (found,) = audit.audit(near, law, steps=0, starts=0).models
-    assert found.limit == unequal.priority_loss(law, 2) < found.loss == found.best_known < 2 * found.limit
-    assert found.lower_bound == 0  # of features that their partners decide
+    (audited,) = audit.audit(near, law, steps=0, starts=0).models
+    assert (
+        audited.limit
+        == unequal.priority_loss(law, 2)
+        < audited.loss
+        == audited.best_known
+        < 2 * audited.limit
+    )
+    assert audited.lower_bound == 0  # of features that their partners decide
 
 
 def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
@@ -454,10 +460,10 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     assert "Structure: 5 in 2 0-1-2-3-4." in said
     assert said.count('"5 in 2" is five in two dimensions') == 1
     assert main(["audit", str(path), "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["layout"] == "Anthropic notebook"
-    assert [one["instance"] for one in told["models"]] == [0, 1, 2]
-    assert told["models"][0]["end_loss"] is None
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["layout"] == "Anthropic notebook"
+    assert [model["instance"] for model in printed["models"]] == [0, 1, 2]
+    assert printed["models"][0]["end_loss"] is None
     assert main(["audit", str(path), "--p", "0.1", "--keys", "W"]) == 2
     assert main(["audit", str(path), "--p", "0.1", "0.2"]) == 2
 
@@ -468,16 +474,16 @@ def test_a_bias_that_is_not_saved_is_the_best_one(tmp_path):
     matrices = {0: torch.tensor(best.W_out), 1: torch.tensor(W[0][:, :1])}
     for state in (matrices, {"m_ran": [2, 1], "losses": [0.0], "W": matrices}):
         torch.save(state, tmp_path / "W.pt")
-        found = audit.audit(tmp_path / "W.pt", 0.1, steps=0, starts=0)
-        assert found.layout == "liuyz0/SuperpositionScaling, W alone"
-        assert [one.n_hidden for one in found.models] == [2, 1]
-        assert all(one.bias_assumed and "is assumed" in one.sentence for one in found.models)
-    np.testing.assert_allclose(found.models[0].b, best.b, atol=1e-5)
-    one = found.models[1]
-    M, least = one.W_out @ one.W_in, one.per_feature
-    np.testing.assert_allclose(exact_gradient(M, one.b, 0.1)[1], 0.0, atol=1e-7)
+        audited = audit.audit(tmp_path / "W.pt", 0.1, steps=0, starts=0)
+        assert audited.layout == "liuyz0/SuperpositionScaling, W alone"
+        assert [model.n_hidden for model in audited.models] == [2, 1]
+        assert all(model.bias_assumed and "is assumed" in model.sentence for model in audited.models)
+    np.testing.assert_allclose(audited.models[0].b, best.b, atol=1e-5)
+    model = audited.models[1]
+    M, least = model.W_out @ model.W_in, model.per_feature
+    np.testing.assert_allclose(exact_gradient(M, model.b, 0.1)[1], 0.0, atol=1e-7)
     for shift in np.linspace(-2, 1, 31):  # no other bias of any output is better
-        assert np.all(exact_loss(M, one.b + shift, 0.1).per_feature >= least - 1e-12)
+        assert np.all(exact_loss(M, model.b + shift, 0.1).per_feature >= least - 1e-12)
 
 
 def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatch):
@@ -490,18 +496,18 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
     monkeypatch.setattr(search, "minimise", counted)
     laws = [0.1, Features(5, 0.1), 0.2]
     reached = []
-    found = audit.audit({"W": W, "b_final": B}, laws, starts=1, reached=reached.append)
+    audited = audit.audit({"W": W, "b_final": B}, laws, starts=1, reached=reached.append)
     assert len(calls) == 2
     assert reached == [0, 1, 2]
-    one, other, _ = found.models
-    assert one.best_known == other.best_known <= min(one.end_loss, other.end_loss)
+    first, second, _ = audited.models
+    assert first.best_known == second.best_known <= min(first.end_loss, second.end_loss)
     # Without a search the better end of the two is known to both.
-    one, other = audit.audit({"W": W[:2], "b_final": B[:2]}, Features(5, 0.1, "binary"), starts=0).models
-    ends = [one.end_loss, other.end_loss, one.reset_loss, other.reset_loss]
-    assert one.best_known == other.best_known == np.nanmin(ends)
+    first, second = audit.audit({"W": W[:2], "b_final": B[:2]}, Features(5, 0.1, "binary"), starts=0).models
+    ends = [first.end_loss, second.end_loss, first.reset_loss, second.reset_loss]
+    assert first.best_known == second.best_known == np.nanmin(ends)
     names = {
         name.removesuffix(" with the biases of dead outputs reset")
-        for name in (one.best_name, other.best_name)
+        for name in (first.best_name, second.best_name)
     }
     assert names in (
         {"descent from this model", "descent from instance 0"},
@@ -539,10 +545,10 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
         "--json",
     ]
     assert main(words) == 0
-    (told,) = json.loads(capsys.readouterr().out)["models"]
+    (printed,) = json.loads(capsys.readouterr().out)["models"]
     law = Features(5, **{"p": 0.3, **law})
-    assert told["loss"] == pytest.approx(exact_loss(OUT[0] @ IN[0], B[0], law).loss, rel=1e-12)
-    assert told["bias_assumed"] is False
+    assert printed["loss"] == pytest.approx(exact_loss(OUT[0] @ IN[0], B[0], law).loss, rel=1e-12)
+    assert printed["bias_assumed"] is False
 
 
 @pytest.mark.parametrize(
@@ -599,19 +605,19 @@ def test_pictures_are_of_what_they_say():
         (many, ("feature", "dimensionality")),
     ):
         law = Features(len(weights.b), 0.1, "binary")
-        (one,) = audit.audit(weights, law, steps=0, starts=0).models
-        figure = page._figure(one)
+        (model,) = audit.audit(weights, law, steps=0, starts=0).models
+        figure = page._figure(model)
         axes = Figure().subplots(1, 3)
         for draw, ax in zip(figure.draw, axes, strict=True):
             assert draw(figure.dataset, ax) is ax
-        np.testing.assert_allclose(axes[0].images[0].get_array(), one.W_out @ one.W_in)
+        np.testing.assert_allclose(axes[0].images[0].get_array(), model.W_out @ model.W_in)
         assert (axes[1].get_xlabel(), axes[1].get_ylabel()) == labels
         drawn = {
             tick.get_text(): line.get_xdata()[0]
             for tick, line in zip(axes[2].get_yticklabels(), axes[2].lines, strict=True)
         }
-        assert drawn["this model"] == one.loss
-        assert drawn["zero model"] == one.zero_loss
+        assert drawn["this model"] == model.loss
+        assert drawn["zero model"] == model.zero_loss
         assert "end of descent" not in drawn
 
 
@@ -638,14 +644,16 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
     given = audit.Weights(W, W.T, np.zeros(20))
     audit.audit(given, law, seconds=0.01)  # compiles
-    (found,) = audit.audit([given, given], law, seconds=1.5, instances=[1]).models
-    assert found.stopped
-    assert found.searched < found.planned
-    assert found.verdict == "unfinished"
-    assert found.end_loss < found.loss
-    assert found.left_out.startswith(f"The budget ended the search after {found.searched} of {found.planned}")
-    assert "descent" in found.left_out
-    assert found.sentence.endswith(found.left_out)
+    (audited,) = audit.audit([given, given], law, seconds=1.5, instances=[1]).models
+    assert audited.stopped
+    assert audited.searched < audited.planned
+    assert audited.verdict == "unfinished"
+    assert audited.end_loss < audited.loss
+    assert audited.left_out.startswith(
+        f"The budget ended the search after {audited.searched} of {audited.planned}"
+    )
+    assert "descent" in audited.left_out
+    assert audited.sentence.endswith(audited.left_out)
     pair = audit.Weights(np.array([[1.0], [-1.0]]), np.array([[1.0, -1.0]]), np.zeros(2))
     (whole,) = audit.audit(pair, 0.1, seconds=60.0).models
     assert not whole.stopped
@@ -673,25 +681,25 @@ def test_no_seconds_are_neither_a_search_nor_a_descent():
     law = Features(20, 0.05, importance=0.9 ** np.arange(20))
     W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
     given = audit.Weights(W, W.T, np.zeros(20))
-    (found,) = audit.audit(given, law, seconds=0).models
-    assert found.verdict == "not tried"
-    assert (found.searched, found.planned) == (0, 20)
-    assert found.evidence == "no search was made at this size"
-    assert "no search was made at this size" in found.sentence
-    assert found.loss == pytest.approx(exact_loss(W @ W.T, np.zeros(20), law).loss, abs=found.loss_error)
-    assert found.loss_error < 1e-3 * found.loss
+    (audited,) = audit.audit(given, law, seconds=0).models
+    assert audited.verdict == "not tried"
+    assert (audited.searched, audited.planned) == (0, 20)
+    assert audited.evidence == "no search was made at this size"
+    assert "no search was made at this size" in audited.sentence
+    assert audited.loss == pytest.approx(exact_loss(W @ W.T, np.zeros(20), law).loss, abs=audited.loss_error)
+    assert audited.loss_error < 1e-3 * audited.loss
 
 
 @pytest.mark.parametrize("starts", [0, 2])
 def test_advice_says_what_it_rests_on(starts):
     law = Features(3, 0.123)  # not of the atlas
     W = np.array([[1.0], [-0.7], [0.1]])
-    (found,) = audit.audit(audit.Weights(W, W.T, np.zeros(3)), law, starts=starts).models
-    said = advice(found)
-    assert found.verdict == "unfinished"
+    (audited,) = audit.audit(audit.Weights(W, W.T, np.zeros(3)), law, starts=starts).models
+    said = advice(audited)
+    assert audited.verdict == "unfinished"
     assert "above the best known" in said
     if starts:
-        assert f"{found.searched} starts were made at this size, {found.hits} of them ended" in said
+        assert f"{audited.searched} starts were made at this size, {audited.hits} of them ended" in said
     else:
         assert "no search was made at this size" in said
         assert "to the best loss known" not in said
@@ -700,42 +708,42 @@ def test_advice_says_what_it_rests_on(starts):
 def test_a_model_that_hardly_descends_and_is_above_the_best_known_is_stuck():
     law, _, other = local_minimum(11)
     W = other.W_out * (1 + 1e-3)
-    (found,) = audit.audit(audit.Weights(W, W.T, other.b), law, rng=11).models
-    assert found.end_loss < found.loss * (1 - 1e-6)  # it does descend
-    assert found.gradient_norm > models.STILL
-    assert found.verdict == "stuck"
-    assert advice(found).startswith("Train again from other starts: this one is stuck")
-    assert found.gap in advice(found)
+    (audited,) = audit.audit(audit.Weights(W, W.T, other.b), law, rng=11).models
+    assert audited.end_loss < audited.loss * (1 - 1e-6)  # it does descend
+    assert audited.gradient_norm > models.STILL
+    assert audited.verdict == "stuck"
+    assert advice(audited).startswith("Train again from other starts: this one is stuck")
+    assert audited.gap in advice(audited)
 
 
 def test_a_dead_output_is_flat_and_no_saddle():
     """No kick of the weights lowers the loss; setting its bias does."""
     law, draw = Features(3, 0.1), np.random.default_rng(0)
     W, b = np.eye(3, 2), np.array([0.0, 0.0, -1.0])
-    (found,) = audit.audit(audit.Weights(W, W.T, b), law).models
-    assert found.dead.tolist() == [2]
-    assert found.verdict == "flat"
-    assert "a dead output (2); it moves only if its bias is reset" in found.sentence
-    assert found.end_loss == pytest.approx(found.loss, rel=1e-12)
-    assert found.reset_loss < 0.95 * found.loss
+    (audited,) = audit.audit(audit.Weights(W, W.T, b), law).models
+    assert audited.dead.tolist() == [2]
+    assert audited.verdict == "flat"
+    assert "a dead output (2); it moves only if its bias is reset" in audited.sentence
+    assert audited.end_loss == pytest.approx(audited.loss, rel=1e-12)
+    assert audited.reset_loss < 0.95 * audited.loss
     kicked = [W + 0.01 * draw.normal(size=W.shape) for _ in range(200)]
-    assert min(exact_loss(V @ V.T, b, law).loss for V in kicked) > found.loss * (1 - 1e-9)
+    assert min(exact_loss(V @ V.T, b, law).loss for V in kicked) > audited.loss * (1 - 1e-9)
 
 
 def test_an_output_with_a_gradient_is_not_called_dead():
-    (found,) = audit.audit(audit.Weights(np.zeros((3, 2)), np.zeros((2, 3)), np.full(3, 1e-9)), 0.1).models
-    assert found.gradient_norm > 1.0
-    assert found.dead.size == 0
-    assert "dead" not in advice(found)
+    (audited,) = audit.audit(audit.Weights(np.zeros((3, 2)), np.zeros((2, 3)), np.full(3, 1e-9)), 0.1).models
+    assert audited.gradient_norm > 1.0
+    assert audited.dead.size == 0
+    assert "dead" not in advice(audited)
 
 
 def test_a_feature_is_represented_by_the_share_of_its_loss_that_is_saved():
     W = np.array([[1.0, 0.0], [0.0, 1.0], [0.05, 0.05]])  # above every threshold of a norm, and worth nothing
     law = Features(3, 0.1)
-    (found,) = audit.audit(audit.Weights(W, W.T, np.zeros(3)), law, steps=0, starts=0).models
-    assert found.represented == 2
-    np.testing.assert_allclose(found.share_saved, 1 - found.per_feature / law.variance, rtol=1e-12)
-    assert found.share_saved[2] < 0.2 < 0.5 < found.share_saved[0]
+    (audited,) = audit.audit(audit.Weights(W, W.T, np.zeros(3)), law, steps=0, starts=0).models
+    assert audited.represented == 2
+    np.testing.assert_allclose(audited.share_saved, 1 - audited.per_feature / law.variance, rtol=1e-12)
+    assert audited.share_saved[2] < 0.2 < 0.5 < audited.share_saved[0]
 
 
 GROUPS = Features(40, 0.05, groups=[synchronous([0, 1], 0.05), exclusive([2, 3, 4], 0.05)])

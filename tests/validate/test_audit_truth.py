@@ -64,11 +64,11 @@ def four(place, seed):
     """Return the models by kind."""
     n, m, *_, starts, _, _ = place
     law, rng = law_of(place), np.random.default_rng(1000 + seed)
-    found = minimise(n, m, law, starts=starts, rng=seed)
-    best = end_of(found.W_out, found.b, law)
+    search_result = minimise(n, m, law, starts=starts, rng=seed)
+    best = end_of(search_result.W_out, search_result.b, law)
     other = None
-    for one in found.minima[1:]:
-        end = end_of(one.W_out, one.b, law)
+    for minimum in search_result.minima[1:]:
+        end = end_of(minimum.W_out, minimum.b, law)
         if end.loss > (1 + APART) * best.loss and stays(end.W_out, end.b, law, rng):
             other = end
             break
@@ -98,23 +98,23 @@ def row(place, seed, kind, W, b):
     """Audit a model by itself, and search longer; return what to print."""
     n, _, p, *_, starts, longer = place
     law, rng = law_of(place), np.random.default_rng(2000 + seed)
-    (found,) = audit.audit(audit.Weights(W, W.T, b), law, starts=starts, seconds=1e6, rng=seed).models
+    (audited,) = audit.audit(audit.Weights(W, W.T, b), law, starts=starts, seconds=1e6, rng=seed).models
     loss = exact_loss(W @ W.T, b, law).loss
-    least = exact_loss(found.best_W_out @ found.best_W_in, found.best_b, law).loss
-    assert least <= found.best_known * (1 + BEATEN)
-    if found.verdict not in ("saddle", "unfinished"):
+    least = exact_loss(audited.best_W_out @ audited.best_W_in, audited.best_b, law).loss
+    assert least <= audited.best_known * (1 + BEATEN)
+    if audited.verdict not in ("saddle", "unfinished"):
         copies = [(V, V.T, b) for V in (kicked(W, rng, KICK) for _ in range(KICKS))]
         least = min(least, minimise(n, W.shape[1], law, starts=longer, first=copies, rng=3000 + seed).loss)
-    judge(found.verdict, loss, least)
+    judge(audited.verdict, loss, least)
     gap = loss / least - 1
-    said = f"n={n} m={W.shape[1]} p={p} {kind}: {found.verdict}, {found.hits} of {found.searched}"
-    return found.verdict, f"{said}; {gap:.2e} above the longer search or what the audit exhibits"
+    said = f"n={n} m={W.shape[1]} p={p} {kind}: {audited.verdict}, {audited.hits} of {audited.searched}"
+    return audited.verdict, f"{said}; {gap:.2e} above the longer search or what the audit exhibits"
 
 
 # The ordinary suite has such models of one law in test_audit.py, and the twin below.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("place", "seed"), [pytest.param(one, k, id=f"n{one[0]}") for k, one in enumerate(SMALL + LARGE)]
+    ("place", "seed"), [pytest.param(place, k, id=f"n{place[0]}") for k, place in enumerate(SMALL + LARGE)]
 )
 def test_no_verdict_without_its_evidence(place, seed):
     for kind, (W, b) in four(place, seed).items():

@@ -89,8 +89,8 @@ def broken(about):
 )
 def test_the_verdict_follows_from_the_findings_alone(findings, expected):
     """Which fault it is, is declared; whether there is one, is not."""
-    told = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
-    assert verdict(told) == expected
+    declared = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
+    assert verdict(declared) == expected
 
 
 @pytest.mark.parametrize("relation", ["==", "<=", "<", ">=", ">"])
@@ -196,13 +196,13 @@ def test_limits_decide_by_the_end_that_the_claim_needs():
 
 def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
     stored = xr.Dataset(attrs={"stored_file": "runs.nc", "stored_date": "2026-01-02", "stored_device": "cpu"})
-    found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
+    estimate = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
 
     def check(quick):
         return Evidence(
             "",
             [
-                confirmed("mean", found, ">", derived(), origin=stored),
+                confirmed("mean", estimate, ">", derived(), origin=stored),
                 replace(
                     experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset()),
                     alarm=0.01,
@@ -218,7 +218,7 @@ def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     assert [f["alarm_rate"] for f in record] == [1e-3, 0.01, None]
     assert [f["limit_set"] for f in record] == ["derived", "before", "derived"]
-    assert record[0]["resolution"] == pytest.approx((found.high - found.low) / 2)
+    assert record[0]["resolution"] == pytest.approx((estimate.high - estimate.low) / 2)
     assert record[1]["resolution"] is None
     monkeypatch.setattr(ledger, "select_claims", lambda ids=None, source=None: (claim,))
     monkeypatch.setattr(ledger, "run", lambda *_, **__: (judge(claim, results),))
@@ -227,20 +227,22 @@ def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "(stored: runs.nc, 2026-01-02, cpu, limit derived, alarm rate 0.001, resolves" in text
     assert "(run now, limit chosen before the data, alarm rate 0.01)" in text
-    told = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"
-    assert told in page.ledger([judge(claim, results)])
+    declared = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"
+    assert declared in page.ledger([judge(claim, results)])
 
 
 @pytest.mark.parametrize("judged", [confirmed, not_refuted])
 def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
-    found = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
+    estimate = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
     for early in (derived, rounding, preregistered):
-        assert "alarm rate 0.001" in judged("mean", found, ">", early(0.0)).chance
-    late = judged("mean", found, ">", post_hoc(0.0))
+        assert "alarm rate 0.001" in judged("mean", estimate, ">", early(0.0)).chance
+    late = judged("mean", estimate, ">", post_hoc(0.0))
     assert late.alarm is None
     assert "alarm" not in late.chance
     assert (late.basis, late.limit_set) == ("after", "limit chosen after a look at the data")
-    assert [one.basis for one in between(judged, "", found, -post_hoc(1.0), preregistered(1.0))] == [
+    assert [
+        finding.basis for finding in between(judged, "", estimate, -post_hoc(1.0), preregistered(1.0))
+    ] == [
         "after",
         "before",
     ]
@@ -382,15 +384,15 @@ def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(resul
 
 def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(results, monkeypatch):
     monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: False))
-    row = next(one for one in select_claims() if one.needs)
+    row = next(entry for entry in select_claims() if entry.needs)
     (stored,) = ledger.recall([row.id])
     assert judge(row, results) == stored
     assert stored.checked_on
     monkeypatch.setattr(catalogue, "recall", lambda ids: ())
     how = "pip install -e '.[torch]' in the checkout"
-    found = judge(row, results)
-    assert found.evidence.text == f"Not judged: {', '.join(row.needs)} needs PyTorch ({how})."
-    assert found.verdict is Verdict.NOT_JUDGED
+    checked = judge(row, results)
+    assert checked.evidence.text == f"Not judged: {', '.join(row.needs)} needs PyTorch ({how})."
+    assert checked.verdict is Verdict.NOT_JUDGED
 
 
 def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):

@@ -220,11 +220,11 @@ def instead(module, path, how):
 FORMULA = {
     "corrected_statement": slice(1, None),
     "evidence": slice(1, None),
-    "between": slice(3, 4),
+    "between": slice(2, 3),
     "_run": slice(1, 2),
 }
 FORMULA |= dict.fromkeys(
-    ("symbolic", "numeric", "bound", "experiment", "confirmed", "not_refuted"), slice(2, 3)
+    ("symbolic", "numeric", "bound", "experiment", "confirmed", "not_refuted"), slice(1, 2)
 )
 FORMULA |= dict.fromkeys(("derived", "rounding", "preregistered", "post_hoc", "Family"), slice(0))
 # A difference of two routes stays one.
@@ -374,6 +374,8 @@ def wrong_data(data, apart):
     for k, ds in enumerate(data):
         for runs in () if apart else (1, 3):  # of one run alone there is no interval
             few = {dim: slice(runs) for dim in ("seed", "run") if dim in ds.dims}
+            if "model" in ds.dims and "seed" in ds:
+                few["model"] = np.flatnonzero(ds["seed"].values < runs)
             yield f"few runs of data {k}", [*data[:k], ds.isel(few), *data[k + 1 :]]
     for how, change in changes.items():
         for k, ds in enumerate(data):

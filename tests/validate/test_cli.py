@@ -359,7 +359,7 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, 
 
 
 def test_a_second_ctrl_c_does_not_wait():
-    with training.run._wait_for_memory() as pressed:
+    with training.run._defer_interrupt() as pressed:
         assert not pressed()
         os.kill(os.getpid(), signal.SIGINT)
         assert pressed()

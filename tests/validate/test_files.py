@@ -98,8 +98,8 @@ def in_the_way(folder):
 
 @everyone
 def test_what_is_no_ordinary_file_is_refused_and_left(write, tmp_path):
-    for path, word in in_the_way(tmp_path).items():
-        path = path.rename(path.with_suffix(".csv"))  # tables choose the end of their names
+    for obstacle, word in in_the_way(tmp_path).items():
+        path = obstacle.rename(obstacle.with_suffix(".csv"))  # tables choose the end of their names
         before = os.lstat(path)
         with pytest.raises(
             ValueError, match=f"`path` must be an ordinary file, or absent, .*{word}.*; got '.*'"

@@ -46,17 +46,18 @@ def literal_parts(node):
 
 def faults_of_corrections(source):
     """Return what is wrong with the corrections of a module of the ledger."""
-    tree, found = ast.parse(source), []
-    for call in calls(tree, "claim"):
-        if len(call.args) > 4 or any(word.arg == "correction" for word in call.keywords):
-            found.append(f"line {call.lineno}: a correction that no finding carries")
+    tree = ast.parse(source)
+    faults = [
+        f"line {call.lineno}: a correction that no finding carries"
+        for call in calls(tree, "claim")
+        if len(call.args) > 4 or any(word.arg == "correction" for word in call.keywords)
+    ]
     for call in calls(tree, "corrected_statement"):
         if len(call.args) < 2:
-            found.append(f"line {call.lineno}: a sentence without a finding")
-        for text in literal_parts(call.args[0]) if call.args else []:
-            if TYPED.search(text):
-                found.append(f"line {call.lineno}: a number is typed into {text!r}")
-    return found
+            faults.append(f"line {call.lineno}: a sentence without a finding")
+        texts = literal_parts(call.args[0]) if call.args else []
+        faults += [f"line {call.lineno}: a number is typed into {t!r}" for t in texts if TYPED.search(t)]
+    return faults
 
 
 def imports_of_statistics(source):

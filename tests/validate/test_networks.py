@@ -87,7 +87,7 @@ STATES = {
     ),
     "SAELens, transcoder": ({"W_enc": INTO.T, "b_enc": B_IN, "W_dec": OUT.T, "b_dec": B}, _mlp),
 }
-NAMED = [one.name for one in NETWORKS if one.named]
+NAMED = [layout.name for layout in NETWORKS if layout.named]
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -101,7 +101,7 @@ def test_networks_of_public_code_compute_what_their_code_does(name):
 
 
 def test_all_layouts_are_tried():
-    assert set(STATES) == {one.name for one in NETWORKS}
+    assert set(STATES) == {layout.name for layout in NETWORKS}
 
 
 def test_thresholds_make_a_jump():
@@ -145,19 +145,19 @@ def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_e
         sp.loss(model, law, target="abs")
     with pytest.raises(ValueError, match=r"`model` must have a linear output .*; got Model\(4 features"):
         sp.loss(model, law, target="abs", gradient=True)
-    found = sp.audit(model, law, target="abs")
+    audited = sp.audit(model, law, target="abs")
     x = law.sample(400_000, np.random.default_rng(1))
     each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
-    assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
-    assert found.loss_error < 0.05 * found.loss
-    assert found.method == "samples"
-    assert "by samples" in str(found)
-    assert np.isnan(found.gradient_norm)
+    assert abs(audited.loss - each.mean()) <= audited.loss_error + 4 * each.std() / np.sqrt(each.size)
+    assert audited.loss_error < 0.05 * audited.loss
+    assert audited.method == "samples"
+    assert "by samples" in str(audited)
+    assert np.isnan(audited.gradient_norm)
     exactly = Features(4, 0.1, "symmetric", exactly=2)
     x = exactly.sample(200_000, np.random.default_rng(1))
     each = np.mean((np.abs(x) - model(x)) ** 2, axis=1)
-    found = sp.audit(model, exactly, target="abs")
-    assert abs(found.loss - each.mean()) <= found.loss_error + 4 * each.std() / np.sqrt(each.size)
+    audited = sp.audit(model, exactly, target="abs")
+    assert abs(audited.loss - each.mean()) <= audited.loss_error + 4 * each.std() / np.sqrt(each.size)
     pairs = Model(  # ReLU(x) and ReLU(-x) for two of four features: as printed, and below naive by nothing
         [[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0]], hidden="relu", b=[0, 0, 0.1, 0.025],
         W_out=[[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]],
@@ -167,7 +167,7 @@ def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_e
     assert exact.method == "boxes"
 
 
-@pytest.mark.parametrize("name", [one for one in STATES if "Cis" in one or "neurons" in one])
+@pytest.mark.parametrize("name", [name for name in STATES if "Cis" in name or "neurons" in name])
 def test_what_a_live_module_computes_tells_its_layout(name):
     """Names and shapes alone would leave several, and the arrays of ARENA's neurons be a linear toy model."""
     torch = pytest.importorskip("torch")
@@ -184,9 +184,9 @@ def test_what_a_live_module_computes_tells_its_layout(name):
                 raise ValueError("no instances")
             return torch.as_tensor(forward(x.detach().numpy()[:, 0]))[:, None]
 
-    found = load(Live())
-    assert found.layout == name
-    (model,) = found.models
+    loaded = load(Live())
+    assert loaded.layout == name
+    (model,) = loaded.models
     x = RNG.uniform(-1.0, 1.0, (20, 4))
     np.testing.assert_allclose(model(x), forward(x), atol=1e-13)
     Live.forward = lambda self, x: torch.tanh(x)
@@ -198,11 +198,11 @@ def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
     """Large negative weights silence a neuron; without its ReLU they would count with their squares."""
     W = np.array([[1.0, -3.0, 0.0], [0.0, -3.0, 1.0]])
     state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3)
-    found = audit.audit(state, law, starts=0).models[0]
+    audited = audit.audit(state, law, starts=0).models[0]
     bent = sp.audit(state, law, layout="ARENA, neurons")
-    assert found.loss > found.zero_loss > bent.loss
-    assert "if its hidden neurons had a ReLU" in found.sentence
-    assert found.loss_with_hidden_relu == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
+    assert audited.loss > audited.zero_loss > bent.loss
+    assert "if its hidden neurons had a ReLU" in audited.sentence
+    assert audited.loss_with_hidden_relu == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
     good = audit.audit({"W": np.eye(2, 3)[None], "b_final": np.zeros((1, 3))}, law, starts=0).models[0]
     assert np.isnan(good.loss_with_hidden_relu)
     assert "ReLU" not in good.sentence
@@ -250,24 +250,24 @@ def _by_samples(model, law, wanted, count=1_000_000):
 
 
 def test_an_audit_samples_what_takes_longer_than_its_seconds():
-    found = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=1e-3)
-    assert found.method == "samples"
-    assert found.exact_seconds > 1e-3
-    assert found.gradient_seconds > 1e-3
-    assert "The exact loss was left out: it would take about" in found.left_out
-    assert "with its gradient" in found.sentence
-    assert np.isnan(found.gradient_norm)
+    audited = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=1e-3)
+    assert audited.method == "samples"
+    assert audited.exact_seconds > 1e-3
+    assert audited.gradient_seconds > 1e-3
+    assert "The exact loss was left out: it would take about" in audited.left_out
+    assert "with its gradient" in audited.sentence
+    assert np.isnan(audited.gradient_norm)
     mean, error = _by_samples(LARGE, LARGE_LAW, _relu)
-    assert abs(found.loss - mean) <= found.loss_error + 4.0 * error  # once in 1e4 or less by chance
-    assert found.loss_error < 0.02 * found.loss
+    assert abs(audited.loss - mean) <= audited.loss_error + 4.0 * error  # once in 1e4 or less by chance
+    assert audited.loss_error < 0.02 * audited.loss
     exact = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=np.inf)
     assert exact.method != "samples"
     assert exact.left_out == ""
     assert exact.gradient_norm > 0.0
-    assert abs(found.loss - exact.loss) <= found.loss_error + exact.loss_error
-    np.testing.assert_allclose(found.per_output, exact.per_output, rtol=0.1)
+    assert abs(audited.loss - exact.loss) <= audited.loss_error + exact.loss_error
+    np.testing.assert_allclose(audited.per_output, exact.per_output, rtol=0.1)
     wrong, error = _by_samples(LARGE, LARGE_LAW, np.abs)  # another target is told apart
-    assert abs(found.loss - wrong) > 4.0 * (found.loss_error + 4.0 * error)
+    assert abs(audited.loss - wrong) > 4.0 * (audited.loss_error + 4.0 * error)
 
 
 def test_the_gradient_is_left_out_before_the_loss(monkeypatch):
@@ -286,20 +286,20 @@ def test_the_gradient_is_left_out_before_the_loss(monkeypatch):
     model = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
     exact = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
     monkeypatch.setattr(audit.networks, "evaluator", slow)
-    found = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
-    assert (found.loss, found.method) == (exact.loss, exact.method)
-    assert (found.exact_seconds, found.gradient_seconds) == (0.0, 50.0)
-    assert np.isnan(found.gradient_norm)
-    assert found.left_out == "The gradient was left out: it would take about 50 seconds."
+    audited = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
+    assert (audited.loss, audited.method) == (exact.loss, exact.method)
+    assert (audited.exact_seconds, audited.gradient_seconds) == (0.0, 50.0)
+    assert np.isnan(audited.gradient_norm)
+    assert audited.left_out == "The gradient was left out: it would take about 50 seconds."
 
 
 def test_instances_of_one_law_share_the_seconds(monkeypatch):
     given = []
     monkeypatch.setattr(
-        audit.networks, "audit_network", lambda one, law, target, *, seconds: given.append(seconds)
+        audit.networks, "audit_network", lambda network, law, target, *, seconds: given.append(seconds)
     )
-    one, laws = Model(np.eye(2), hidden="relu", output="identity"), [0.1, 0.2, 0.1]
-    list(audit.networks.audit_networks([one] * 3, laws, "relu", 6.0))
+    network, laws = Model(np.eye(2), hidden="relu", output="identity"), [0.1, 0.2, 0.1]
+    list(audit.networks.audit_networks([network] * 3, laws, "relu", 6.0))
     assert given == [3.0, 6.0, 3.0]
 
 
@@ -309,27 +309,27 @@ def test_samples_in_which_several_features_are_on(least):
     law = Features(4, [0.1, 1e-3, 0.6, 0.3], "symmetric")
     rng, blocks = np.random.default_rng(0), 30
     on = np.concatenate([audit.networks._several_on(law, least, 10_000, rng) for _ in range(blocks)]) != 0.0
-    found = np.bincount(on @ [8, 4, 2, 1], minlength=16) / len(on)
+    frequencies = np.bincount(on @ [8, 4, 2, 1], minlength=16) / len(on)
     patterns = np.array(list(product([0, 1], repeat=4)))
     chances = np.prod(np.where(patterns, law.p, 1.0 - law.p), axis=1) * (patterns.sum(axis=1) >= least)
     chances /= chances.sum()
-    assert np.all(found[chances == 0.0] == 0.0)
-    off = np.abs(found - chances) / np.sqrt(np.maximum(chances * (1.0 - chances), 1e-12) / len(on))
+    assert np.all(frequencies[chances == 0.0] == 0.0)
+    off = np.abs(frequencies - chances) / np.sqrt(np.maximum(chances * (1.0 - chances), 1e-12) / len(on))
     assert off.max() < 4.5  # once in 1e4 or less by chance, of 15 patterns
     certain = Features(3, [1.0, 1e-6, 1.0], "symmetric")
     assert np.all(audit.networks._several_on(certain, least, 10_000, rng)[:, [0, 2]] != 0.0)
 
 
 def test_targets_with_a_residual_path_have_a_name():
-    one = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
+    network = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
     law = Features(3, 0.2, "symmetric")
-    named, whole = (sp.audit(one, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
+    named, whole = (sp.audit(network, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
     assert named.loss == whole.loss
     assert named.target == "x+relu"
     assert named.floor == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12)
     assert named.floor < named.naive
     with pytest.raises(ValueError, match=r"`target` must be .*x\+relu.*; got 'relu\+x'"):
-        sp.audit(one, law, target="relu+x")
+        sp.audit(network, law, target="relu+x")
     two = Model(np.eye(3), hidden="relu", W_out=np.eye(3)[:2], output="identity")
     with pytest.raises(ValueError, match=r"`target` must be an array .*; got 'x\+relu'"):
         sp.audit(two, law, target="x+relu")
@@ -338,11 +338,11 @@ def test_targets_with_a_residual_path_have_a_name():
 def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron_each():
     """|x| - x is 2 ReLU(-x)."""
     p, law = 0.2, Features(4, 0.2, "symmetric")
-    found, kept = audit.naive_loss(law, 2, (np.eye(4), "abs", -np.eye(4)))
-    assert kept == 2
-    assert found == pytest.approx(2 / 4 * 4 * (p / 6 - p**2 / 16), rel=1e-12)
-    small, kept = audit.naive_loss(law, 2, (np.eye(4), "abs", 1e-3 * np.eye(4)))
-    assert kept == 1  # with two neurons: nearly |x|, whose halves share a mean
+    loss, count = audit.naive_loss(law, 2, (np.eye(4), "abs", -np.eye(4)))
+    assert count == 2
+    assert loss == pytest.approx(2 / 4 * 4 * (p / 6 - p**2 / 16), rel=1e-12)
+    small, count = audit.naive_loss(law, 2, (np.eye(4), "abs", 1e-3 * np.eye(4)))
+    assert count == 1  # with two neurons: nearly |x|, whose halves share a mean
     assert small == pytest.approx(3 / 4 * (p / 3 - p**2 / 4 + 1e-6 * p / 3), rel=1e-12)
     U, M = np.array([[-1.0, 0, 0, 0], [0, 1.0, 0, 0]]), 0.1 * RNG.normal(size=(4, 4))
     M[1, 1], M[0, 0] = 1.0, -1.0
@@ -351,32 +351,32 @@ def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron
 
 
 def test_an_audit_says_which_target_is_closer():
-    one = Model(np.eye(3), hidden="relu", output="identity")
+    network = Model(np.eye(3), hidden="relu", output="identity")
     law = Features(3, 0.2, "symmetric")
-    assert sp.audit(one, law).closer == "relu"
-    assert "closer to the target 'relu'" in sp.audit(one, law).sentence
-    assert sp.audit(one, law, target="relu").closer == ""
-    assert sp.audit(one, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
+    assert sp.audit(network, law).closer == "relu"
+    assert "closer to the target 'relu'" in sp.audit(network, law).sentence
+    assert sp.audit(network, law, target="relu").closer == ""
+    assert sp.audit(network, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
 
 
 def test_floors_of_targets_that_are_scaled():
     c, law = np.array([1.0, 2.0, 0.5]), Features(3, 0.2, "symmetric", scale=[1.0, 1.0, 3.0])
-    one = Model(np.eye(3)[:2], hidden="relu", W_out=np.diag(c)[:, :2], output="identity")
-    found = sp.audit(one, law, target=(np.diag(c), "relu"))
+    network = Model(np.eye(3)[:2], hidden="relu", W_out=np.diag(c)[:, :2], output="identity")
+    audited = sp.audit(network, law, target=(np.diag(c), "relu"))
     variances = (c * law.scale) ** 2 * (0.2 / 6 - 0.2**2 / 16)
-    assert found.floor == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
-    assert np.isnan(sp.audit(one, law, target=(np.diag(-c), "relu")).floor)
-    assert np.isnan(sp.audit(one, law, target=np.ones((3, 3))).floor)
+    assert audited.floor == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
+    assert np.isnan(sp.audit(network, law, target=(np.diag(-c), "relu")).floor)
+    assert np.isnan(sp.audit(network, law, target=np.ones((3, 3))).floor)
 
 
 def test_the_loss_of_a_network_through_the_door():
     law = Features(2, 0.1, "symmetric")
     exact = Model(np.eye(2), hidden="relu", output="identity")
     assert sp.loss(exact, law, target="relu").loss < 1e-16
-    found = sp.loss(exact, law, target=np.eye(2), gradient=True)  # E min(x, 0)^2 = p/6
-    assert found.loss == pytest.approx(0.1 / 6, rel=1e-13)
-    assert found.by_W_in.shape == (2, 2)
-    assert found.method == "boxes"
+    answer = sp.loss(exact, law, target=np.eye(2), gradient=True)  # E min(x, 0)^2 = p/6
+    assert answer.loss == pytest.approx(0.1 / 6, rel=1e-13)
+    assert answer.by_W_in.shape == (2, 2)
+    assert answer.method == "boxes"
 
 
 def test_the_naive_solution_in_closed_form():
@@ -397,11 +397,11 @@ def test_an_audit_beside_the_naive_solution():
     naive = Model(
         np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], b=[0, 0, 0.025], output="identity"
     )  # the third by its mean p/4
-    found = sp.audit(naive, law, target="relu")
-    assert found.loss == pytest.approx(found.naive, rel=1e-12)
-    assert found.beats_naive is None
-    assert found.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12)
-    assert "computes 2 of 3 features" in str(found)
+    audited = sp.audit(naive, law, target="relu")
+    assert audited.loss == pytest.approx(audited.naive, rel=1e-12)
+    assert audited.beats_naive is None
+    assert audited.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12)
+    assert "computes 2 of 3 features" in str(audited)
     worse = sp.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
     assert worse.beats_naive is False
     better = sp.audit(Model(np.eye(3), hidden="relu", output="identity"), law, target="relu")
@@ -420,8 +420,8 @@ def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
     state = state | {"W_E": W_E, "W_U": W_E.T}
     law = Features(4, 0.1, "symmetric")
     target = (np.eye(4), "relu", np.eye(4))
-    found, exact = sp.audit(state, law, target=target), sp.loss(state, law, target=target)
-    assert abs(found.loss - exact.loss) <= found.loss_error < 1e-6 * exact.loss
+    audited, exact = sp.audit(state, law, target=target), sp.loss(state, law, target=target)
+    assert abs(audited.loss - exact.loss) <= audited.loss_error < 1e-6 * exact.loss
     M = np.eye(4) - W_E @ W_E.T
     small = Model(
         state["layers.0.mlp_in.weight"] @ W_E.T, B_IN, "relu", W_E @ state["layers.0.mlp_out.weight"],
@@ -429,19 +429,19 @@ def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
     )  # fmt: skip
     other = sp.audit(small, law, target=(np.eye(4), "relu", M))
     for name in ("loss", "naive", "zero_loss", "gradient_norm"):
-        assert getattr(found, name) == pytest.approx(getattr(other, name), rel=1e-10), name
-    assert found.naive_features == 3
+        assert getattr(audited, name) == pytest.approx(getattr(other, name), rel=1e-10), name
+    assert audited.naive_features == 3
 
 
 def test_the_naive_solution_where_features_are_mixed():
     """Its readout of three neurons ReLU(x_i) is the best one."""
     law, M = Features(4, 0.2, "symmetric", scale=[1, 2, 1, 1]), 0.1 * RNG.normal(size=(4, 4))
-    found, kept = audit.naive_loss(law, 3, (np.eye(4), "relu", M))
+    loss, count = audit.naive_loss(law, 3, (np.eye(4), "relu", M))
     of = [
         network_loss(best_readout(np.delete(np.eye(4), k, axis=0), 0.0, law, mixing=M), law, mixing=M).loss
         for k in range(4)
     ]
-    assert (found, kept) == (pytest.approx(min(of), rel=1e-10), 3)
+    assert (loss, count) == (pytest.approx(min(of), rel=1e-10), 3)
 
 
 def test_the_commands_for_networks(tmp_path, capsys):
@@ -451,9 +451,9 @@ def test_the_commands_for_networks(tmp_path, capsys):
     assert main(["loss", str(file), *law, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(0.0, abs=1e-16)
     assert main(["audit", str(file), *law, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["layout"] == "superposition, network"
-    assert told["models"][0]["naive_features"] == 2
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["layout"] == "superposition, network"
+    assert printed["models"][0]["naive_features"] == 2
     assert main(["audit", str(file), *law]) == 0
     assert "superposition, network" in capsys.readouterr().out
     assert main(["audit", str(file), *law, "--html", str(tmp_path / "network.html")]) == 2
@@ -475,11 +475,11 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
         target = (np.diag(c), "relu", B)
         words = [str(file), *law_in_words, "--target", name, *of_files, "--json"]
         assert main(["audit", *words]) == 0
-        told = json.loads(capsys.readouterr().out)["models"][0]
-        assert told["loss"] == pytest.approx(sp.loss(str(file), law, target=target).loss, rel=1e-9)
-        assert (told["method"], told["left_out"]) == ("boxes", "")
+        printed = json.loads(capsys.readouterr().out)["models"][0]
+        assert printed["loss"] == pytest.approx(sp.loss(str(file), law, target=target).loss, rel=1e-9)
+        assert (printed["method"], printed["left_out"]) == ("boxes", "")
         assert main(["loss", *words]) == 0
-        assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(told["loss"], rel=1e-9)
+        assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(printed["loss"], rel=1e-9)
     (tmp_path / "bad.json").write_text("{}")
     np.save(tmp_path / "rows.npy", np.ones((2, 3)))
     for words, message in (

@@ -109,8 +109,10 @@ def test_forty_of_forty_damaged_files_of_checksums_are_refused_by_name(copy):
     ends = [k + 1 for k, one in enumerate(whole[:-1]) if one == ord("\n")]  # whole lines are left
     cuts = [*ends[-10:], *(rng.randrange(len(whole) - 1) for _ in range(10))]
     contents = [whole[:end] for end in cuts]
-    for place in (rng.randrange(len(whole) - 1) for _ in range(20)):
-        contents.append(whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :])
+    contents += [
+        whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :]
+        for at in (rng.randrange(len(whole) - 1) for _ in range(20))
+    ]
     for content in contents:
         path.write_bytes(content)
         with pytest.raises(ValueError, match="SHA256SUMS"):

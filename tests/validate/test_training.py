@@ -21,9 +21,9 @@ from superposition.validate.training.published import goes_on, run_published  # 
 SMALL = {"evaluation_samples": 2048, "batch_size": 64, "device": "cpu", "threads": 1}
 
 
-def assert_same(one, two):
+def assert_same(first, second):
     """Bit for bit the same results; the attributes hold wall times and are left out."""
-    xr.testing.assert_identical(one.drop_attrs(), two.drop_attrs())
+    xr.testing.assert_identical(first.drop_attrs(), second.drop_attrs())
 
 
 # The stopping rule
@@ -179,14 +179,21 @@ def test_results_survive_the_disk(trained, tmp_path):
 
 def test_a_model_does_not_depend_on_its_company(trained):
     for model in (0, 3, 6):
-        one = trained.isel(model=[model])
+        in_company = trained.isel(model=[model])
         alone = train(
-            8, one.n_hidden, one.p, one.seed, steps=400, learning_rate=3e-3, peak_learning_rate=0.02, **SMALL
+            8,
+            in_company.n_hidden,
+            in_company.p,
+            in_company.seed,
+            steps=400,
+            learning_rate=3e-3,
+            peak_learning_rate=0.02,
+            **SMALL,
         )
         for name in ("loss", "loss_se", "diagonal", "bias", "steps"):
-            np.testing.assert_array_equal(alone[name], one[name])
+            np.testing.assert_array_equal(alone[name], in_company[name])
         blocks = alone.sizes["block"]
-        np.testing.assert_array_equal(alone.history, one.history[:, :blocks])
+        np.testing.assert_array_equal(alone.history, in_company.history[:, :blocks])
 
 
 def test_seeds_and_p_make_different_models(trained):
@@ -198,10 +205,10 @@ def test_seeds_and_p_make_different_models(trained):
 def test_numbers_do_not_depend_on_threads_and_threads_are_put_back():
     before = torch.get_num_threads()
     settings = {"schedule": "converged", "steps": 100, **SMALL}
-    one = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings)
-    two = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings | {"threads": 2})
+    by_one = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings)
+    by_two = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings | {"threads": 2})
     assert torch.get_num_threads() == before
-    assert_same(one, two)
+    assert_same(by_one, by_two)
 
 
 def test_kernels_leave_torch_its_threads():
@@ -362,7 +369,9 @@ def test_checkpoint_that_is_not_ours_or_not_whole_is_rejected(finished, tmp_path
     elif what == "folder":
         path.mkdir()
     elif what == "part":  # as a flipped bit in the archive's table leaves it
-        np.savez(path, **{name: one for name, one in np.load(finished).items() if name != "0 first_moment"})
+        np.savez(
+            path, **{name: array for name, array in np.load(finished).items() if name != "0 first_moment"}
+        )
     elif what == "changed":
         middle = len(whole) // 2
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])

@@ -94,13 +94,13 @@ def test_data_of_every_law_of_values(values, device):
 
     def off(law):
         """Return how many standard errors, of the law itself, the first four moments are off."""
-        found = []
+        deviations = []
         for k in range(1, 5):
             error = np.sqrt((law.moment(2 * k) - law.moment(k) ** 2) / size)
             sure = error == 0  # binary values of a feature that is always on
             np.testing.assert_allclose((x[:, sure] ** k).mean(axis=0), law.moment(k)[sure], rtol=1e-6)
-            found.append(((x**k).mean(axis=0) - law.moment(k))[~sure] / error[~sure])
-        return np.concatenate(found)
+            deviations.append(((x**k).mean(axis=0) - law.moment(k))[~sure] / error[~sure])
+        return np.concatenate(deviations)
 
     # 24 sums. The most skewed is the fourth power of exponential values of the rarest feature, 4000 terms:
     # one above 18^4 would do, a chance of 1e-4. For all laws of values false alarms are below 1e-3.
@@ -342,9 +342,9 @@ def test_a_captured_step_is_the_step(monkeypatch, law, fused):
     losses = engine.run_block(torch, plain, rates, 64)
     monkeypatch.setattr(engine, "_cuda_graph_step", captured)
     np.testing.assert_array_equal(engine.run_block(torch, repeated, rates, 64, captured=True), losses)
-    for one, other in zip(plain, repeated, strict=True):
-        assert torch.equal(one.parameters, other.parameters)
-        assert torch.equal(one.generator.get_state(), other.generator.get_state())
+    for stepped, replayed in zip(plain, repeated, strict=True):
+        assert torch.equal(stepped.parameters, replayed.parameters)
+        assert torch.equal(stepped.generator.get_state(), replayed.generator.get_state())
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -356,10 +356,12 @@ def test_fused_adam_is_adam(monkeypatch, tied):
     monkeypatch.setattr(engine, "_adam", noting_counts([]))
     for part in (rates[:8], rates[8:]):
         engine.run_block(torch, fused, part, 64)
-    for one, other, total in zip(byhand, fused, rates.sum(axis=0), strict=True):
+    for manual, automatic, total in zip(byhand, fused, rates.sum(axis=0), strict=True):
         # Roundings in the gradients move the sum of steps by a small share of it, as above.
-        assert (one.parameters - other.parameters).abs().max() < 1e-4 * total
-        assert (one.first_moment - other.first_moment).abs().max() < 1e-4 * one.first_moment.abs().max()
+        assert (manual.parameters - automatic.parameters).abs().max() < 1e-4 * total
+        assert (
+            manual.first_moment - automatic.first_moment
+        ).abs().max() < 1e-4 * manual.first_moment.abs().max()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -369,8 +371,8 @@ def test_a_cuda_graph_is_the_step(law):
     plain, repeated = ([model(p=law, seed=seed, device="cuda") for seed in (0, 1)] for _ in range(2))
     losses = engine.run_block(torch, plain, rates, 64)
     np.testing.assert_allclose(engine.run_block(torch, repeated, rates, 64, captured=True), losses, rtol=6e-5)
-    for one, other in zip(plain, repeated, strict=True):
-        assert torch.equal(one.generator.get_state(), other.generator.get_state())
+    for stepped, replayed in zip(plain, repeated, strict=True):
+        assert torch.equal(stepped.generator.get_state(), replayed.generator.get_state())
 
 
 def test_models_in_a_stack_agree_with_models_alone():
@@ -471,17 +473,17 @@ def test_weight_statistics_agree_with_plain_loops():
         "dropped": 1 / n,
     }
     copy = M.copy()
-    found = weight_statistics(M, b)
-    assert found.keys() == expected.keys()
+    statistics = weight_statistics(M, b)
+    assert statistics.keys() == expected.keys()
     for name, value in expected.items():
         # Sums of seven numbers of order one.
-        assert found[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
+        assert statistics[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
     np.testing.assert_array_equal(M, copy)
 
 
 def test_weight_statistics_at_the_edges():
-    found = weight_statistics(np.eye(3), np.zeros(3))
-    assert found["lyapunov_max"] == found["row_variance_mean"] == found["dropped"] == 0
+    statistics = weight_statistics(np.eye(3), np.zeros(3))
+    assert statistics["lyapunov_max"] == statistics["row_variance_mean"] == statistics["dropped"] == 0
     # Scaling leaves Λ as it is, even where cubes would underflow.
     M = np.arange(9.0).reshape(3, 3)
     assert weight_statistics(1e-200 * M, np.zeros(3))["lyapunov_max"] == pytest.approx(
@@ -508,8 +510,8 @@ def test_weight_decay_is_apart_from_the_gradient(decay):
     engine.run_block(torch, [plain], np.full((1, 1), rate), 16)
     engine.run_block(torch, [other], np.full((1, 1), rate), 16)
     change = engine._views((other.parameters - plain.parameters).numpy(), 6, 3, False)
-    for found, first in zip(change[:2], rows[:2], strict=True):
+    for shift, first in zip(change[:2], rows[:2], strict=True):
         length = np.linalg.norm(first, axis=1, keepdims=True)
         wanted = -0.05 * first if decay > 0 else 0.05 * first * (1 / length - 1)
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(shift, wanted, rtol=1e-4, atol=1e-7)
     np.testing.assert_array_equal(change[2], 0.0)

@@ -63,9 +63,9 @@ def test_types_are_those_of_the_tensors():
     single = [w.detach().float().requires_grad_() for w in exact]
     for model in (exact, single):
         (2 * exact_loss(*model, LAW)).backward()
-    for one, other in zip(single, exact, strict=True):
-        assert one.grad.dtype == torch.float32
-        torch.testing.assert_close(one.grad.double(), other.grad, rtol=1e-5, atol=1e-6)
+    for tensor, other in zip(single, exact, strict=True):
+        assert tensor.grad.dtype == torch.float32
+        torch.testing.assert_close(tensor.grad.double(), other.grad, rtol=1e-5, atol=1e-6)
     assert exact_loss(*single, LAW).dtype == torch.float64
     with pytest.raises(RuntimeError, match="no second derivative"):
         torch.autograd.grad(exact_loss(*exact, LAW), exact, create_graph=True)

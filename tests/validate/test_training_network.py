@@ -26,26 +26,26 @@ def test_value_and_gradient_are_those_of_the_evaluator(jumps, target):
     thresholds = tensors[4] if jumps else None
     loss = network_loss(*tensors[:4], LAW, target=target, thresholds=thresholds)
     (3.0 * loss).backward()
-    arrays = [one.detach().numpy() for one in tensors]
+    arrays = [tensor.detach().numpy() for tensor in tensors]
     kind = "jumprelu" if jumps else "relu"
     model = Model(arrays[0], arrays[1], kind, arrays[2], arrays[3], "identity", *arrays[4:])
-    found = evaluator(LAW, tol=1e-7)(model, gradient=True, target=target)
-    assert loss.item() == found.loss
+    evaluated = evaluator(LAW, tol=1e-7)(model, gradient=True, target=target)
+    assert loss.item() == evaluated.loss
     for tensor, name in zip(tensors, ("W_in", "b_in", "W_out", "b", "thresholds"), strict=False):
-        np.testing.assert_allclose(tensor.grad.numpy(), 3.0 * found.gradient[name], rtol=1e-14)
+        np.testing.assert_allclose(tensor.grad.numpy(), 3.0 * evaluated.gradient[name], rtol=1e-14)
 
 
 def test_a_tied_matrix_gets_the_sum_of_its_two_gradients():
     W, b_in, _, b = _tensors(2)
     network_loss(W, b_in, W.T, b, LAW).backward()
-    arrays = [one.detach().numpy() for one in (W, b_in, b)]
+    arrays = [tensor.detach().numpy() for tensor in (W, b_in, b)]
     model = Model(arrays[0], arrays[1], "relu", b=arrays[2], output="identity")
-    found = evaluator(LAW)(model, gradient=True)
-    np.testing.assert_allclose(W.grad.numpy(), found.gradient["W_in"], rtol=1e-12)
+    evaluated = evaluator(LAW)(model, gradient=True)
+    np.testing.assert_allclose(W.grad.numpy(), evaluated.gradient["W_in"], rtol=1e-12)
 
 
 def test_descent_by_pytorch_lowers_the_loss_in_single_precision():
-    tensors = [one.detach().float().requires_grad_() for one in _tensors(3)]
+    tensors = [tensor.detach().float().requires_grad_() for tensor in _tensors(3)]
     adam = torch.optim.Adam(tensors, 0.05)
     losses = []
     for _ in range(40):

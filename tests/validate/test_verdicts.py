@@ -50,10 +50,10 @@ def same_text(new, old):
 def differences(new, old, place=""):
     """Return where two records differ."""
     if isinstance(new, dict) and isinstance(old, dict) and new.keys() == old.keys():
-        return [one for key in new for one in differences(new[key], old[key], f"{place} {key}")]
+        return [text for key in new for text in differences(new[key], old[key], f"{place} {key}")]
     if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         pairs = enumerate(zip(new, old, strict=True))
-        return [one for k, (a, b) in pairs for one in differences(a, b, f"{place} {k}")]
+        return [text for k, (a, b) in pairs for text in differences(a, b, f"{place} {k}")]
     if isinstance(new, float) and isinstance(old, float):
         same = math.isclose(new, old, rel_tol=1e-6, abs_tol=ROUNDING)
     else:

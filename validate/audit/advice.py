@@ -36,9 +36,9 @@ def advice(model: ModelAudit) -> str:
     rests = f"({model.gap}; {model.evidence})"
     silent = _silent_outputs(model)
     if silent.size:
-        more = ""
+        fall = ""
         if model.reset_loss < model.loss:
-            more = f"; descent then goes down by {_percent(1.0 - model.reset_loss / model.loss)}"
+            fall = f"; descent then goes down by {_percent(1.0 - model.reset_loss / model.loss)}"
         why = (
             "so that no gradient reaches it"
             if silent[0] in model.dead
@@ -46,17 +46,17 @@ def advice(model: ModelAudit) -> str:
         )
         return (
             f"Output {silent[0]} is dead: it answers to no input, {why}. Set its bias to the mean of its "
-            f"feature, or start again{more} {rests}."
+            f"feature, or start again{fall} {rests}."
         )
     if model.verdict in ("unfinished", "saddle"):
         return _going_on(model, rests)
-    few = f"only {model.hits} ended here, so give the search more seconds to be surer"
+    few_hits = f"only {model.hits} ended here, so give the search more seconds to be surer"
     if model.unseen > 0.0:
-        few += f": {chance_of_better(model.unseen, model.searched)}"
+        few_hits += f": {chance_of_better(model.unseen, model.searched)}"
     return {
         "proved best": "Nothing: no model can be better, which is proved.",
         "best of a search": f"Nothing: it is as good as the best of {model.searched} starts {rests}.",
-        "not beaten by a search": f"Probably nothing: none of {model.searched} starts is better; {few} "
+        "not beaten by a search": f"Probably nothing: none of {model.searched} starts is better; {few_hits} "
         f"{rests}.",
         "stuck": f"Train again from other starts: this one is stuck; longer training will not help {rests}.",
         "stays, not searched": "It stays where it is. How good a model could be is not known: give seconds "
@@ -78,12 +78,10 @@ def _going_on(model: ModelAudit, rests: str) -> str:
         return f"{sentence} and more; its seconds were over {rests}."
     if left:
         return f"{sentence}, still {left} above the best known: then try other starts {rests}."
-    if model.best_name.startswith("descent from this model") or not model.searched:
-        return (
-            f"{sentence}; whether another start ends lower is not known {rests}."
-            if not model.searched
-            else (f"{sentence}, lower than any start of the search {rests}.")
-        )
+    if not model.searched:
+        return f"{sentence}; whether another start ends lower is not known {rests}."
+    if model.best_name.startswith("descent from this model"):
+        return f"{sentence}, lower than any start of the search {rests}."
     return f"{sentence}, to the best loss known {rests}."
 
 

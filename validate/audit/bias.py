@@ -93,10 +93,10 @@ def with_losses(
 ) -> tuple[list[tuple[int, Weights]], list[Loss]]:
     """Return models, with the best biases where the file has none, and their losses."""
     with_biases, losses = [], []
-    for done, (k, model) in enumerate(group):
-        part = deadline.part(1.0 / (len(group) - done))
-        if not model.b_saved:
-            model = replace(model, b=best_bias(model.W_out @ model.W_in, law, part.part(_BIAS_SHARE)))
+    for done, (k, saved) in enumerate(group):
+        part, model = deadline.part(1.0 / (len(group) - done)), saved
+        if not saved.b_saved:
+            model = replace(saved, b=best_bias(saved.W_out @ saved.W_in, law, part.part(_BIAS_SHARE)))
         with_biases.append((k, model))
         losses.append(loss_within(model, law, part))
     return with_biases, losses

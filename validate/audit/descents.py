@@ -48,8 +48,8 @@ def descents(
         if deadline.is_over():
             break
         out = model.W_out + size * rng.normal(size=model.W_out.shape)
-        other = end_of(out, out.T if model.tied else W_in + size * rng.normal(size=W_in.shape), model.b)
-        end = other if other.loss < end.loss else end
+        kicked = end_of(out, out.T if model.tied else W_in + size * rng.normal(size=W_in.shape), model.b)
+        end = kicked if kicked.loss < end.loss else end
     reset = None
     if dead_outputs(end.W_out, end.W_in, end.b, law).size and not deadline.is_over():
         reset = end_of(end.W_out, end.W_in, end.b, reset=True)

@@ -105,76 +105,56 @@ def _has_kink(model: Weights, law: Features) -> float:
     return float(np.mean((x - y) ** 2 @ law.importance) / law.n_features)
 
 
-def _measure(
-    k: int,
-    model: Weights,
-    law: Features,
-    known: KnownModels,
-    exact: Loss,
-    steps: int,
-    rng: Any,
-    deadline: Deadline,
-) -> ModelAudit:
-    """Return a model with what it is by itself; what is best known, and the verdict, need all models."""
+def _by_itself(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
+    """Return the fields of an audit that say what a model is by itself."""
     n, m = model.W_out.shape
-    aim = Objective(n, m, law, model.tied)
-    slope = end = reset = np.nan
-    stopped = False
-    asked = steps > 0 and n <= _DESCENT_FEATURES
-    if asked or n <= _GRADIENT_FEATURES:
-        slope = gradient_norm(aim, model, deadline)
-    known.add(exact.loss, "instance", model, k=k)
-    if asked and deadline.is_over():
-        stopped = True
-    elif asked:
-        ends = descents(model, law, steps, exact.loss, rng, deadline)
-        end, stopped = ends.end.loss, deadline.is_over()
-        known.add(end, "descent", Weights(ends.end.W_out, ends.end.W_in, ends.end.b), k=k)
-        if ends.reset is not None:
-            reset, name = ends.reset.loss, "descent with the biases of dead outputs reset"
-            known.add(reset, name, Weights(ends.reset.W_out, ends.reset.W_in, ends.reset.b), k=k)
+    zero_loss = Objective(n, m, law, model.tied).unit
     saved = shares_saved(exact.per_feature, law)
-    return ModelAudit(
-        instance=k,
-        n_features=n,
-        n_hidden=m,
-        W_out=model.W_out,
-        W_in=model.W_in,
-        b=model.b,
-        bias_assumed=not model.b_saved,
-        tied=model.tied,
-        loss=exact.loss,
-        loss_error=exact.error_estimate,
-        method=exact.method,
-        per_feature=exact.per_feature,
-        share_saved=saved,
-        zero_loss=aim.unit,
-        best_known=np.nan,
-        best_name="",
-        best_W_out=model.W_out,
-        best_W_in=model.W_in,
-        best_b=model.b,
-        searched=known.searched,
-        planned=max(known.planned, known.searched),
-        hits=0,
-        unseen=known.unseen,
-        seconds=known.seconds,
-        lower_bound=known.lower,
-        rug=known.rug,
-        limit=known.limit,
-        limit_name=known.limit_name,
-        represented=int(np.sum(saved >= REPRESENTED)),
-        dimensionality=feature_dimensionality(model.W_in.T),
-        structure=named_groups(model.W_in.T) if n <= _STRUCTURE_FEATURES else "",
-        gradient_norm=slope,
-        end_loss=end,
-        reset_loss=reset,
-        dead=dead_outputs(model.W_out, model.W_in, model.b, law),
-        stopped=stopped,
-        verdict="not tried",
-        loss_with_hidden_relu=_has_kink(model, law) if exact.loss > aim.unit else np.nan,
-        law=law,
-    )
+    return {
+        "instance": k,
+        "n_features": n,
+        "n_hidden": m,
+        "W_out": model.W_out,
+        "W_in": model.W_in,
+        "b": model.b,
+        "bias_assumed": not model.b_saved,
+        "tied": model.tied,
+        "loss": exact.loss,
+        "loss_error": exact.error_estimate,
+        "method": exact.method,
+        "per_feature": exact.per_feature,
+        "share_saved": saved,
+        "zero_loss": zero_loss,
+        "represented": int(np.sum(saved >= REPRESENTED)),
+        "dimensionality": feature_dimensionality(model.W_in.T),
+        "structure": named_groups(model.W_in.T) if n <= _STRUCTURE_FEATURES else "",
+        "dead": dead_outputs(model.W_out, model.W_in, model.b, law),
+        "loss_with_hidden_relu": _has_kink(model, law) if exact.loss > zero_loss else np.nan,
+        "law": law,
+    }
+
+
+def _by_descent(
+    k: int, model: Weights, known: KnownModels, loss: float, steps: int, rng: Any, deadline: Deadline
+) -> dict[str, Any]:
+    """Return the fields that say where descent leads; its ends are noted as known."""
+    n, m = model.W_out.shape
+    asked = steps > 0 and n <= _DESCENT_FEATURES
+    fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "stopped": False}
+    if asked or n <= _GRADIENT_FEATURES:
+        fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)
+    known.add(loss, "instance", model, k=k)
+    if not asked:
+        return fields
+    if deadline.is_over():
+        return fields | {"stopped": True}
+    ends = descents(model, known.law, steps, loss, rng, deadline)
+    fields |= {"end_loss": ends.end.loss, "stopped": deadline.is_over()}
+    known.add(ends.end.loss, "descent", Weights(ends.end.W_out, ends.end.W_in, ends.end.b), k=k)
+    if ends.reset is not None:
+        fields["reset_loss"], name = ends.reset.loss, "descent with the biases of dead outputs reset"
+        known.add(ends.reset.loss, name, Weights(ends.reset.W_out, ends.reset.W_in, ends.reset.b), k=k)
+    return fields
 
 
 def _verdict(model: ModelAudit, known: KnownModels) -> str:
@@ -201,29 +181,39 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
     return "best of a search" if known.hits >= HITS else "not beaten by a search"
 
 
-def _with_verdict(model: ModelAudit, known: KnownModels) -> ModelAudit:
-    name, best = known.name, known.model
-    assert best is not None
-    if known.instance is not None:
-        itself = known.instance == model.instance
-        whose = "this model" if itself else f"instance {known.instance}"
-        name = (
-            name.replace("descent", f"descent from {whose}", 1)
-            if name.startswith("descent")
-            else f"{whose} itself"
-            if itself
-            else whose
-        )
-    return replace(
-        model,
+def _best_name(known: KnownModels, instance: int) -> str:
+    """Return where the best model known comes from, as the audit of an instance says it."""
+    if known.instance is None:
+        return known.name
+    itself = known.instance == instance
+    whose = "this model" if itself else f"instance {known.instance}"
+    if known.name.startswith("descent"):
+        return known.name.replace("descent", f"descent from {whose}", 1)
+    return f"{whose} itself" if itself else whose
+
+
+def _with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudit:
+    """Return an audit of its own fields and what is known of all models of this size, with the verdict."""
+    assert known.model is not None
+    model = ModelAudit(
+        **fields,
         best_known=known.best,
-        best_name=name,
-        best_W_out=best.W_out,
-        best_W_in=best.W_in,
-        best_b=best.b,
+        best_name=_best_name(known, fields["instance"]),
+        best_W_out=known.model.W_out,
+        best_W_in=known.model.W_in,
+        best_b=known.model.b,
+        searched=known.searched,
+        planned=max(known.planned, known.searched),
         hits=known.hits,
-        verdict=_verdict(model, known),
+        unseen=known.unseen,
+        seconds=known.seconds,
+        lower_bound=known.lower,
+        rug=known.rug,
+        limit=known.limit,
+        limit_name=known.limit_name,
+        verdict="not tried",
     )
+    return replace(model, verdict=_verdict(model, known))
 
 
 def _check_models(k: int, model: Weights) -> Weights:
@@ -338,36 +328,48 @@ def audit(
     seconds = seconds_of(seconds)
     generator = validation.generator("rng", rng)
     name, weights = read(model, layout, keys)
-    if instances is not None and not isinstance(instances, Sequence | np.ndarray | range):
-        raise ValueError(
-            f"`instances` must be a list of whole numbers; got {validation.short_repr(instances)}."
-        )
-    picked = (
-        range(len(weights))
-        if instances is None
-        else [validation.integer("instances", k, 0, len(weights) - 1) for k in instances]
-    )
-    models = {k: _check_models(k, weights[k]) for k in picked}
-    several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
-    laws = list(law) if several else [law] * len(weights)
-    if len(laws) != len(weights):
-        raise ValueError(
-            f"`law` must be one law, or one for each of {len(weights)} instances; got {len(laws)}."
-        )
-    groups: dict[Any, list[tuple[int, Weights]]] = {}
-    for k, model_k in models.items():
-        n, m = model_k.W_out.shape
-        groups.setdefault((n, m, as_features(laws[k], n), model_k.tied), []).append((k, model_k))
+    models = {k: _check_models(k, weights[k]) for k in _chosen(instances, len(weights))}
     measured = {}
-    for (n, m, group_law, tied), group in groups.items():
+    for (n, m, group_law, tied), models_of_size in _by_size(models, _law_of_each(law, len(weights))).items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
         known.deadline = Deadline(seconds)
-        group, losses = with_losses(group, group_law, known.deadline)
-        search_size(group, group_law, starts, known, generator, progress)
+        group, losses = with_losses(models_of_size, group_law, known.deadline)
+        search_size(group, starts, known, generator, progress)
         for done, ((k, model_k), exact) in enumerate(zip(group, losses, strict=True)):
             if steps:
                 progress(f"descent from the weights of model {k}")
             deadline = known.deadline.part(1.0 / (len(group) - done))
-            measured[k] = _measure(k, model_k, group_law, known, exact, steps, generator, deadline), known
+            by_descent = _by_descent(k, model_k, known, exact.loss, steps, generator, deadline)
+            measured[k] = _by_itself(k, model_k, group_law, exact) | by_descent, known
             reached(k)
-    return Audit(layout=name, models=tuple(_with_verdict(*pair) for pair in (measured[k] for k in models)))
+    return Audit(layout=name, models=tuple(_with_known(*measured[k]) for k in models))
+
+
+def _chosen(instances: Any, count: int) -> Sequence[int]:
+    """Return the numbers of the instances to audit, all by default."""
+    if instances is None:
+        return range(count)
+    if not isinstance(instances, Sequence | np.ndarray | range):
+        raise ValueError(
+            f"`instances` must be a list of whole numbers; got {validation.short_repr(instances)}."
+        )
+    return [validation.integer("instances", k, 0, count - 1) for k in instances]
+
+
+def _law_of_each(law: Any, count: int) -> list[Any]:
+    several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
+    laws = list(law) if several else [law] * count
+    if len(laws) != count:
+        raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
+    return laws
+
+
+def _by_size(
+    models: Mapping[int, Weights], laws: Sequence[Any]
+) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
+    """Return the models with their numbers, by size, law and whether they are tied."""
+    groups: dict[Any, list[tuple[int, Weights]]] = {}
+    for k, model in models.items():
+        n, m = model.W_out.shape
+        groups.setdefault((n, m, as_features(laws[k], n), model.tied), []).append((k, model))
+    return groups

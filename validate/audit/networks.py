@@ -99,8 +99,8 @@ class NetworkAudit:
         """What the budget of seconds left out, in a sentence; empty if nothing."""
         alone, both = (_rounded(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
-            more = f", with its gradient {both}" if self.gradient_seconds else ""
-            return f"The exact loss was left out: it would take about {alone} seconds{more}."
+            with_gradient = f", with its gradient {both}" if self.gradient_seconds else ""
+            return f"The exact loss was left out: it would take about {alone} seconds{with_gradient}."
         if self.gradient_seconds:
             return f"The gradient was left out: it would take about {both} seconds."
         return ""
@@ -201,32 +201,35 @@ def naive_loss(
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
     A, name, B = targets(target, outputs, law.n_features)
-    setting, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
+    context, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
-    A, B = (np.zeros(A.shape) if part is None else part * law.scale for part in (A, B))
+    A, B = (np.zeros(A.shape) if matrix is None else matrix * law.scale for matrix in (A, B))
     # Variances of f(x) and of x, and their covariance.
-    of_f = law.p * setting.square - (law.p * setting.mean) ** 2
+    of_f = law.p * context.square - (law.p * context.mean) ** 2
     of_x = law.p * float(law.values.moment(2)) - (law.p * mean) ** 2
-    shared = law.p * setting.cross - law.p**2 * setting.mean * mean
+    shared = law.p * context.cross - law.p**2 * context.mean * mean
     shares = importance @ (A**2 * of_f + 2.0 * A * B * shared + B**2 * of_x) / outputs
     low, high = law.values.support
     two = low < 0.0 and (name == "abs" or (name == "identity" and not np.isfinite([low, high]).all()))
-    kept = min(n_hidden // (2 if two else 1), law.n_features)
     computed = shares
     if B.any() and not two:  # a neuron f(x) is read for its part of B x
         computed = importance @ (A * of_f + B * shared) ** 2 / np.where(of_f > 0.0, of_f, 1.0) / outputs
-    best, count = float(np.sort(computed)[::-1][:kept].sum()), int(kept)
-    if B.any() and name == "abs" and two and setting.half is not None:
-        size, square = law.p * setting.mean, law.p * setting.square
-        spread = square / 2.0 - size**2 / 4.0  # variance of ReLU(x); then its covariances with |x| and x
+    saved = _largest(computed, n_hidden // (2 if two else 1))
+    if B.any() and name == "abs" and two and context.half is not None:
+        size, square = law.p * context.mean, law.p * context.square
+        variance = square / 2.0 - size**2 / 4.0  # of ReLU(x); then its covariances with |x| and x
         with_size, with_x = (square - size**2) / 2.0, square / 2.0
-        each = [
-            importance @ (A * with_size + sign * B * with_x) ** 2 / spread / outputs for sign in (1.0, -1.0)
+        by_sign = [
+            importance @ (A * with_size + sign * B * with_x) ** 2 / variance / outputs for sign in (1.0, -1.0)
         ]
-        one_neuron = np.sort(np.maximum(*each))[::-1][:n_hidden]
-        if one_neuron.sum() > best:
-            best, count = float(one_neuron.sum()), one_neuron.size
-    return float(np.sum(shares)) - best, count
+        saved = max(saved, _largest(np.maximum(*by_sign), n_hidden), key=lambda pair: pair[0])
+    return float(np.sum(shares)) - saved[0], saved[1]
+
+
+def _largest(gains: FloatArray, count: int) -> tuple[float, int]:
+    """Return the sum of the largest gains, at most so many, and how many these are."""
+    largest = np.sort(gains)[::-1][:count]
+    return float(largest.sum()), largest.size
 
 
 @as_annotated
@@ -262,9 +265,9 @@ def audit_network(
 
     Examples
     --------
-    >>> one = Model([[1.0, 0.0]], hidden="relu", output="identity")
-    >>> found = audit_network(one, Features(2, 0.1, "symmetric"), "relu")
-    >>> round(found.loss, 9), round(found.naive, 9), found.beats_naive
+    >>> neuron = Model([[1.0, 0.0]], hidden="relu", output="identity")
+    >>> audited = audit_network(neuron, Features(2, 0.1, "symmetric"), "relu")
+    >>> round(audited.loss, 9), round(audited.naive, 9), audited.beats_naive
     (0.008333333, 0.008020833, False)
     """
     seconds = seconds_of(seconds)
@@ -272,7 +275,7 @@ def audit_network(
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
     closer = _verdict(model, features, target)
-    given, (model, B) = model, rest_of(model, B)
+    with_residual, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     f = evaluator(features)
@@ -289,7 +292,7 @@ def audit_network(
     if loss.gradient is not None:
         length = float(np.sqrt(sum(np.sum(derivative**2) for derivative in loss.gradient.values())))
     return NetworkAudit(
-        model=given,
+        model=with_residual,
         target=target if isinstance(target, str) else f"a matrix of {name}",
         loss=loss.loss,
         loss_error=loss.error_estimate,
@@ -315,7 +318,7 @@ def audit_networks(
         for model, law in zip(models, laws, strict=True)
     ]
     for model, law, key in zip(models, laws, keys, strict=True):
-        yield audit_network(model, law, target, seconds=seconds / sum(key == other for other in keys))
+        yield audit_network(model, law, target, seconds=seconds / keys.count(key))
 
 
 def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
@@ -327,8 +330,8 @@ def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
     if np.any(c <= 0.0) or np.count_nonzero(A) > c.size:
         return np.nan
     try:  # c f(x) = f(c x)
-        own = replace(law, scale=law.scale * c)
-        return loss_floor(own, model.n_hidden, name, mixing=None if B is None else B / c)
+        scaled = replace(law, scale=law.scale * c)
+        return loss_floor(scaled, model.n_hidden, name, mixing=None if B is None else B / c)
     except ValueError:  # the sizes of the values have no known law
         return np.nan
 
@@ -337,10 +340,10 @@ def _loss(
     model: Model, law: Features, goal: tuple[Any, ...], tol: float, deadline: Deadline
 ) -> tuple[Loss, float, float]:
     """Return the loss, and about how many seconds the exact one needs, and with its gradient; 0 if it had."""
-    bends, loss, needed = model.output != "identity", None, {False: 0.0, True: 0.0}
-    if bends and not covers(model):
+    is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
+    if not is_linear and not covers(model):
         return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
-    for gradient in (False,) if bends else (True, False):
+    for gradient in (True, False) if is_linear else (False,):
         try:
             with limit_seconds(max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS)):
                 loss = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
@@ -352,11 +355,11 @@ def _loss(
                 raise
             return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     if loss is None or (deadline.is_limit() and loss.error_estimate > _SMALL * loss.loss):
-        other = _sampled_loss(model, law, goal, deadline)
+        sampled = _sampled_loss(model, law, goal, deadline)
         if loss is None:
-            loss = other
-        elif other.error_estimate < loss.error_estimate:
-            loss = replace(other, gradient=loss.gradient, gradient_error=loss.gradient_error)
+            loss = sampled
+        elif sampled.error_estimate < loss.error_estimate:
+            loss = replace(sampled, gradient=loss.gradient, gradient_error=loss.gradient_error)
     return loss, needed[False], needed[True]
 
 
@@ -377,8 +380,8 @@ def _verdict(model: Model, law: Features, target: Any) -> str:
         wanted = _target_matrix(x, *targets(name, model.n_outputs, model.n_features))
         squares[name] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda name: float(squares[name].mean()))
-    apart = squares[target] - squares[best]
-    sure = apart.mean() > _CLOSER * apart.std() / np.sqrt(_LOOK)
+    excess = squares[target] - squares[best]
+    sure = excess.mean() > _CLOSER * excess.std() / np.sqrt(_LOOK)
     return best if sure and squares[target].mean() > _FAR * squares[best].mean() else ""
 
 
@@ -412,15 +415,15 @@ def _several_on(law: Features, least: int, count: int, rng: np.random.Generator)
     The first and the last one that are on are drawn, and those between as ever.
     """
     off = 1.0 - law.p
-    before = np.cumprod(np.r_[1.0, off])[:-1]  # that none before is on
-    after = np.cumprod(np.r_[1.0, off[::-1]])[::-1]  # that none from this one on is
+    none_before = np.cumprod(np.r_[1.0, off])[:-1]
+    none_from = np.cumprod(np.r_[1.0, off[::-1]])[::-1]  # that none from this one on is on
     places = np.arange(law.n_features)
-    first = np.cumsum(law.p * before * (1.0 - after[1:] if least > 1 else 1.0))
+    first = np.cumsum(law.p * none_before * (1.0 - none_from[1:] if least > 1 else 1.0))
     start = np.searchsorted(first / first[-1], rng.random(count))
     end = np.full(count, law.n_features)
     if least > 1:  # the last one is b or one before it with the probability that none after b is on
-        u = 1.0 - (1.0 - after[1 + start]) * (1.0 - rng.random(count))
-        end = np.clip(np.searchsorted(after[1:], u), start + 1, law.n_features - 1)
+        u = 1.0 - (1.0 - none_from[1 + start]) * (1.0 - rng.random(count))
+        end = np.clip(np.searchsorted(none_from[1:], u), start + 1, law.n_features - 1)
     on = (rng.random((count, law.n_features)) < law.p) & (places > start[:, None]) & (places < end[:, None])
     on |= (places == start[:, None]) | (places == end[:, None])
     x = on * law.scale
@@ -444,16 +447,20 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
         share, least = float(law.sparsity_pmf()[2:].sum()), 2
         base, off = np.r_[rest.per_feature, rest.loss], np.r_[rest.per_feature_error, rest.error_estimate]
     else:
-        quiet = float(np.prod(1.0 - law.p)) if law.independent else 0.0
-        share, least = 1.0 - quiet, 1
-        silent = errors(np.zeros((1, law.n_features)))[0]
-        base, off = quiet * np.r_[silent, importance @ silent / model.n_outputs], np.zeros(silent.size + 1)
+        none_on = float(np.prod(1.0 - law.p)) if law.independent else 0.0
+        share, least = 1.0 - none_on, 1
+        at_zero = errors(np.zeros((1, law.n_features)))[0]
+        base, off = (
+            none_on * np.r_[at_zero, importance @ at_zero / model.n_outputs],
+            np.zeros(at_zero.size + 1),
+        )
     sums, count, mean, spread = np.zeros((2, model.n_outputs + 1)), 0, base, off
     block = max(min(_BLOCK, _NUMBERS // max(law.n_features, model.n_outputs)), 16)
     for done in range(_BLOCKS if share > 0.0 else 0):
-        each = errors(_several_on(law, least, block, rng) if law.independent else law.sample(block, rng))
-        each = np.concatenate([each, each @ importance[:, None] / model.n_outputs], axis=1)
-        sums += each.sum(axis=0), (each**2).sum(axis=0)
+        x = _several_on(law, least, block, rng) if law.independent else law.sample(block, rng)
+        per_output = errors(x)
+        losses = np.concatenate([per_output, per_output @ importance[:, None] / model.n_outputs], axis=1)
+        sums += losses.sum(axis=0), (losses**2).sum(axis=0)
         count += block
         average, square = sums / count
         mean = base + share * average

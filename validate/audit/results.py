@@ -126,8 +126,8 @@ class ModelAudit:
         if self.searched < self.planned:
             parts.append(f"the search after {self.searched} of {self.planned} starts")
         if self.stopped:
-            before = "it began" if np.isnan(self.end_loss) else "it came to rest"
-            parts.append(f"the descent from these weights before {before}")
+            event = "it began" if np.isnan(self.end_loss) else "it came to rest"
+            parts.append(f"the descent from these weights before {event}")
         sentence = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
         if self.method == SAMPLES:
             sentence += " " * bool(sentence) + f"The loss is sampled, to +- {self.loss_error:.1g}."
@@ -188,8 +188,7 @@ class ModelAudit:
         if self.loss_with_hidden_relu < BENT * self.loss:
             bent = (
                 " Its loss is above that of answering 0, and would be about "
-                f"{self.loss_with_hidden_relu:.3g} "
-                "if its hidden neurons had a ReLU: if they do, this is another kind of "
-                "model."
+                f"{self.loss_with_hidden_relu:.3g} if its hidden neurons had a ReLU: if they do, this is "
+                "another kind of model."
             )
         return known[self.verdict] + rests + limit + assumed + left_out + bent

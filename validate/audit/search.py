@@ -38,6 +38,7 @@ _envelope = cache(known_envelope)  # the instances of a file often share them
 class KnownModels:
     """What is known of the models of one size and law: the best of them, and what that rests on."""
 
+    law: Features
     lower: float
     limit: float = np.nan
     limit_name: str = ""
@@ -70,7 +71,7 @@ class KnownModels:
 
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     """Return a proved bound, and losses in limits, of many features or very different lengths."""
-    known = KnownModels(lower_bound(n, m, law))
+    known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
         return known
     if law.alike and np.all(law.importance == law.importance[0]):
@@ -88,7 +89,6 @@ def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
 
 def search_size(
     group: Sequence[tuple[int, Weights]],
-    law: Features,
     starts: int | None,
     known: KnownModels,
     rng: np.random.Generator,
@@ -97,49 +97,46 @@ def search_size(
     """Add to what is known of models of the size of `group`, by a search if there are seconds left."""
     models = [model for _, model in group]
     (n, m), tied = models[0].W_out.shape, models[0].tied
-    order = np.argsort(-law.importance * law.variance, kind="stable")
+    _add_most_important(n, m, known)
+    for entry in best_known(n, m, known.law, tied):
+        name = f"entry {entry.name} of the atlas"
+        known.add(entry.loss, name, Weights(entry.W_out, entry.W_in, entry.b), entry.starts, entry.hits)
+    hits = HITS if starts is None else 0  # where nobody says how many, too few lead to more
+    starts = usual_starts(n, tied) if starts is None else starts
+    known.planned = known.searched
+    if not starts or not m < n <= _LARGEST_SEARCH:
+        return
+    if known.deadline.is_over():
+        known.planned += starts
+        return
+    start_seconds = work_seconds()
+
+    def report(done: int, count: int, least: float) -> None:
+        remaining = time_left(work_seconds() - start_seconds, done, count)
+        progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")
+
+    audited = models[:_AUDITED_STARTS] if n > _FEW_FEATURES else []
+    settings: Any = {"tied": tied, "starts": starts, "hits": hits, "rng": rng}
+    settings |= {"first": [(model.W_out, model.W_in, model.b) for model in audited], "progress": report}
+    minimum = minimise(n, m, known.law, **settings, seconds=known.deadline.part(_SEARCH_SHARE))
+    known.seconds, known.unseen = work_seconds() - start_seconds, minimum.unseen
+    known.planned = known.searched + minimum.planned - len(audited)
+    random_starts = minimum.starts - len(audited)
+    name = f"a search of {random_starts} starts, of which {minimum.hits} ended there"
+    solution = Weights(minimum.W_out, minimum.W_in, minimum.b)
+    known.add(minimum.loss, name, solution, random_starts, minimum.hits)
+
+
+def _add_most_important(n: int, m: int, known: KnownModels) -> None:
+    """Add the model that keeps the features that matter most, and answers the others by their means."""
+    matters = known.law.importance * known.law.variance
+    order = np.argsort(-matters, kind="stable")
     eye = np.zeros((n, m))
     eye[order[:m], np.arange(min(n, m))] = 1.0
-    b = law.mean.copy()
+    b = known.law.mean.copy()
     b[order[:m]] = 0.0
-    simple = Weights(eye, eye.T, b)
-    dropped = float(np.sum((law.importance * law.variance)[order[m:]]) / n)
-    known.add(
-        dropped, f"the {m} features that matter most, the others dropped" if m < n else "all kept", simple
-    )
-    for entry in best_known(n, m, law, tied):
-        name = f"entry {entry.name} of the atlas"
-        solution = Weights(entry.W_out, entry.W_in, entry.b)
-        known.add(entry.loss, name, solution, entry.starts, entry.hits)
-    hits = HITS if starts is None else 0  # where nobody says how many, too few lead to more
-    if starts is None:
-        starts = usual_starts(n, tied)
-    known.planned = known.searched
-    if starts and m < n <= _LARGEST_SEARCH and m <= _LARGEST_SEARCH:
-        if known.deadline.is_over():
-            known.planned += starts
-            return
-        start_seconds = work_seconds()
-
-        def report(done: int, count: int, least: float) -> None:
-            remaining = time_left(work_seconds() - start_seconds, done, count)
-            progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")
-
-        first = (
-            [(model.W_out, model.W_in, model.b) for model in models[:_AUDITED_STARTS]]
-            if n > _FEW_FEATURES
-            else []
-        )
-        settings: Any = {"tied": tied, "starts": starts, "hits": hits, "rng": rng, "first": first}
-        minimum = minimise(n, m, law, **settings, seconds=known.deadline.part(_SEARCH_SHARE), progress=report)
-        known.seconds = work_seconds() - start_seconds
-        known.planned = known.searched + minimum.planned - len(first)
-        random_starts = minimum.starts - len(first)
-        name = f"a search of {random_starts} starts, of which {minimum.hits} ended there"
-        known.unseen = minimum.unseen
-        known.add(
-            minimum.loss, name, Weights(minimum.W_out, minimum.W_in, minimum.b), random_starts, minimum.hits
-        )
+    name = f"the {m} features that matter most, the others dropped" if m < n else "all kept"
+    known.add(float(np.sum(matters[order[m:]]) / n), name, Weights(eye, eye.T, b))
 
 
 def usual_starts(n_features: int, tied: bool) -> int:

@@ -64,7 +64,8 @@ def _atlas(options: argparse.Namespace) -> None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, path=options.out, layout=options.layout)
-        return format_written(options.out, options.json)
+        format_written(options.out, options.json)
+        return
     if options.sparsity is not None:
         options.p = chances_of(options)[0]
     wanted = {name: getattr(options, name) for name in FILTERS}

@@ -72,7 +72,8 @@ def _law(options: argparse.Namespace) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     if options.phenomenon == "law":
-        return _law(options)
+        _law(options)
+        return
     prediction = PREDICTIONS[options.phenomenon]
     grids = {parameter.name: getattr(options, parameter.name) for parameter in prediction.parameters}
     if "p" in grids:

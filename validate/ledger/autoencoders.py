@@ -30,18 +30,14 @@ def s1(quick: bool) -> Evidence:
     without = best_autoencoder(objective, 1, decoder_bias=False, starts=8).sae.W_out[:, 0]
     mixed = np.degrees(np.arctan2(without[1], without[0]))
     expression = derive_hedging().expression
-    cross = next(one for one in expression.free_symbols if str(one) == "m_12")
+    cross = next(symbol for symbol in expression.free_symbols if str(symbol) == "m_12")
+    cosine = abs(best.W_out[1, 0]) / np.linalg.norm(best.W_out)
     return evidence(
         "Their features: on with probability 0.25 and 0.2, values of 1, l1 strength 0.001, a decoder bias. "
         "The error then needs the covariance, which is diagonal. The bias decides: without one the best "
         f"latent is {mixed:.1f} degrees from the first feature, though the features are independent.",
         symbolic("tan of twice the angle, without covariance", expression.subs(cross, 0)),
-        numeric(
-            "cosine of the best latent found with the other feature",
-            abs(best.W_out[1, 0]) / np.linalg.norm(best.W_out),
-            "<=",
-            rounding(1e-5),
-        ),
+        numeric("cosine of the best latent found with the other feature", cosine, "<=", rounding(1e-5)),
         numeric("its decoder bias there, less 0.2", abs(best.b[1] - 0.2), "<=", rounding(1e-5)),
     )
 
@@ -65,14 +61,9 @@ def s2(quick: bool) -> Evidence:
     least = float(np.trace(covariance) - np.linalg.eigvalsh(covariance).max())
     return evidence(
         "One latent on two features, from the reconstruction alone: with a decoder bias it is the leading "
-        "eigenvector of the covariance, without one that of the second moment, so that features that are "
-        "ever on together are merged without a bias even if they are independent.",
-        numeric(
-            f"least sine of twice the angle at {len(angles)} correlations of both signs, with a decoder bias",
-            min(angles),
-            ">",
-            derived(0),
-        ),
+        "eigenvector of the covariance, without one that of the second moment, which merges features that "
+        "are ever on together even if they are independent.",
+        numeric(f"least sine of twice the angle, {len(angles)} correlations", min(angles), ">", derived(0)),
         numeric("child's share of the best latent found", abs(d[1] / d[0]), ">", derived(0)),
         numeric("its error less what the eigenvector leaves", abs(best.value - least), "<=", rounding(1e-8)),
     )
@@ -99,35 +90,24 @@ def s3(quick: bool) -> Evidence:
     best = best_autoencoder(objective, 2, decoder_bias=False, starts=8 if quick else 20)
     absorbed = measure(best.sae, law).absorbed(0, 1)
     unpunished = theory.true_pair_loss(0.2, 0.0, 0.05, 0.0)
-    whole, beyond = theory.absorption_bracket("uniform")
-    graded, threshold, part = Features(2, 0.5, groups=[parent_child(0, [1], 0.3, 1 / 3)]), whole**0.5, 0.01
-    costs = [
-        measured.mse + whole * float(measured.l0.sum())
-        for t in (0.0, part)
-        for measured in [measure(_leaning_pair(t, threshold), graded)]
-    ]
-    slope = -0.1 * whole * (1 - whole) / 2
+    low, high = theory.absorption_bracket("uniform")
+    graded, part = Features(2, 0.5, groups=[parent_child(0, [1], 0.3, 1 / 3)]), 0.01
+    audits = [measure(_leaning_pair(share, low**0.5), graded) for share in (0.0, part)]
+    costs = [audit.mse + low * float(audit.l0.sum()) for audit in audits]
+    slope = (costs[1] - costs[0]) / part / (-0.1 * low * (1 - low) / 2)
+    uniform = f"uniform values, L0 strength {low:.4f}: slope in the parent's share, over the theorem's"
     return evidence(
         "Binary values, an l1 penalty: the dictionary that absorbs is the best of all autoencoders (page "
         "sae). Without a penalty the true dictionary has no error. Where values vary absorption comes by "
         "degrees. With an L0 penalty the true dictionary is then never optimal: the child's latent gains by "
         "a share of the parent. For uniform values absorption in full, one fixed latent for both features, "
-        f"is worse than the true dictionary up to a strength of {whole:.4f}; above {beyond:.4f} such a "
+        f"is worse than the true dictionary up to a strength of {low:.4f}; above {high:.4f} such a "
         "latent beats every dictionary that rebuilds both.",
+        numeric(f"least that absorbing saves, {len(saved)} binary hierarchies", min(saved), ">", derived(0)),
+        numeric("error of the true dictionary without a penalty", unpunished, "<=", rounding(1e-15)),
         numeric(
-            f"least that absorbing saves, at {len(saved)} places of a binary hierarchy",
-            min(saved),
-            ">",
-            derived(0),
+            "absorption of the best autoencoder found, less 1", abs(absorbed - 1.0), "<=", rounding(1e-9)
         ),
-        numeric(
-            "error of the true dictionary without a penalty", unpunished, "<=", rounding(1e-15)
-        ),
-        numeric(
-            "absorption of the best autoencoder found, less 1", abs(absorbed - 1.0), "<=",
-            rounding(1e-9)),
         # The next order is a tenth of the first at this part.
-        numeric(
-            f"uniform values, L0 strength {whole:.4f}: slope in the parent's share, over the theorem's",
-            (costs[1] - costs[0]) / part / slope, ">=", derived(0.9)),
-    )  # fmt: skip
+        numeric(uniform, slope, ">=", derived(0.9)),
+    )

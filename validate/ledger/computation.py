@@ -36,19 +36,14 @@ def k1(quick: bool) -> Evidence:
     """the naive loss per feature of d neurons for n features is (n - d)/n p/6"""
     p = derive_moments("relu").symbols[0]
     square = derive_moments("relu").expression[1]
-    alone = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
-    measured = network_loss(alone, Features(2, 0.3, "symmetric"))
+    neuron = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
+    gap = abs(network_loss(neuron, Features(2, 0.3, "symmetric")).loss - 0.3 / 12)
     return evidence(
         "So it is for networks without biases, which theirs are. With an output bias a dropped target costs "
         "p/6 - p^2/16, and no network with a linear readout, with or without bias, is below (n - d)/n "
         "times that.",
         symbolic("mean square of ReLU(x), less p/6", square - p / 6),
-        numeric(
-            "loss of one neuron for two features at p = 0.3, less p/12",
-            abs(measured.loss - 0.3 / 12),
-            "<=",
-            rounding(1e-14),
-        ),
+        numeric("loss of one neuron for two features at p = 0.3, less p/12", gap, "<=", rounding(1e-14)),
     )
 
 
@@ -56,26 +51,20 @@ def k1(quick: bool) -> Evidence:
 def k2(quick: bool, ds: xr.Dataset) -> Evidence:
     """gains scale with the magnitude of the mixing matrix and vanish when the matrix is removed"""
     ds = ds.sel(sigma=[0.0, 0.01, 0.02, 0.03, 0.04])
-    allowed = (1 - ds["floor"] / ds["naive"]).mean("seed")
-    rise = float(allowed.diff("sigma").min())
-    none, p = float(np.abs(allowed.sel(sigma=0.0)).max()), 0.01
+    saving = (1 - ds["floor"] / ds["naive"]).mean("seed")
+    rise, most = float(saving.diff("sigma").min()), float(saving.max())
+    none, p = float(np.abs(saving.sel(sigma=0.0)).max()), 0.01
     left = 1 - float(equal_features_loss("readout", p, 100, 50) / equal_features_loss("unbiased", p, 100, 50))
     return evidence(
-        "The least loss of any network with a linear readout is at least the floor, the sum of the "
-        "smallest eigenvalues of the targets' covariance. Findings: 100 features on 50 neurons, p = 0.01, "
-        "over naive networks at their best readout, with output bias. What is found is what a network may "
-        "save; trained ones save less. So the gains vanish exactly with an output bias. Without one, as "
-        f"in the source, something is left without a matrix (K5): {100 * left:.2g} % of the naive loss at "
-        f"their p = {p:g} by reading means from the neurons, and 3p/8 = {100 * 3 * p / 8:.2g} % at most, "
-        f"beside {100 * float(allowed.max()):.2g} % with the largest matrix here.",
+        "What a network may save is that of the lower bound, the sum of the smallest eigenvalues of the "
+        "targets' covariance, over naive networks at their best readout, with output bias: 100 features, 50 "
+        f"neurons, p = {p:g}; trained ones save less. So the gains vanish exactly. Without an output bias, "
+        f"as in the source, reading means from the neurons leaves {100 * left:.2g} % of the naive loss "
+        f"without a matrix, 3p/8 = {100 * 3 * p / 8:.2g} % at most (K5), beside {100 * most:.2g} % with the "
+        "largest matrix here.",
         numeric("least rise of the share that may be saved, by 0.01 of size", rise, ">", derived(0)),
         numeric("share that may be saved without mixing", none, "<=", rounding(1e-12)),
-        numeric(
-            "without output bias: share left without mixing, over that with most",
-            left / float(allowed.max()),
-            "<=",
-            post_hoc(0.01),
-        ),
+        numeric("no output bias: share left without mixing / with most", left / most, "<=", post_hoc(0.01)),
     )
 
 
@@ -123,12 +112,7 @@ def k4(quick: bool) -> Evidence:
             "for |x| fans of three and four neurons beat neurons that serve one feature each: they lose "
             f"{shares[3]:.2f} and {shares[4]:.2f} times as much at p = {p:g}",
             numeric("largest loss of a fan over the naive one", max(shares.values()), "<", derived(1)),
-            numeric(
-                "limit of the same as p -> 0, 100 features on 50 neurons",
-                limit.fan / limit.naive,
-                "<",
-                derived(1),
-            ),
+            numeric("limit as p -> 0, 100 features on 50 neurons", limit.fan / limit.naive, "<", derived(1)),
         ),
         about="answer",
     )
@@ -142,17 +126,15 @@ def k5(quick: bool) -> Evidence:
         p: float(equal_features_loss("readout", p, F, n) / equal_features_loss("unbiased", p, F, n))
         for p in (0.01, 0.1, 1.0)
     }
-    shares = ", ".join(f"{100 * (1 - one):.2g} % at p = {p:g}" for p, one in at.items())
+    shares = ", ".join(f"{100 * (1 - over):.2g} % at p = {p:g}" for p, over in at.items())
     biased = float(np.abs(equal_features_loss("naive", 1.0, F, n) - equal_features_loss("floor", 1.0, F, n)))
     return evidence(
         "The baseline there is that of another matrix: it answers half of the mixed targets exactly and 0 "
         "for the others, which is no network, and loses 0.1005 p; without mixing naive is 0.0833 p. The "
         "networks have no biases, so the means of the targets are worth something: their own losses at M = "
-        "0 are 0.0825 p, 0.0811 p, 0.0684 p and 0.0525 p at p = 0.05, 0.1, 0.5 and 1. Findings: closed "
-        "forms, 100 on 50.",
-        numeric(
-            "loss of the best readout at p = 1 over the naive one, less 1", at[1.0] - 1.0, ">=", derived(0)
-        ),
+        "0 are 0.0825 p, 0.0811 p, 0.0684 p and 0.0525 p at p = 0.05, 0.1, 0.5 and 1. Closed forms, 100 on "
+        "50.",
+        numeric("loss of the best readout / naive, less 1, p = 1", at[1.0] - 1.0, ">=", derived(0)),
         corrected_statement(
             "without biases a network of the same neurons, that reads the means from them, loses less "
             f"than the naive one: {shares}; where features are rare that vanishes (K2), and with an output "
@@ -167,31 +149,25 @@ def k5(quick: bool) -> Evidence:
 @claim("K6", BHAGAT, "code, picture nb4_opt_offset_and_comparison")
 def k6(quick: bool) -> Evidence:
     """the best offset, by which 50 neurons are read for 50 dropped targets: 0.014 at p = 0.1, 0.019 at 1"""
-    n, digit = 50, 5e-4
+    n, half_digit = 50, 5e-4
 
-    def best(p: float) -> float:
+    def offset(p: float) -> float:
         mean, square = p / 4, p / 6
         return mean**2 / (square - mean**2 + n * mean**2)
 
-    losses = ", ".join(f"{best(p):.4f} at p = {p:g}" for p in (0.1, 1.0))
-    law = Features(3, 0.3, "symmetric")
-    own = best_readout(np.eye(3)[:2], 0.0, law, bias=False).W_out[2, 0]
-    closed = 0.075**2 / (0.05 - 0.075**2 + 2 * 0.075**2)
+    rare, dense = offset(0.1), offset(1.0)
+    offsets = f"{rare:.4f} at p = 0.1, {dense:.4f} at p = 1"
+    read = best_readout(np.eye(3)[:2], 0.0, Features(3, 0.3, "symmetric"), bias=False).W_out[2, 0]
+    gap = abs(read - 0.075**2 / (0.05 - 0.075**2 + 2 * 0.075**2))
     return evidence(
         "The printed numbers are the least of a hundred sampled losses, on a grid of steps of 3.3 %: one "
         "step and half of the last printed digit are allowed. An earlier form of this row allowed the half "
-        f"digit alone, and called 0.014 not reproduced. In closed form: {losses}; the minimum is flat at p = "
-        "0.1.",
-        numeric(
-            "offset at p = 1, less 0.019", abs(best(1.0) - 0.019), "<=", post_hoc(digit + STEP * best(1.0))
-        ),
-        numeric(
-            "offset at p = 0.1, less 0.014", abs(best(0.1) - 0.014), "<=", post_hoc(digit + STEP * best(0.1))
-        ),
+        f"digit alone, and called 0.014 not reproduced. In closed form: {offsets}; the minimum is flat at p "
+        "= 0.1.",
+        numeric("offset at p = 1, less 0.019", abs(dense - 0.019), "<=", post_hoc(half_digit + STEP * dense)),
+        numeric("offset at p = 0.1, less 0.014", abs(rare - 0.014), "<=", post_hoc(half_digit + STEP * rare)),
         corrected_statement(
-            f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {losses}",
-            numeric(
-                "of the exact best readout, three features on two", abs(own - closed), "<=", rounding(1e-12)
-            ),
+            f"with n neurons it is mu^2/(v + n mu^2), mu = p/4 and v = p/6 - mu^2: {offsets}",
+            numeric("of the exact best readout, three features on two", gap, "<=", rounding(1e-12)),
         ),
     )

@@ -28,6 +28,7 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
+    between,
     claim,
     confirmed,
     corrected_statement,
@@ -85,9 +86,8 @@ class _Models:
     """
 
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
-        self.origin, self.cells = trained, by_cell(trained)
+        self.cells = by_cell(trained)
         self.steps = f"{trained.attrs['steps']} steps"
-        self.names = {STOP: STOP, CONVERGED: self.steps}
         compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS), *GROWN})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
         # Findings that estimates do not refute the print, which is a limit, and that they keep one.
@@ -98,7 +98,7 @@ class _Models:
         """Return means over seeds at the largest size that decides."""
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
-        return [self.family.of(mean, one.values) for one in values]
+        return [self.family.of(mean, at_cell.values) for at_cell in values]
 
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
         """Return factors from one size to another."""
@@ -108,18 +108,12 @@ class _Models:
     def tally(self, statistic: str) -> str:
         """Say of how many doublings it is shown that a statistic falls, and of how many that it does not."""
         phrases = []
-        for end, name in self.names.items():
+        for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
             changes = self.change(statistic, end)
             falls = sum(change.high <= FALLS for change in changes)
             stays = sum(change.low > FALLS for change in changes)
             phrases.append(f"{falls} of {len(changes)} ({name}; {stays} do not)")
         return " and ".join(phrases)
-
-    def least(self, statistic: str, text: str, limit: float) -> Finding:
-        """Return the finding that no model of pairs has less: those at ratio 1/2 after the further phase."""
-        at = self.cells[statistic].sel(end=CONVERGED, ratio=HALF, p=list(SIZES), n_features=list(TRAINED))
-        text = f"smallest {text} of {int(at.count())} models at ratio {HALF}, {self.steps}"
-        return experiment(text, float(at.min()), ">=", post_hoc(limit), origin=self.origin)
 
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
         """Return the findings that a statistic falls at the stopping rule.
@@ -128,9 +122,9 @@ class _Models:
         three p, none refutes it.
         """
         grown, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
-        whole = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
+        over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
         return [
-            (self.true if all_shown else self.keeps)(whole, grown, "<=", FALLS),
+            (self.true if all_shown else self.keeps)(over_range, grown, "<=", FALLS),
             self.keeps(f"{text}: factors of doublings to {LARGEST}, {STOP}", doublings, "<=", FALLS),
         ]
 
@@ -172,7 +166,7 @@ def c26(quick: bool) -> Evidence:
     k, u = sp.symbols("k u", positive=True)
     # Noise crosses the threshold k = sigma sqrt(2 log 1/p) of the pre-activation as often as features do;
     # with sigma -> 0 the best output above it is a (u - k), and sigma^2 = p/(3r).
-    slope, square = (sp.integrate(one, (u, k, 1)) for one in (u * (u - k), (u - k) ** 2))
+    slope, square = (sp.integrate(integrand, (u, k, 1)) for integrand in (u * (u - k), (u - k) ** 2))
     lost = (1 - k) * (2 + k) ** 2 / 4
     begun = sp.nsolve(lost - sp.Rational(1, 20), k, (0.5, 1), solver="bisect")
     start, half = float(2 / (3 * begun**2)), (2 + np.sqrt(3)) / 3
@@ -189,9 +183,8 @@ def c26(quick: bool) -> Evidence:
         "Noise of standard deviation sigma, sigma^2 -> p/(3r), must stay below a threshold k except with "
         "probability p: k^2 = 2 sigma^2 log(1/p), which is r = 2/(3 k^2) p log(1/p). The best output a "
         "ReLU(u - k) then takes the share (1 - k)(2 + k)^2/4 off the loss at ratio 0: nothing above k = 1. "
-        f"Where a twentieth is lost, r/(p log 1/p) is {_list(scaled, '.3f')} for p = {_list(tiny)}, which "
-        f"tends to {limit:.3f} (derived: {start:.3f}). That a drop starts where a twentieth is lost is our "
-        "choice.",
+        f"A drop is taken to start where a twentieth is lost: there r/(p log 1/p) is {_list(scaled, '.3f')} "
+        f"for p = {_list(tiny)}, which tends to {limit:.3f} (derived: {start:.3f}).",
         numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", post_hoc(ROUGHLY)),
         numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", post_hoc(ROUGHLY)),
         numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", post_hoc(0.05)),
@@ -215,61 +208,67 @@ def c26(quick: bool) -> Evidence:
     )
 
 
+def _copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
+    """Return excesses over copies of smaller models at ratio 1/4 and each p, and that of new seeds at 0.1."""
+    converged = ds.sel(end=CONVERGED)
+    quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
+    family = Family(ALARM, 2 * len(quarter))
+    excess = [family.of(above_copies, converged.isel(model=chosen)) for chosen in quarter]
+    # Trained after this finding was frozen, where one of means over seeds had not been confirmed.
+    new = quarter[2] & ((ds["n_features"].values < LARGEST) | (ds["seed"].values >= 6))
+    return excess, above_copies(converged.isel(model=new))
+
+
+def _rarest_over_rug(ds: xr.Dataset) -> float:
+    """Return the least loss over the rug's at a place of the print's figure beside the cells."""
+    rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
+    return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
+
+
 @claim("C27", SOURCE, "Fig. 2", needs=["codes.symmetry"])
 def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     """trained models and the Persian rug have essentially the same loss, far below the linear model (the
     figure does not say of which size; here 128 to 512 features)
     """
-    every = by_cell(ds)["excess"].sel(end=STOP, p=MIDDLE, n_features=LARGE)
+    at_large = by_cell(ds)["excess"].sel(end=STOP, p=MIDDLE, n_features=LARGE)
     ds = ds.isel(model=ds["n_features"].values <= LARGEST)  # larger ones are C33's
     models = _Models(ds, levels=2)
-    large = [models.family.of(mean, every.sel(ratio=r).dropna("seed").values) for r in RATIOS]
+    large = [models.family.of(mean, at_large.sel(ratio=r).dropna("seed").values) for r in RATIOS]
     name, steps = "loss / rug - 1", models.steps
     early, late = (models.level("excess", end) for end in ENDS)
     rare, *same = early[::3]  # ratio 0.12; the entries after these are at 0.25, and then at 0.5
     below, pairs = [rare, *early[1::3], *early[2::3]], late[2::3]
-    quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
-    family = Family(ALARM, 2 * len(quarter))
-    copies = [family.of(above_copies, ds.sel(end=CONVERGED).isel(model=one)) for one in quarter]
-    # Trained after this finding was frozen, where one of means over seeds had not been confirmed.
-    new = quarter[2] & ((ds["n_features"].values < LARGEST) | (ds["seed"].values >= 6))
-    again = above_copies(ds.sel(end=CONVERGED).isel(model=new))
+    copies, again = _copies(ds)
     at = models.cells["loss"].sel(end=CONVERGED, p=COMMON, ratio=QUARTER)
-    fresh = [at.sel(n_features=n).where(at["seed"] >= 3).dropna("seed").values for n in (SMALLEST, LARGEST)]
+    fresh = at.where(at["seed"] >= 3).mean("seed")
     affine = (ds["loss"].sel(end=CONVERGED) / ds["linear_loss"]).values[ds["n_features"].values == LARGEST]
-    # A place of the print's figure that is none of these cells: rarer features, fewer neurons.
-    rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
-    worse = ds["excess"].sel(end=CONVERGED).values[rarest] + 1
+    worse = _rarest_over_rug(ds)
+    at_rarest = f"least loss / rug at p = {RAREST}, ratio {FEWEST}"
     return evidence(
         f"Models of {LARGEST} features ({MEDIUM} at p = {RARE}), at the stopping rule of the source and "
         f"after {steps} more; the source went to 8192 features. Loss over the rug's, less 1, at p = "
         f"{_list(P)} and ratios {_list(RATIOS)} of each: {_list(early, '.1%')}; after {steps}: "
         f"{_list(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries "
-        "-3 and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature, so that "
-        "a large model with a higher loss is not optimal. This is judged by single models, each loss "
-        f"within the error of its measurement; with new seeds alone that at p = {COMMON} is {again:.1%} "
-        "above copies. An earlier finding on means over seeds 3 to 5 was not confirmed there; this one was "
-        "worded after that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
-        f"{mean(fresh[0]):.4g} for {SMALLEST} features, {mean(fresh[1]):.4g} for {LARGEST}.",
-        *(
-            models.keeps(f"{name}, {end}", estimates, relation, limit)
-            for relation, limit in (("<=", SAME), (">=", -SAME))
-            for end, estimates in ((STOP, early), (steps, late))
-        ),
+        "-3 and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature: a large "
+        "model above that is not optimal. This is judged by single models, each loss within the error of "
+        f"its measurement; with new seeds alone that at p = {COMMON} is {again:.1%} above copies. An "
+        "earlier finding on means over seeds 3 to 5 was not confirmed there; this one was worded after "
+        "that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
+        f"{fresh.sel(n_features=SMALLEST):.4g} for {SMALLEST} features, {fresh.sel(n_features=LARGEST):.4g} "
+        f"for {LARGEST}.",
+        *between(models.keeps, f"{name}, {STOP}", early, -SAME, SAME),
+        *between(models.keeps, f"{name}, {steps}", late, -SAME, SAME),
         experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
         corrected_statement(
-            "it holds for models of thousands of features at the stopping rule: those of "
-            f"{LARGE} features, at p = {MIDDLE} and ratios {_list(RATIOS)}, are {_list(large, '+.1%')} off "
-            "the rug's loss",
-            models.true(f"{name}, {LARGE} features", large, "<=", SAME),
-            models.true(f"{name}, {LARGE} features", large, ">=", -SAME),
+            f"it holds for models of thousands of features at the stopping rule: those of {LARGE} features, "
+            f"at p = {MIDDLE} and ratios {_list(RATIOS)}, are {_list(large, '+.1%')} off the rug's loss",
+            *between(models.true, f"{name}, {LARGE} features", large, -SAME, SAME),
         ),
         corrected_statement(
             f"of models of {LARGEST} features ({MEDIUM} at p = {RARE}), at p = {_list(P)} and the three "
             f"ratios, two agree within a tenth: those at ratio {LOW} and p = {MIDDLE}, {COMMON} "
             f"({_list(same, '+.1%')})",
-            models.true(f"{name} there", same, "<=", SAME),
-            models.true(f"{name} there", same, ">=", -SAME),
+            *between(models.true, f"{name} there", same, -SAME, SAME),
         ),
         corrected_statement(
             f"at the other seven places they are below the rug, by {-rare.value:.0%} at p = {RARE} and ratio "
@@ -279,12 +278,10 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         corrected_statement(
             f"trained on for {steps} they are below it at all nine, at ratio {HALF} (pairs) by {FAR:.0%} and "
             f"more; but at p = {RAREST} and ratio {FEWEST} models of {SMALLEST} features have then "
-            f"{worse.min():.1f} times its loss or more",
+            f"{worse:.1f} times its loss or more",
             models.true(f"{name}, {steps}, all nine cells", late, "<", post_hoc(0)),
             models.true(f"{name}, {steps}, ratio {HALF}", pairs, "<=", -FAR),
-            experiment(
-                f"least loss / rug at p = {RAREST}, ratio {FEWEST}", worse.min(), ">", post_hoc(2), origin=ds
-            ),
+            experiment(at_rarest, worse, ">", post_hoc(2), origin=ds),
         ),
         corrected_statement(
             f"at ratio {QUARTER} they are then above copies of a smaller model side by side, by "
@@ -306,12 +303,12 @@ def c28(quick: bool, ds: xr.Dataset) -> Evidence:
     highest = float(best.b[np.abs(best.a - scale) <= error].max())
     gap = np.abs(a - scale).max()
     return evidence(
-        f"We trained one model of {LARGEST} features at each ratio of {_list(ratios, '.2f')}. After {steps} "
-        f"the diagonals are {_list(a, '.3f')} and the biases {_list(last, '.3f')}; at the stopping rule the "
+        f"One model of {LARGEST} features at each ratio of {_list(ratios, '.2f')}. After {steps} the "
+        f"diagonals are {_list(a, '.3f')} and the biases {_list(last, '.3f')}; at the stopping rule the "
         f"biases are {_list(first, '.3f')}. So the printed diagonal is met after {steps}, and the printed "
         f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
-        f"its diagonal is {scale} +- {error}, at any ratio. The print names neither the ratio nor the number "
-        "of steps, and there is one model of each: whether some training gives both numbers is not settled.",
+        f"its diagonal is {scale} +- {error}, at any ratio. Whether some training gives both numbers is not "
+        "settled: the print does not name the number of steps either.",
         enough_runs("trained models at each ratio", 1, origin=ds),
         experiment(f"{steps}: largest |diagonal - {scale}|", gap, "<=", derived(error), origin=ds),
         # The printed bias with its error is [-0.19, -0.17].
@@ -338,12 +335,11 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
     label = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
     return evidence(
         f"The diagonal's spread is {models.grown('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
-        "times. "
-        "Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the diagonal "
-        f"{models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are undecided. "
-        f"The diagonal's factors of doublings by the rule are {_span(diagonal)}. Trained on, spreads do "
-        "not all fall: pairs, at ratio 1/2, have the same at every n_s at their optimum, and features "
-        "that are dropped keep those of the diagonal large (C44).",
+        "times. Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the "
+        f"diagonal {models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are "
+        f"undecided. The diagonal's factors of doublings by the rule are {_span(diagonal)}. Trained on, "
+        "spreads do not all fall: pairs, at ratio 1/2, have the same at every n_s, and dropped features "
+        "keep those of the diagonal large (C44).",
         *models.falls("diagonal", "diagonal_sd", all_shown=False),
         *models.falls("bias", "bias_sd"),
         experiment(label, max(fewer), "<", derived(0), origin=ds),
@@ -364,8 +360,7 @@ def c30(quick: bool, ds: xr.Dataset) -> Evidence:
     return evidence(
         f"It is {models.grown(name)}. That says little of the code: row variances fall like 1/n_s, so that "
         "the variance over them vanishes like 1/n_s^2 for any, for pairs of entries c and 1/c too, whose "
-        "rows are as unequal at every size. Whether noise variables have the same variance is said by its "
-        "root over their mean: C34 and, trained on, C44.",
+        "rows are as unequal at every size. Its root over their mean says more: C34 and, trained on, C44.",
         *models.falls("variance", name),
         models.keeps(f"variance: factors of doublings, {models.steps}", late, "<=", FALLS),
         symbolic("n^2 times the variance in pairs, in the limit", limit),

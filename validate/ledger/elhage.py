@@ -48,8 +48,7 @@ def e1(quick: bool) -> Evidence:
     M = W * W.T
     form = sum(weights[i] * (int(i == j) - M[i, j]) ** 2 for i in range(3) for j in range(3))
     best = linear.derive.derive_importance_loss(3, 2).expression[1]
-    one, other = np.array([[0.8], [0.6]]), np.array([[0.8], [-0.6]])
-    ratio = linear.sparse_loss(one, 1.0, bias="none") / linear.sparse_loss(other, 1.0, bias="none")
+    same, opposite = (linear.sparse_loss([[0.8], [w]], 1.0, bias="none") for w in (0.6, -0.6))
     n, p = 100, 0.05
     nothing, rest = np.zeros((n, 1)), linalg.null_space(np.ones((1, n)))
     extra, most = (
@@ -62,7 +61,7 @@ def e1(quick: bool) -> Evidence:
         f"W_i.W_j)^2 is added, up to 3np/(4-3p) times the rest: for n = {n} and p = {p:g} it is {extra:.2g} "
         f"times the rest at W = 0 and {most:.2g} times where W'W misses the direction of ones alone, and two "
         "features on one neuron, w = (0.8, 0.6) or (0.8, -0.6), have the same printed value but losses whose "
-        f"ratio is {ratio:.3g} at p = 1.",
+        f"ratio is {same / opposite:.3g} at p = 1.",
         symbolic("loss at the best bias less Var x times the printed sum", best - v * form),
     )
 
@@ -85,8 +84,7 @@ def e2(quick: bool) -> Evidence:
         worst = min(worst, linear.sparse_loss(W, p, importance) - best.dedicated)
     uncentred = linear.weighted_optimum(SparseUniform(1.0).second_moment_matrix(2), np.ones(2), 1)
     both = linear.sparse_loss(np.full((2, 1), 0.5**0.5), 1.0, bias="none")
-    kept = linear.sparse_loss([[1.0], [0.0]], 0.3)
-    turned = [linear.sparse_loss([[np.cos(x)], [np.sin(x)]], 0.3) for x in (0.3, 0.9, 2.0)]
+    axis, *rotated = (linear.sparse_loss([[np.cos(x)], [np.sin(x)]], 0.3) for x in (0.0, 0.3, 0.9, 2.0))
     return evidence(
         "The source's linear model has an output bias, and at its best inputs count as centred: the least "
         "loss of any decoder and encoder keeps the m most important features whole. With equal importance "
@@ -97,7 +95,7 @@ def e2(quick: bool) -> Evidence:
         f"loss {2 * both:.4f} (sum over features), where one kept whole has {2 * uncentred.dedicated:.4f}.",
         numeric("largest gain of mixing, best bias, random importance", gain, "<=", rounding(1e-13)),
         bound("least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)),
-        numeric("equal importance, turned by 3 angles: gain", kept - min(turned), "<=", rounding(1e-14)),
+        numeric("equal importance, rotated by 3 angles: gain", axis - min(rotated), "<=", rounding(1e-14)),
     )
 
 
@@ -126,11 +124,10 @@ def e3(quick: bool) -> Evidence:
     ]
     text, in_pair = "relative gap between expansion and exact loss", "share in a pair's loss, S = 1 - 1e-6"
     return evidence(
-        "The mixture of the closed-form classes is the loss that an independent method gets by integrating "
-        "the law of the pre-activation. At S = 1 - 1e-6 inputs with two or more features on make "
-        f"{shares[0]:.3g} of the loss of a pentagon in two dimensions (L_0 = 0), {shares[2]:.3g} with the "
-        f"bias 0.1 (L_0 = {lifted.classes[0]:.3g}), and {shares[1]:g} of that of an antipodal pair, whose "
-        "L_0 and L_1 vanish.",
+        "Exact losses are by an independent method, which integrates the law of the pre-activation. At S = "
+        f"1 - 1e-6 inputs with two or more features on make {shares[0]:.3g} of the loss of a pentagon in "
+        f"two dimensions (L_0 = 0), {shares[2]:.3g} with the bias 0.1 (L_0 = {lifted.classes[0]:.3g}), and "
+        "all of that of an antipodal pair, whose L_0 and L_1 vanish.",
         numeric(text, gap, "<=", rounding(1e-10)),
         numeric(in_pair, shares[1], "<", derived(0.5)),
         corrected_statement("the expansion is exact", numeric(text, gap, "<=", rounding(1e-10))),
@@ -192,8 +189,8 @@ def e5(quick: bool) -> Evidence:
         exact = relu.class_loss(W, b, 1, importance)
         gap = max(gap, abs(exact - printed_first_class(W, b, importance)) / (1 + exact))
     derivation = relu.derive_class_loss(1)
-    off, own = derivation.expression
-    closed = float(own.subs(dict(zip(derivation.symbols, (-0.25, 0.75), strict=True))))
+    off, own_output = derivation.expression
+    closed = float(own_output.subs(dict(zip(derivation.symbols, (-0.25, 0.75), strict=True))))
     off_kernel = abs(1 / 3 - closed - float(relu.feature_benefit(0.75, -0.25)))
     return evidence(
         "The integrals as printed are the loss on inputs with one feature on, summed over features. They "
@@ -265,14 +262,14 @@ def e8(quick: bool) -> Evidence:
     rng = np.random.default_rng(8)
     gap = 0.0
     for _ in range(20 if quick else 200):
-        n, m, kept = 7, int(rng.integers(1, 5)), int(rng.integers(1, 8))
+        n, m, n_kept = 7, int(rng.integers(1, 5)), int(rng.integers(1, 8))
         W = rng.normal(size=(n, m))
         W /= np.linalg.norm(W, axis=1, keepdims=True)
-        W[kept:] = 0
-        energy = thomson_energy(W[:kept])
-        gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - kept) / 3))
+        W[n_kept:] = 0
+        energy = thomson_energy(W[:n_kept])
+        gap = max(gap, abs(relu.class_loss(W, 0.0, 1) - (energy + n - n_kept) / 3))
     derivation = relu.derive_sphere_losses()
-    (own, dropped, overlap, _), (_, c) = derivation.expression, derivation.symbols
+    (norm_one, dropped, overlap, _), (_, c) = derivation.expression, derivation.symbols
     energy = thomson_energy(PENTAGON)
     lengths = float(relu.common_norm_loss(5, energy))
     silent = float(relu.code_loss(5, np.cos(2 * np.pi / 5)))
@@ -282,7 +279,7 @@ def e8(quick: bool) -> Evidence:
         f"assumption and no consequence: for a pentagon in two dimensions L_1 = {energy / 3:.4g} falls to "
         f"{lengths:.4g} with the best common length and to {silent:.4g} at most with a bias too, and below n "
         "= 2m the energy is 0 for a continuum of arrangements.",
-        symbolic("own loss at norm 1", own),
+        symbolic("own loss at norm 1", norm_one),
         symbolic("own loss at norm 0, less 1/3", dropped - sp.Rational(1, 3)),
         symbolic("interference less c^2/3", overlap - c**2 / 3),
         numeric("largest |L_1 - (E + dropped)/3|", gap, "<=", rounding(1e-12)),
@@ -293,8 +290,8 @@ def e8(quick: bool) -> Evidence:
 def e9(quick: bool) -> Evidence:
     """a negative bias turns small positive interference into free interference"""
     derivation = relu.derive_bias_trade_off()
-    (own, left, own_slope, left_slope, _), (t, c, m) = derivation.expression, derivation.symbols
-    own_cost = sp.expand(own.subs(m, 1))
+    (cost, left, cost_slope, left_slope, _), (t, c, m) = derivation.expression, derivation.symbols
+    own_cost = sp.expand(cost.subs(m, 1))
     overlaps = np.linspace(0.01, 0.3, 30)
     free = float(np.max(relu.interference(overlaps, -overlaps)))
     x, s = np.array([[0.01], [0.5], [2.0]]), np.array([0.1, 0.5, 0.9])
@@ -309,7 +306,7 @@ def e9(quick: bool) -> Evidence:
         numeric("interference of overlaps c at the bias -c", free, "==", derived(0)),
         symbolic("interference of c > t less (c - t)^3/(3 c)", left - (c - t) ** 3 / (3 * c)),
         numeric("largest |share left - (1 - t/c)^3|", partly, "<=", rounding(1e-12)),
-        symbolic("cost to the own output at first order", own_slope),
+        symbolic("cost to the own output at first order", cost_slope),
         symbolic("gain at first order, plus c", left_slope + c),
     )
 

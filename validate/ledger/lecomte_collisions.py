@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,7 @@ def l14(quick: bool) -> Evidence:
         np.fill_diagonal(G, 0)
         pair = np.sum(np.maximum(G, 0) ** 2, axis=1), (1 - square) * square
         sampled[:, seed] = np.mean(pair, axis=1)
-    exact = [value(one) for one in theory.initial_forces(size, hidden, std)[::-1]]
+    exact = [value(force) for force in theory.initial_forces(size, hidden, std)[::-1]]
     family = Family(ALPHA, 4)
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
@@ -122,8 +123,8 @@ def l14(quick: bool) -> Evidence:
         measured += between(not_refuted, text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
-    benefit_then, interference_then = (value(one) for one in theory.initial_forces(big, big, small))
-    ratio = interference_then / benefit_then
+    benefit_at_m, interference_at_m = map(value, theory.initial_forces(big, big, small))
+    ratio = interference_at_m / benefit_at_m
     negative = value(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
     return evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
@@ -165,11 +166,11 @@ def l15(quick: bool) -> Evidence:
     short, long = 0.5, 0.9
     half, first, unit = (value(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
     return evidence(
-        "The printed identity is exact: it is about the interference terms. In the flow the feature "
-        f"benefit adds 2 - |W_i|^2 - |W_j|^2. At the lengths that first weights of s.d. {long:g}/sqrt(m) "
-        f"have, overlaps do fall, at the rate {-first:.3g} in place of {2 * long**2:.3g}, and at length 1 "
-        f"both rates are {-unit:.3g}. The whole motion of a pair, a closed system of three inner products, "
-        "is theory.pair_flow.",
+        "The printed identity is about the interference terms, and exact. In the flow the feature benefit "
+        f"adds 2 - |W_i|^2 - |W_j|^2. At the lengths that first weights of s.d. {long:g}/sqrt(m) have, "
+        f"overlaps do fall, at the rate {-first:.3g} in place of {2 * long**2:.3g}, and at length 1 both "
+        f"rates are {-unit:.3g}. The whole motion of a pair, a closed system of three inner products, is "
+        "theory.pair_flow.",
         symbolic("rate under interference alone", interference_rate + a + b),
         numeric(f"rate of an overlap in the flow at lengths {long:g}", first, "<", derived(0)),
         numeric(f"rate of an overlap in the flow at lengths {short:g}", half, "<", derived(0)),
@@ -204,24 +205,30 @@ def _keeper(W: npt.ArrayLike, lam: float) -> int:
     return int(np.flatnonzero(neuron == 0)[0]) if np.any(neuron == 0) else -1
 
 
+def _shared_weight_rate() -> Any:
+    """Return the growth of x1/x2, two encodings that share neuron 0, less the formula of the row.
+
+    Each has two weights elsewhere, all positive, and zeros that stay zero.
+    """
+    x1, x2, lam = sp.symbols("x1 x2 lam", positive=True)
+    y, z = sp.symbols("y1:3", positive=True), sp.symbols("z1:3", positive=True)
+    W1, W2 = sp.Matrix([x1, *y, 0, 0]), sp.Matrix([x2, 0, 0, *z])
+
+    def speed(W: Any, neighbour: Any) -> Any:
+        return (1 - W.dot(W)) * W[0] - W.dot(neighbour) * neighbour[0] - lam
+
+    elsewhere = sum(w**2 for w in z) - sum(w**2 for w in y)
+    return speed(W1, W2) / x1 - speed(W2, W1) / x2 - elsewhere - lam * (1 / x2 - 1 / x1)
+
+
 @claim("L16", SOURCE, "2.5")
 def l16(quick: bool) -> Evidence:
     """two encodings that share one nonzero neuron: opposite signs do nothing (benign); equal signs make one
     or both drop to 0, the larger wins (malign)
     """
-    # The flow of two encodings that share neuron 0, with two weights elsewhere each, all positive.
-    x1, x2, lam = sp.symbols("x1 x2 lam", positive=True)
-    y, z = sp.symbols("y1:3", positive=True), sp.symbols("z1:3", positive=True)
-    W1, W2 = sp.Matrix([x1, *y, 0, 0]), sp.Matrix([x2, 0, 0, *z])
-    speed1, speed2 = (
-        (1 - mine.dot(mine)) * mine[0] - mine.dot(other) * other[0] - lam
-        for mine, other in ((W1, W2), (W2, W1))
-    )
-    elsewhere = sum(w**2 for w in z) - sum(w**2 for w in y)
-    rate = speed1 / x1 - speed2 / x2 - elsewhere - lam * (1 / x2 - 1 / x1)
     pair = np.array([[0.8, 0.6, 0], [-0.6, 0, 0.8]])
-    together, apart = (solvers.flow(pair, 0.01, [5.0, 500.0], interference=on).W for on in (True, False))
-    benign = float(np.abs(together - apart).max())
+    with_force, without = (solvers.flow(pair, 0.01, [5.0, 500.0], interference=on).W for on in (True, False))
+    nothing = numeric("what opposite signs change", np.abs(with_force - without).max(), "==", derived(0))
     weak, strong, parts = 0.01, 0.25, 10
     larger, smaller = 0.95, 0.9
     even = [_keeper(_spread_pair(larger, smaller, parts), strength) for strength in (weak, strong)]
@@ -232,27 +239,23 @@ def l16(quick: bool) -> Evidence:
     slow = small * solvers.collide(first, second, small).drop_times[1]
     off = abs(slow / value(theory.shared_drop_time(0.9)) - 1)
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
-    nothing = numeric("what opposite signs change", benign, "==", derived(0))
 
     def keeps(text: str, owner: int, expected: int) -> Finding:
-        return numeric(
-            f"{text}: who keeps the neuron (0 is the larger there)", owner, "==", derived(expected)
-        )
+        return numeric(f"{text}: which keeps the neuron (0: the larger)", owner, "==", derived(expected))
 
-    won, less = _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak)
     return evidence(
-        f"Read off the ends of flows; the first weights are on one neuron. The {smaller:g} that wins against "
-        f"{larger:g} has its rest spread over ten weights, the other in one; and (0.9, 0.4) keeps the neuron "
-        "against (0.5, 0.3), which has less elsewhere. The l1 force takes spread weights away faster, and "
-        "where lambda is below the product of the shared weights and a weight of the other encoding, weights "
-        "that were zero take part.",
+        f"Read off the ends of flows; the first weights are on one neuron. The {smaller:g} that wins "
+        f"against {larger:g} has its rest spread over {parts} weights, the other in one; and (0.9, 0.4) "
+        "keeps the neuron against (0.5, 0.3), which has less elsewhere. The l1 force takes spread weights "
+        "away faster, and where lambda is below the product of the shared weights and a weight of the other "
+        "encoding, weights that were zero take part.",
         nothing,
-        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", won, 0),
+        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), 0),
         corrected_statement("opposite signs: exactly nothing", nothing),
         corrected_statement(
             "equal signs: while zeros stay zero, the ratio x1/x2 of the shared weights grows at the relative "
             "rate |y2|^2 - |y1|^2 + lambda (1/x2 - 1/x1), y1 and y2 the weights elsewhere",
-            symbolic("that rate, two weights elsewhere each", rate),
+            symbolic("that rate, two weights elsewhere each", _shared_weight_rate()),
             numeric("weight that left zero, lambda = 0.01 < 0.225", revived[0], "<", post_hoc(-0.05)),
             numeric("weight that stayed at zero, lambda = 0.3", revived[1], "==", derived(0)),
         ),
@@ -261,7 +264,7 @@ def l16(quick: bool) -> Evidence:
             f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
             keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
             keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
-            keeps(f"(0.9, 0.4) and (0.5, 0.3), lambda = {weak:g}", less, 0),
+            keeps(f"(0.9, 0.4), (0.5, 0.3), {weak:g}", _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak), 0),
         ),
         corrected_statement(
             f"where both are on one neuron alone the larger wins, by the l1 force only: {first:g} against "

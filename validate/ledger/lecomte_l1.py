@@ -208,11 +208,10 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
     deep = abs(middle[-1] - 2)
     return evidence(
         f"In the middle m' (lambda t)^2 is {', '.join(f'{x:.4f}' for x in middle)} when the share left is "
-        f"{', '.join(f'{x:.0e}' for x in tail.nonzero_share)}: the constant is 2, not 1. At t = 1/lambda "
-        f"{left[0]:.2f} are left of 1e4 and {left[1]:.2f} of 1e8 on average. Spreads are those of "
-        f"{ds.sizes['run']} runs where between ten and a hundredth of the weights are left; Poisson counts "
-        "have variance over mean 1, the limit of the middle. In one run the relative variance is anything "
-        "from 0 to m' - 1 (L13).",
+        f"{', '.join(f'{x:.0e}' for x in tail.nonzero_share)}. At t = 1/lambda {left[0]:.2f} are left of "
+        f"1e4 and {left[1]:.2f} of 1e8 on average. Spreads are those of {ds.sizes['run']} runs where "
+        "between ten and a hundredth of the weights are left; Poisson counts have variance over mean 1. In "
+        "one run the relative variance is anything from 0 to m' - 1 (L13).",
         corrected_statement(
             "m' = (1 + relative variance) |W_i|_1^2 at |W_i| = 1",
             numeric("largest |m'/|W|_1^2 - 1 - relative variance|, |W| = 1", gap, "<=", rounding(1e-12)),
@@ -251,8 +250,8 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
     early = ds["time"].values <= 1 / ds.attrs["lam"]  # later the printed curve goes on to fall below 1
     for name in ("nonzeros", "l1_norm"):
         values = ds[name].values.astype(float)
-        some = np.ptp(values, axis=0) > 0  # at first all runs have all weights
-        over_law = (values / ds[f"law_{name}"].values)[:, some]
+        varies = np.ptp(values, axis=0) > 0  # at first all runs have all weights
+        over_law = (values / ds[f"law_{name}"].values)[:, varies]
         means = [family.of(mean, column) for column in over_law.T]
         text = f"{name}: mean of exact runs over the limit law"
         law_off += between(not_refuted, text, means, derived(1), derived(1))
@@ -352,12 +351,11 @@ def l12(quick: bool) -> Evidence:
     lam, w, _ = derive.encoding(3)
     share = 1 - w[1] / w[0]
     rate = derive.slope(share, 3) - lam / w[0] * share
-    stretch, g, c, first, other, square = sp.symbols("A g c w1_0 wk_0 q", positive=True)
-    largest = stretch * (first - c)
-    turned = stretch * first / largest
-    display = largest * (1 - turned) + turned * largest / first * other - stretch * (other - c)
-    growing = sp.diff(turned, stretch) * (1 - square) * stretch + sp.diff(turned, c) * lam / stretch
-    gamma = growing - lam / largest * turned
+    A, g, c, first, start, square = sp.symbols("A g c w1_0 wk_0 q", positive=True)
+    largest = A * (first - c)
+    gamma = A * first / largest
+    display = largest * (1 - gamma) + gamma * largest / first * start - A * (start - c)
+    growth = sp.diff(gamma, A) * (1 - square) * A + sp.diff(gamma, c) * lam / A - lam / largest * gamma
     by_c, time_by_c = derive.derive_reduction(n).expression
     v = sp.symbols(f"v1:{n + 1}", positive=True)
     q = sum((x - c) ** 2 for x in v)
@@ -370,7 +368,7 @@ def l12(quick: bool) -> Evidence:
         "lambda/A, for all weights not zero yet; gamma = A W_i1(0)/W_i1. The flow is then one equation in c.",
         symbolic("d(1 - w_k/w_1)/dt less lambda/w_1 times it", rate),
         symbolic("printed affine map less A (w_k(0) - c)", display),
-        symbolic("d(A w_1(0)/w_1)/dt less lambda/w_1 times it", gamma),
+        symbolic("d(A w_1(0)/w_1)/dt less lambda/w_1 times it", growth),
         symbolic("d(A (w_k(0) - c))/dt less the flow", residual),
         symbolic("dg/dc less (Q/g^2 - 1)/lambda, g = 1/A", scalar),
     )
@@ -393,8 +391,8 @@ def l13(quick: bool) -> Evidence:
         value = result.nonzeros * (result.l2_norm / result.l1_norm) ** 2 - 1
         worst = max(worst, float(np.max(np.maximum(lower - value, value - upper) / (1 + upper))))
         if draw % 3 == 0:
-            some = value[result.nonzeros >= 100]
-            lowest, highest = min(lowest, *some, np.inf), max(highest, *some, -np.inf)
+            survivors = value[result.nonzeros >= 100]
+            lowest, highest = min(lowest, *survivors, np.inf), max(highest, *survivors, -np.inf)
     m = 100_000  # as in the figure
     path = solve(_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
     survived = path.nonzeros >= 100
@@ -404,9 +402,9 @@ def l13(quick: bool) -> Evidence:
     return evidence(
         "In the limit of many normal weights the relative variance is M_0 M_2/M_1^2 - 1, from pi/2 - 1 = "
         f"{limit[0]:.4f} with all weights to 1 with few of many. In runs from normal weights with at least "
-        f"100 left it was between {lowest:.2f} and {highest:.2f}, and with the figure's m = {m} between "
-        f"{plotted.min():.2f} and {plotted.max():.2f}; with a handful left it can be anything from 0 to m' "
-        f"- 1. “Not far from 1” is taken to mean within a factor of {ROUGHLY:g}.",
+        f"100 left it was between {lowest:.2f} and {highest:.2f}, with the figure's m = {m} "
+        f"{plotted.min():.2f} to {plotted.max():.2f}; with a handful left it can be anything from 0 to m' - "
+        f"1. “Not far from 1” is taken to mean within a factor of {ROUGHLY:g}.",
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
         bound("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
         bound("largest fall of the limit as the share falls", fall, "<=", derived(0)),

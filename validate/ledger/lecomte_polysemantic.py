@@ -14,6 +14,7 @@ from .claim import (
     ROUGHLY,
     SAME,
     Evidence,
+    Finding,
     Verdict,
     between,
     claim,
@@ -54,13 +55,21 @@ def _means(ratios: dict[int, FloatArray]) -> str:
     return ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in ratios.items())
 
 
+def _chance(quick: bool, family: Family) -> tuple[str, Estimate]:
+    """Return the count of largest weights of random encodings over that of chance, and what it is."""
+    draws, n, m = 1000 if quick else 10_000, 64, 128
+    free = solvers.assign(np.stack([start(seed, n, m) for seed in range(draws)])).polysemantic
+    text = f"without interference, n = {n}, m = {m}, {draws} draws: count over that of chance"
+    return text, family.of(mean, free / value(expected_polysemantic(n, m)))
+
+
 @claim("L18", SOURCE, "Fig. 3", needs=[f"collisions.{name}" for name in ("printed", "long", "fig3", "fresh")])
-def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fresh: xr.Dataset) -> Evidence:
+def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, small: xr.Dataset, fresh: xr.Dataset) -> Evidence:
     """n=256, m=256..4096, 16 runs each: the count follows n^2/(4m), "the constant 1/4 seems
     fairly accurate"
     """
     last = printed.isel(step=-1)
-    trained, flow, small = _ratios(last), _ratios(long), _ratios(here)
+    trained, flow = _ratios(last), _ratios(long)
     family = Family(ALPHA, 2 * len(trained) + 4 + 5)
     near, findings = (post_hoc(1 / ROUGHLY), post_hoc(ROUGHLY)), []
     for m, ratio in trained.items():
@@ -73,32 +82,27 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
     power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
-    findings += between(
-        not_refuted, text, power, preregistered(-1 - TREND), preregistered(-1 + TREND), origin=printed
-    )
+    trend = preregistered(-1 - TREND), preregistered(-1 + TREND)
+    findings += between(not_refuted, text, power, *trend, origin=printed)
     n, first = printed.attrs["n_features"], min(trained)
     ((chosen, again),) = _ratios(fresh).items()
-    few = f"n = {fresh.attrs['n_features']}, m = {chosen}"
+    at_few = f"n = {fresh.attrs['n_features']}, m = {chosen}"
     high, low = family.of(mean, trained[first]), family.of(mean, flow[1024])
     equal, below = family.of(mean, flow[256]), family.of(mean, again)
     lost = int(long["dead"].sum() + fresh["dead"].sum())
-    draws, features, hidden = 1000 if quick else 10_000, 64, 128
-    free = solvers.assign(np.stack([start(seed, features, hidden) for seed in range(draws)])).polysemantic
-    chance = family.of(mean, free / value(expected_polysemantic(features, hidden)))
-    text = f"without interference, n = {features}, m = {hidden}, {draws} draws: count over that of chance"
+    by_chance = between(not_refuted, *_chance(quick, family), derived(1), derived(1))
     named = ", ".join(map(str, missing))
     unseen = f"The source's m = {named} are not stored: the trend is that of the others. " if missing else ""
     return evidence(
-        "Trained by the settings of the authors' published code (AdamW, learning rate 1e-3, lambda = "
-        "1e-3, 7500 steps, s.d. 1/sqrt(m), weights between 0.8 and 1.2 counted), the count over n^2/(4m) "
-        f"is {_means(trained)}. “Fairly accurate” is taken to mean within a factor of {ROUGHLY:g}. "
-        f"{unseen}The flow at lambda = {long.attrs['lam']:g} of the normal form has {_means(flow)}; and at "
-        f"n = {here.attrs['n_features']} {_means(small)}. The count that the weights of a moment would "
-        "give by themselves is that of chance at the start, and moves to its final value between the end "
-        f"of the first conflict and lambda t = 0.8. What the ratio tends to for large n is open. At {few} "
-        "the first 40 runs had not shown the limit, and 96 were made after that look; the "
-        f"{fresh.sizes['run']} that decide have another seed, and were planned with this limit before they "
-        "were made.",
+        "Trained by the settings of the authors' published code (AdamW, learning rate 1e-3, lambda = 1e-3, "
+        "7500 steps, s.d. 1/sqrt(m), weights between 0.8 and 1.2 counted), the count over n^2/(4m) is "
+        f"{_means(trained)}. “Fairly accurate” is taken to mean within a factor of {ROUGHLY:g}. {unseen}The "
+        f"flow at lambda = {long.attrs['lam']:g} of the normal form has {_means(flow)}; and at n = "
+        f"{small.attrs['n_features']} {_means(_ratios(small))}. At the start the count of the weights is "
+        "that of chance, and it moves to its final value between the end of the first conflict and lambda t "
+        f"= 0.8. What the ratio tends to for large n is open. At {at_few} the first 40 runs had not shown "
+        f"the limit, and 96 were made after that look; the {fresh.sizes['run']} that decide have another "
+        "seed, and were planned with this limit before.",
         *findings,
         corrected_statement(
             f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = {first} "
@@ -108,13 +112,10 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, here: xr.Dataset, fr
             confirmed("flow, m = 1024", low, "<", post_hoc(1.0), origin=long),
         ),
         corrected_statement(
-            f"nor all n: at {few} it is {below.value:.2f} (flow)",
-            confirmed(f"flow, {few}", below, "<", preregistered(1.0), origin=fresh),
+            f"nor all n: at {at_few} it is {below.value:.2f} (flow)",
+            confirmed(f"flow, {at_few}", below, "<", preregistered(1.0), origin=fresh),
         ),
-        corrected_statement(
-            "chance alone gives n(n-1)/(2(2m-1)), interference does the rest",
-            *between(not_refuted, text, chance, derived(1), derived(1)),
-        ),
+        corrected_statement("chance alone gives n(n-1)/(2(2m-1)), interference does the rest", *by_chance),
         corrected_statement(
             "every feature ends on a neuron",
             experiment("features of the flow on no neuron", lost, "==", derived(0), origin=long),
@@ -132,7 +133,7 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
     for m in ds["n_hidden"].values:
         won = ds["won"].sel(n_hidden=m).transpose("run", "rank").values
         first, second, *_ = won.mean(axis=0)
-        leads = [family.of(mean, won[:, 0] - other) for other in won[:, 1:].T]
+        leads = [family.of(mean, won[:, 0] - share_of_rank) for share_of_rank in won[:, 1:].T]
         text = f"largest's share less those of numbers 2 to {won.shape[1]}, n = {n}, m = {m}, {len(won)} runs"
         findings.append(confirmed(text, leads, ">", derived()))
         phrases.append(f"m = {m}: {first:.2f}, the second {second:.2f}, all others {1 - lost - first:.2f}")
@@ -143,24 +144,14 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("L20", SOURCE, "App. A", needs=["collisions.untied"])
-def l20(quick: bool, ds: xr.Dataset) -> Evidence:
-    """untied weights, an encoder and a decoder, end up (nearly) equal if they start out small or with weight
-    decay; orthogonal inputs give the same dynamics as basis vectors
-    """
-    family, end = Family(ALPHA, 8), ds.isel(time=-1)
-
-    def of(case: str, name: str = "mismatch") -> Estimate:
-        return family.of(mean, end[name].sel(case=case).dropna("run").values)
-
-    gap = "mean |E_i - D_i|/|D_i|"
-    drift, longer = of("equal start", "norm_ratio"), of("decay = λ", "norm_ratio")
+def _rotated_inputs() -> list[Finding]:
+    """Return that flows for rotated inputs are those for basis vectors, and so are gradients."""
     rng = np.random.default_rng(20)
     A, D = rng.normal(scale=0.4, size=(2, 5, 7))
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     rotated = solvers.flow_untied(A, D, 0.01, 20.0, inputs=Q)
     straight = solvers.flow_untied(Q @ A, D, 0.01, 20.0)
-    inputs = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
+    gap = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
 
     def loss(A: FloatArray, Q: FloatArray) -> float:
         return float(np.sum((np.maximum(Q @ A @ D.T, 0) - np.eye(len(D))) ** 2) + 0.1 * np.sum(np.abs(Q @ A)))
@@ -170,34 +161,47 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         return np.reshape([(loss(A + step, Q) - loss(A - step, Q)) / 2e-6 for step in steps], A.shape)
 
     gradient = float(np.abs(slope(A, Q) - Q.T @ slope(Q @ A, np.eye(len(D)))).max())
-    same = [
-        numeric("flows for rotated and for basis inputs, difference", inputs, "<=", rounding(1e-5)),
+    return [
+        numeric("flows for rotated and for basis inputs, difference", gap, "<=", rounding(1e-5)),
         # Central differences at 1e-6 in a loss of order 10.
         numeric("gradient in the encoder against its rotation", gradient, "<=", rounding(1e-7)),
     ]
-    free = ("no l1, small start", "no l1, decay = λ")
-    equal = [confirmed(f"{case}: {gap}", of(case), "<=", IDENTICAL) for case in free]
+
+
+@claim("L20", SOURCE, "App. A", needs=["collisions.untied"])
+def l20(quick: bool, ds: xr.Dataset) -> Evidence:
+    """untied weights, an encoder and a decoder, end up (nearly) equal if they start out small or with weight
+    decay; orthogonal inputs give the same dynamics as basis vectors
+    """
+    family, end = Family(ALPHA, 8), ds.isel(time=-1)
+
+    def of(training: str, name: str = "mismatch") -> Estimate:
+        return family.of(mean, end[name].sel(case=training).dropna("run").values)
+
+    gap = "mean |E_i - D_i|/|D_i|"
+    drift, longer = of("equal start", "norm_ratio"), of("decay = λ", "norm_ratio")
+    same, free = _rotated_inputs(), ("no l1, small start", "no l1, decay = λ")
+    equal = [confirmed(f"{training}: {gap}", of(training), "<=", IDENTICAL) for training in free]
     clock = float(end["time"])
-    dead = {case: float((end["dead"].sel(case=case) / ds.attrs["n_features"]).mean()) for case in free}
+    small, decay = (float((end["dead"].sel(case=name) / ds.attrs["n_features"]).mean()) for name in free)
     return evidence(
         f"Trained by gradient descent, n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, lambda = "
-        f"{ds.attrs['lam']:g}, to time {clock:g} in units of 2/lambda, {ds.sizes['run']} runs. A small start "
-        f"has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most {IDENTICAL:g}. The "
-        "feature benefit by itself does what the source says; but the source's loss has the l1 term on "
-        "activations, and so on the encoder alone. Features whose first response is negative may stay dead: "
-        f"{dead[free[0]]:.0%} of all with a small start and {dead[free[1]]:.0%} with decay. Their two "
-        "weights stay apart; all that is said, and all findings, are of the features that are learned. The "
-        "limits of the corrections were set after such runs had been seen.",
+        f"{ds.attrs['lam']:g}, to time {clock:g} in units of 2/lambda, {ds.sizes['run']} runs. A small "
+        f"start has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most "
+        f"{IDENTICAL:g}. The feature benefit by itself does what the source says; but the source's loss has "
+        "the l1 term on activations, and so on the encoder alone. Features whose first response is negative "
+        "may stay dead, with their two weights apart: all findings are of the features that are learned. "
+        "The limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
-            not_refuted(f"l1 on activations, {case}: {gap}", of(case), "<=", IDENTICAL)
-            for case in ("small start", "decay = λ")
+            not_refuted(f"l1 on activations, {training}: {gap}", of(training), "<=", IDENTICAL)
+            for training in ("small start", "decay = λ")
         ),
         *same,
         corrected_statement("orthogonal inputs: exactly the same", *same),
         corrected_statement(
             "without the l1 term the untied weights of features that are learned end up equal, from a small "
-            f"start or with weight decay; {dead[free[0]]:.0%} and {dead[free[1]]:.0%} are never learned",
+            f"start or with weight decay; {small:.0%} and {decay:.0%} of all features are never learned",
             *equal,
         ),
         corrected_statement(
@@ -219,6 +223,14 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
+_VARIANTS = (
+    "as proposed: untied, outgoing weights halved",
+    "the same, l1 term on encoder and decoder",
+    "one shift for all incoming weights of a copy",
+    "no l1 term after the split",
+)
+
+
 @claim("L37", SOURCE, "5", needs=["collisions.remedy", "collisions.variants"])
 def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
     """proposed remedy: split a polysemantic neuron in two, halve its outgoing weights, perturb the incoming
@@ -233,24 +245,15 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 
     tied = of(small.isel(time=-1))
-    proposed, weights, shared, free = (
-        variants.sel(variant=name).isel(time=-1)
-        for name in (
-            "as proposed: untied, outgoing weights halved",
-            "the same, l1 term on encoder and decoder",
-            "one shift for all incoming weights of a copy",
-            "no l1 term after the split",
-        )
-    )
+    proposed, weights, shared, free = (variants.sel(variant=name).isel(time=-1) for name in _VARIANTS)
     decided, both, everyone = of(proposed, decided=True), of(weights), of(shared)
     undecided = int(proposed["undecided"].sum()) / max(int(proposed["pairs"].sum()), 1)
     at = small.sel(time=WHILE, method="nearest").isel(eps=-1)
     halfway, time, eps = of(at), float(at["time"]), float(at["eps"])
     early, late = (value(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK))
     rest, difference, _ = derive_split().expression
-    w = sp.Symbol("w", positive=True)
     still = int(free["apart"].sum() + free["together"].sum())
-    part, by_then = "share that parts", "share parted by then, over that at"
+    half, by_then = (post_hoc(0.5), post_hoc(0.5)), "share parted by then, over that at"
     return evidence(
         "The two features' encodings have a negative product and do not feel each other: each plays for "
         "itself which copy it keeps. All is said of the source's l1 model, n = m = "
@@ -263,21 +266,15 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
             "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
             f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
             f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
-            *between(not_refuted, f"tied weights: {part}", tied, post_hoc(0.5), post_hoc(0.5)),
-            *between(
-                not_refuted,
-                f"outgoing weights halved, decided: {part}",
-                decided,
-                post_hoc(0.5),
-                post_hoc(0.5),
-            ),
-            *between(not_refuted, f"the same, l1 term on both: {part}", both, post_hoc(0.5), post_hoc(0.5)),
+            *between(not_refuted, "tied weights: share that parts", tied, *half),
+            *between(not_refuted, "outgoing weights halved, decided: share that parts", decided, *half),
+            *between(not_refuted, "the same, l1 term on both: share that parts", both, *half),
         ),
         corrected_statement(
             "it takes the l1 term, or else something that prefers one large weight: about equal copies a "
             "difference grows at the rate lambda/w, sqrt(2) lambda in the normal form, and not at all "
             "without",
-            symbolic("growth rate less lam/w", difference - rest / w),
+            symbolic("growth rate less lam/w", difference - rest / sp.Symbol("w", positive=True)),
             numeric("split neurons decided without an l1 term", still, "==", derived(0)),
         ),
         corrected_statement(

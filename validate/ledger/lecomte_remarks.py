@@ -32,13 +32,14 @@ def l38(quick: bool) -> Evidence:
     """
     c, m = sp.symbols("c m", positive=True)
     # A neuron is wanted by k of n = m/c features with a binomial law: two or more, and both signs.
-    none, one = (1 - 1 / m) ** (m / c), (1 / c) * (1 - 1 / m) ** (m / c - 1)
-    two = sp.limit(1 - none - one, m, sp.oo) - (1 - (1 + 1 / c) * sp.exp(-1 / c))
-    signs = sp.limit(1 - 2 * (1 - 1 / (2 * m)) ** (m / c) + none, m, sp.oo) - (1 - sp.exp(-1 / (2 * c))) ** 2
+    no_feature, single = (1 - 1 / m) ** (m / c), (1 / c) * (1 - 1 / m) ** (m / c - 1)
+    two = sp.limit(1 - no_feature - single, m, sp.oo) - (1 - (1 + 1 / c) * sp.exp(-1 / c))
+    both = sp.limit(1 - 2 * (1 - 1 / (2 * m)) ** (m / c) + no_feature, m, sp.oo)
+    both -= (1 - sp.exp(-1 / (2 * c))) ** 2
     shares = {r: ((1 - (1 + 1 / r) * np.exp(-1 / r)), (1 - np.exp(-0.5 / r)) ** 2) for r in (1.0, 4.0, 16.0)}
     # What n features and m neurons have, over that limit.
-    off = [_both_signs(n, int(r * n)) / shares[r][1] - 1 for n in (256, 4096) for r in shares]
-    shares_by_size = "; ".join(f"m = {r:g} n: {two:.3g}, {both:.3g}" for r, (two, both) in shares.items())
+    off = max(abs(_both_signs(n, int(r * n)) / shares[r][1] - 1) for n in (256, 4096) for r in shares)
+    shares_by_size = "; ".join(f"m = {r:g} n: {x:.3g}, {y:.3g}" for r, (x, y) in shares.items())
     return evidence(
         "By the largest of independent first weights. Shares of the neurons that two or more features want, "
         f"and that are wanted with both signs, for many features: {shares_by_size}. Malign collisions, of "
@@ -47,10 +48,8 @@ def l38(quick: bool) -> Evidence:
             "with m = c n the share of neurons that two or more features want is 1 - (1 + 1/c) exp(-1/c), "
             "and that of those wanted with both signs (1 - exp(-1/(2c)))^2",
             symbolic("the first for m -> infinity, less that", sp.simplify(two)),
-            symbolic("the second, less that", sp.simplify(signs)),
-            numeric(
-                "largest difference at n of 256 and 4096, relative", max(map(abs, off)), "<=", post_hoc(0.01)
-            ),
+            symbolic("the second, less that", sp.simplify(both)),
+            numeric("largest difference at n of 256 and 4096, relative", off, "<=", post_hoc(0.01)),
         ),
         about="order",
     )
@@ -66,12 +65,12 @@ def l39(quick: bool) -> Evidence:
     """as long as m is significantly smaller than n^2, several collisions are to be expected"""
     sizes = [(n, int(n * n / part)) for n in (32, 256, 4096) for part in (8, 32)]
     # None, or one: all features on places of their own, or one pair on one place.
-    few = []
+    means, chances = [], []
     for n, m in sizes:
-        apart = float(np.exp(np.sum(np.log1p(-np.arange(n) / m))))
+        no_pair = float(np.exp(np.sum(np.log1p(-np.arange(n) / m))))
         single = n * (n - 1) / 2 / m * float(np.exp(np.sum(np.log1p(-np.arange(n - 1) / m))))
-        few.append((n * (n - 1) / (2 * m), apart + single))
-    means, chances = zip(*few, strict=True)
+        means.append(n * (n - 1) / (2 * m))
+        chances.append(no_pair + single)
     return evidence(
         f"At m = n^2/8 the mean is {means[0]:.3g} to {means[-2]:.3g} collisions, at n^2/32 {means[1]:.3g} "
         f"to {means[-1]:.3g}, and the chance of fewer than two is {max(chances[::2]):.2g} and "
@@ -85,11 +84,11 @@ def l39(quick: bool) -> Evidence:
 def _other_slope(W: FloatArray, hidden: FloatArray) -> float:
     """Return the largest derivative of the error of outputs 2 and 3 in their decoder's rows."""
     step, slopes = 1e-6, []
-    for place in np.ndindex(W[1:].shape):
+    for entry in np.ndindex(W[1:].shape):
         ends = []
         for side in (-step, step):
             moved = W[1:].copy()
-            moved[place] += side
+            moved[entry] += side
             ends.append(float(np.sum(np.maximum(moved @ hidden, 0) ** 2)))
         slopes.append(abs(ends[1] - ends[0]) / (2 * step))
     return max(slopes)
@@ -101,23 +100,20 @@ def l40(quick: bool) -> Evidence:
     probability
     """
     rng = np.random.default_rng(40)
-    broken, kept, cases = 0.0, 0.0, [0, 0]
+    slopes: dict[bool, list[float]] = {True: [], False: []}  # by whether other outputs are silent
     for _ in range(200):
         W = rng.normal(size=(3, 4))
         W /= np.linalg.norm(W, axis=1, keepdims=True)
         hidden = W[0] + 0.3 * rng.choice([-1.0, 1.0], 4)
-        signal = W[1:] @ hidden
-        slope = _other_slope(W, hidden)
-        silent = bool(np.all(signal <= 0))
-        cases[silent] += 1
-        broken, kept = (broken, max(kept, slope)) if silent else (max(broken, slope), kept)
+        slopes[bool(np.all(W[1:] @ hidden <= 0))].append(_other_slope(W, hidden))
+    silent, largest = max(slopes[True]), max(slopes[True] + slopes[False])
     return evidence(
-        f"Of {sum(cases)} random states of three features on four neurons {cases[1]} meet (W_i + xi).W_i' <= "
+        f"Of 200 random states of three features on four neurons {len(slopes[True])} meet (W_i + xi).W_i' <= "
         "0 for both others. As printed the expression is compared with nothing.",
-        numeric("gradient at other outputs, whatever their signals", max(broken, kept), "<=", rounding(1e-5)),
+        numeric("gradient at other outputs, whatever their signals", largest, "<=", rounding(1e-5)),
         corrected_statement(
             "(W_i + xi).W_i' <= 0 with high probability",
-            numeric("gradient at other outputs where that holds", kept, "<=", rounding(1e-5)),
+            numeric("gradient at other outputs where that holds", silent, "<=", rounding(1e-5)),
         ),
         fault=Verdict.MISPRINT,
     )
@@ -130,19 +126,15 @@ def l41(quick: bool) -> Evidence:
     """
     eta, m, p2, p4, mu2, mu4 = sp.symbols("eta m p2 p4 mu2 mu4")
     part = (mu2 * noise.derive_next_step_square().expression).subs(p2, 1)
-    with_plus, with_minus = (
-        (
-            part - mu2 * (1 - 4 * eta * (1 - 4 * eta) * mu2 + side * 4 * eta**2 * (mu4 + (m - 1) * mu2**2))
-        ).expand()
-        for side in (1, -1)
-    )
+    first, second = 1 - 4 * eta * (1 - 4 * eta) * mu2, 4 * eta**2 * (mu4 + (m - 1) * mu2**2)
+    with_plus, with_minus = ((part - mu2 * (first + sign * second)).expand() for sign in (1, -1))
     free = noise.derive_next_step_square().expression.diff(p4)
     return evidence(
         "It follows from L24 and L25, where the sign is plus. On the unit sphere the part is a constant; "
         "off it, it depends on the length of W alone, and so it turns W nowhere.",
         symbolic("with minus: the part less the print", with_minus),
         corrected_statement(
-            "the sign before 4 eta^2 is +", symbolic("with plus: the part less that", with_plus)
+            "the sign before 4 eta^2 is +", symbolic("with plus: the part less it", with_plus)
         ),
         corrected_statement(
             "so the part is constant at |W| = 1, as printed",
@@ -171,14 +163,12 @@ def l42(quick: bool) -> Evidence:
     return evidence(
         f"One weight w is pushed up with 4 (1 - w^2) w, which is {float(most):.4g} at most, at w = "
         f"{float(best):.3g}. At lambda of a tenth, a half and nine tenths of that the fourth norm of a "
-        f"perfectly sparse encoding is {', '.join(f'{one:.2f}' for one in ends)}, and it is 0 above. From "
+        f"perfectly sparse encoding is {', '.join(f'{end:.2f}' for end in ends)}, and it is 0 above. From "
         "small or spread first weights encodings die at a smaller lambda.",
         symbolic("largest push of the feature benefit, less 8/(3 sqrt 3)", most - 8 / (3 * sp.sqrt(3))),
         bound("what is left of one weight, 1 % above 8/(3 sqrt 3)", dying, "<=", rounding(1e-9)),
         bound("the same, 1 % below", lasting, ">=", derived(float(best))),
-        bound(
-            "largest change of the fourth norm as lambda grows", float(np.diff(ends).max()), "<", derived(0)
-        ),
+        bound("largest change of the fourth norm as lambda grows", np.diff(ends).max(), "<", derived(0)),
     )
 
 
@@ -189,9 +179,8 @@ def l43(quick: bool) -> Evidence:
     """
     wrong, n_most, m_most = 0, 6, 4
     for n, m in itertools.product(range(1, n_most + 1), range(1, m_most + 1)):
-        counts = [
-            sum(k == 2 for k in held) for held in itertools.product((0, 1, 2), repeat=m) if sum(held) == n
-        ]
+        states = [state for state in itertools.product((0, 1, 2), repeat=m) if sum(state) == n]
+        counts = [state.count(2) for state in states]
         wrong += bool(counts) != (n <= 2 * m) or (bool(counts) and min(counts) != max(0, n - m))
     return evidence(
         "In the source's model of Section 2, at states without loss in which each feature is on one "

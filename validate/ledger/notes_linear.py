@@ -49,8 +49,9 @@ def _largest_slope(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
     return float(np.abs(_half_gradient(np.append(A, B), sigma, A.shape[1])).max())
 
 
-def _subsets(n: int, largest: int) -> list[tuple[int, ...]]:
-    return [kept for size in range(largest + 1) for kept in itertools.combinations(range(n), size)]
+def subsets(n: int, largest: int) -> list[tuple[int, ...]]:
+    """Return the subsets of n eigenvectors, of each size up to the largest."""
+    return [subset for size in range(largest + 1) for subset in itertools.combinations(range(n), size)]
 
 
 @claim("B1", SOURCE, "1.1")
@@ -75,17 +76,17 @@ def b2(quick: bool) -> Evidence:
     rng = np.random.default_rng(2)
     n, hidden, values = 4, 2, np.array([4.0, 3.0, 2.0, 1.0])
     slope, gap, low = 0.0, 0.0, 0
-    for kept in _subsets(n, hidden):
+    for subset in subsets(n, hidden):
         sigma = _covariance(rng, values)
-        mixing = np.eye(len(kept), hidden) + 0.3 * rng.normal(size=(len(kept), hidden))
-        A, B = theory.critical_point(sigma, kept, hidden, mixing if kept else None)
+        mixing = np.eye(len(subset), hidden) + 0.3 * rng.normal(size=(len(subset), hidden))
+        A, B = theory.critical_point(sigma, subset, hidden, mixing if subset else None)
         slope = max(slope, _largest_slope(A, B, sigma))
-        left = sum(values) - sum(values[list(kept)])
+        left = sum(values) - sum(values[list(subset)])
         gap = max(gap, abs(n * theory.reconstruction_loss(A, B, sigma) - left))
         low += bool(np.linalg.matrix_rank(A @ B) < hidden)
     # Of Newton's iterations from random starts, the distance of AB from the nearest projection and its rank.
     rng, sigma = np.random.default_rng([2, 1]), np.diag([3.0, 2.0, 1.0])
-    targets = {kept: np.diag(np.isin(range(3), kept).astype(float)) for kept in _subsets(3, hidden)}
+    targets = {subset: np.diag(np.isin(range(3), subset).astype(float)) for subset in subsets(3, hidden)}
     tight: dict[str, Any] = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
     starts, met = 40 if quick else 400, []
     for _ in range(starts):
@@ -93,16 +94,15 @@ def b2(quick: bool) -> Evidence:
         root = optimize.least_squares(_half_gradient, first, args=(sigma, hidden), **tight)
         if np.abs(root.fun).max() <= 1e-11:
             product = root.x[:6].reshape(3, 2) @ root.x[6:].reshape(2, 3)
-            met.append(min((float(np.abs(product - P).max()), len(kept)) for kept, P in targets.items()))
+            met.append(min((float(np.abs(product - P).max()), len(chosen)) for chosen, P in targets.items()))
     distances, ranks = zip(*met, strict=True)
     full = [distance for distance, rank in met if rank == hidden]
     return evidence(
-        "Prop. 1 does not repeat that A has full rank, which its proof assumes. It is needed only for the "
-        "size of the subset: A'AB = A' makes AB the projection on the columns of A, whatever their rank, "
-        "and Sigma commutes with it. With d = 2 of D = 4 neurons A = B = 0 is a critical point, and so is "
-        f"each that keeps one direction: {low} of the 11 here. There AB is the projection on r = rank A "
-        "eigenvectors, and the loss the sum of the eigenvalues left out. Sigma has to be invertible; "
-        "equal eigenvalues leave a choice of eigenvectors.",
+        "Full rank of A is needed only for the size of the subset: A'AB = A' makes AB the projection on the "
+        "columns of A, whatever their rank r, and Sigma, which has to be invertible, commutes with it. With "
+        f"d = 2 and D = 4 {low} of 11 critical points have r < d; there AB is the projection on r "
+        "eigenvectors, and the loss the sum of the eigenvalues left out. Equal eigenvalues leave a choice "
+        "of eigenvectors.",
         numeric("largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
         numeric("loss less the eigenvalues left out, every rank", gap, "<=", ROUNDING),
         # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
@@ -128,7 +128,7 @@ def b3(quick: bool) -> Evidence:
         excess = theory.reconstruction_loss(*trial, sigma) - theory.critical_loss(sigma, range(hidden))
         worst = min(worst, excess)
     pairs = itertools.combinations(range(4), 2)
-    sets = [theory.critical_loss(np.diag([4.0, 3.0, 2.0, 1.0]), kept) for kept in pairs]
+    sets = [theory.critical_loss(np.diag([4.0, 3.0, 2.0, 1.0]), pair) for pair in pairs]
     return evidence(
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
@@ -143,20 +143,20 @@ def b4(quick: bool) -> Evidence:
     """A = U_I C, B = C^-1 U_I'"""
     rng = np.random.default_rng(4)
     sigma = _covariance(rng, np.array([4.0, 3.0, 2.0, 1.0]))
-    kept = theory.spectrum(sigma).eigenvectors[:, [0, 2]]
+    U = theory.spectrum(sigma).eigenvectors[:, [0, 2]]
     C = np.eye(2) + 0.5 * rng.normal(size=(2, 2))
-    A, given = kept @ C, np.linalg.inv(C) @ kept.T
-    off = float(np.abs(np.linalg.solve(A.T @ A, A.T) - given).max())
+    A, B = U @ C, np.linalg.inv(C) @ U.T
+    off = float(np.abs(np.linalg.solve(A.T @ A, A.T) - B).max())
     # Rank 2 of 3: C (2, 3) and any of its right inverses.
     wide = np.eye(2, 3) + 0.5 * rng.normal(size=(2, 3))
     right = np.linalg.pinv(wide) + linalg.null_space(wide) @ rng.normal(size=(1, 2))
-    low_rank = _largest_slope(kept @ wide, right @ kept.T, sigma)
+    low_rank = _largest_slope(U @ wide, right @ U.T, sigma)
     return evidence(
         "B = (A'A)^-1 A' of A = U_I C, with U_I the d columns of U (the source also writes U_I for U with "
         "the other columns set to zero, for which C could not be d by d). Below full rank the form is A = "
         "U_I C, B = D U_I' with any right inverse D of C: a set of dimension r(2d - r) for each subset of r.",
         numeric("(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
-        numeric("gradient there", _largest_slope(A, given, sigma), "<=", ROUNDING),
+        numeric("gradient there", _largest_slope(A, B, sigma), "<=", ROUNDING),
         numbers={"gradient at A = U_I C, B = D U_I', rank 2 of 3": low_rank},
     )
 
@@ -171,29 +171,28 @@ def b5(quick: bool) -> Evidence:
     filling = derive.derive_filling().expression - (2 * eps**2 - eps**4) * k
     values, hidden = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), 2
     sigma = np.diag(values)
-    points = {kept: theory.critical_hessian(sigma, kept, hidden) for kept in _subsets(values.size, hidden)}
-    others = {kept: point for kept, point in points.items() if kept != (0, 1)}
-    helpless = {kept for kept, point in others.items() if point.rotation_rate == 0}
+    points = {subset: theory.critical_hessian(sigma, subset, hidden) for subset in subsets(5, hidden)}
+    saddles = {subset: point for subset, point in points.items() if subset != (0, 1)}
+    helpless = {subset for subset, point in saddles.items() if point.rotation_rate == 0}
     wrong = 0
-    for kept, point in points.items():
-        A, B = theory.critical_point(sigma, kept, hidden)
+    for subset, point in points.items():
+        A, B = theory.critical_point(sigma, subset, hidden)
         # Complex steps: the Hessian is exact to rounding.
         steps = np.append(A, B) + 1e-30j * np.eye(2 * A.size)
         rates = np.linalg.eigvalsh([_half_gradient(x, sigma, hidden).imag / 1e-30 for x in steps])
         wrong += int(np.count_nonzero(rates < -1e-9)) != point.index
         wrong += int(np.count_nonzero(np.abs(rates) <= 1e-9)) != point.nullity
-    least = min(point.index for point in others.values())
+    least = min(point.index for point in saddles.values())
     largest = {tuple(range(r)) for r in range(hidden)}
-    stuck = sum(len(kept) == hidden for kept in helpless)
+    stuck = sum(len(subset) == hidden for subset in helpless)
     return evidence(
         "The rotation's rate under the flow is (lambda_k - lambda_j)/2 at balanced weights; the steepest "
         "descent moves encoder and decoder by different amounts and has the rate ((lambda_k - lambda_j)^2/4 "
         "+ lambda_k^2)^1/2 - (lambda_k + lambda_j)/2. The index is #{(i kept, o left): lambda_o > lambda_i} "
         "+ (d-r)(D-r), the nullity r(2d-r) plus the pairs of equal eigenvalues, the dimension of the set of "
-        "critical points. Points of lower rank are saddles too, but the rotation does not leave the origin, "
-        "nor those where the r largest are kept: there a spare hidden neuron takes up u_k with weights eps "
-        "and lowers the loss by (2 eps^2 - eps^4) lambda_k. An earlier form of this row counted these "
-        "points against the print, which assumes full rank from Prop. 1 on (B2).",
+        "critical points. Points of lower rank are saddles too; where the r largest are kept (r = 0: the "
+        "origin) no rotation leaves them, but a spare hidden neuron does. An earlier form of this row "
+        "counted these points against the print, which assumes full rank from Prop. 1 on (B2).",
         symbolic("loss lost by the rotation", gain),
         numeric("points of full rank, not minima, that no rotation leaves", stuck, "==", derived(0)),
         numeric("least index of all points, not minima, D = 5, d = 2", least, ">=", derived(1)),
@@ -240,10 +239,10 @@ def b8(quick: bool) -> Evidence:
     multiplicity = spectrum.multiplicities.max()
     off = np.abs(spectrum.eigenvalues - equal - np.append(n * p * p / 4, np.zeros(n - 1))).max()
     wrong = 0
-    for kept in itertools.combinations(range(n), hidden):
-        point = theory.critical_hessian(sigma, kept, hidden)
-        inside = hidden - (0 in kept)
-        wrong += point.index != (0 if 0 in kept else hidden)
+    for subset in itertools.combinations(range(n), hidden):
+        point = theory.critical_hessian(sigma, subset, hidden)
+        inside = hidden - (0 in subset)
+        wrong += point.index != (0 if 0 in subset else hidden)
         wrong += point.nullity != hidden**2 + inside * (n - 1 - inside)
     rng = np.random.default_rng(8)
     samples, T = 400 if quick else 4000, 40
@@ -251,17 +250,17 @@ def b8(quick: bool) -> Evidence:
     values = np.linalg.eigvalsh(np.swapaxes(data, 1, 2) @ data)
     values /= values[:, -1:]
     singular = values[:, 0] <= 1e-12
-    on = np.array([csgraph.structural_rank(csr_array(one)) == n for one in data > 0])
+    on = np.array([csgraph.structural_rank(csr_array(pattern)) == n for pattern in data > 0])
     gap = float(np.diff(values[on], axis=1).min())
     never = 1 - (1 - (1 - p) ** T) ** n
     return evidence(
         "E xx' = Var x 1 + (E x)^2 11'. Critical points of full rank then have two losses only, those with "
-        "and without the direction of ones. Where each feature can be given a data point of its own in which "
-        "it is on, these values alone would make the sum over data points diagonal with entries of any size: "
-        "neither its determinant nor the differences of its eigenvalues vanish identically, so they differ "
-        "from 0 almost surely. It is singular otherwise: if a feature never was on, with the probability 1 - "
-        f"(1-S^T)^D = {never:.2g}, or more rarely if two were on only once and together. Checked for D = "
-        f"{n}, d = {hidden} and p = {p:g}, in {samples} samples of {T} data points.",
+        "and without the direction of ones. Where each feature can be given a data point of its own in "
+        "which it is on, the determinant of the sum and the differences of its eigenvalues do not vanish "
+        "identically, as these values alone make it diagonal with entries of any size. It is singular "
+        f"otherwise: if a feature never was on, with the probability 1 - (1-S^T)^D = {never:.2g}, or more "
+        f"rarely if two were on only once and together. For D = {n}, d = {hidden} and p = {p:g}, in "
+        f"{samples} samples of {T} data points.",
         corrected_statement(
             "in expectation it does not: E xx' has two eigenvalues, p/3 - p^2/4 + D p^2/4 once and p/3 - "
             "p^2/4 D-1 times (p = 1-S), so critical points come in families",
@@ -351,8 +350,8 @@ def b11(quick: bool) -> Evidence:
     W, lam = derive.matrix_of("w", 3, 2), sp.symbols("lambda1:4", positive=True)
     flow, _ = derive.tied_flows(W, sp.diag(*lam))
     rows = [W.row(j) for j in range(3)]
-    others = [sum((w.dot(one) * w for w in rows if w != one), sp.zeros(1, 2)) for one in rows]
-    printed = [lam[j] * ((1 - one.dot(one)) * one - others[j]) for j, one in enumerate(rows)]
+    overlaps = [sum((w.dot(row) * w for w in rows if w != row), sp.zeros(1, 2)) for row in rows]
+    printed = [lam[j] * ((1 - row.dot(row)) * row - overlaps[j]) for j, row in enumerate(rows)]
     return evidence(
         "Eq. 22 in the eigenbasis, column by column. Every term carries lambda_j of the column that moves: "
         "the eigenvalues set how fast each direction moves, not where it rests.",
@@ -367,11 +366,11 @@ def b12(quick: bool) -> Evidence:
     """
     lam, w = sp.Symbol("lambda", positive=True), derive.matrix_of("w", 2, 1)
     flow, _ = derive.tied_flows(w, lam * sp.eye(2))
-    own, cross = sum((1 - x**2) ** 2 for x in w), 2 * (w[0] * w[1]) ** 2
-    printed, corrected = (flow + derive.gradient(lam * (own / 4 + cross / c), w) for c in (2, 4))
-    closed = lam * (own + cross) / 4 - derive.derive_energy(2, 1).expression
-    own_curl, s = derive.derive_curl().expression, derive.symmetric(2)
-    curl = float(own_curl.subs({**dict.fromkeys(w, 1), s[0, 0]: 2, s[1, 1]: 1}))
+    lengths, cross = sum((1 - x**2) ** 2 for x in w), 2 * (w[0] * w[1]) ** 2
+    printed, corrected = (flow + derive.gradient(lam * (lengths / 4 + cross / c), w) for c in (2, 4))
+    closed = lam * (lengths + cross) / 4 - derive.derive_energy(2, 1).expression
+    s = derive.symmetric(2)
+    curl = float(derive.derive_curl().expression.subs({**dict.fromkeys(w, 1), s[0, 0]: 2, s[1, 1]: 1}))
     W, sigma = derive.matrix_of("w", 3, 2), derive.symmetric(3)
     rest = sp.eye(3) - W * W.T
     metric = derive.tied_flows(W, sigma)[0] + sigma * derive.gradient((rest * rest).trace() / 4, W)
@@ -417,9 +416,8 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
     rng, drift = np.random.default_rng(13), 0.0
     for _ in range(20):
         frame = np.linalg.qr(rng.normal(size=(4, 2)))[0]
-        drift = max(
-            drift, float(np.abs(solvers.gradient_flow(frame, wide, 1.0, "encoder").W[0] - frame).max())
-        )
+        end = solvers.gradient_flow(frame, wide, 1.0, "encoder").W[0]
+        drift = max(drift, float(np.abs(end - frame).max()))
     rising = solvers.gradient_flow([[1.05], [0.0]], [[1.0, 0.9], [0.9, 1.0]], [0.0, 20.0], "encoder").loss
     rise = 2 * float(rising[1] - rising[0])
     limits = {w: float(solvers.encoder_limit([w, w], sigma)[1]) for w in (0.001, 0.5)}
@@ -431,13 +429,12 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
         "Half the tied loss's gradient is the sum of Eq. 22 and of Oja's flow, and so is what updates of "
         "both matrices add up to if A = B' is enforced: trained tied models follow the tied loss, not Eq. "
         "22. The tied flow rests only at projections on eigenvectors, with the same indices as the untied "
-        "loss. Eq. 22 rests at every W with orthonormal rows: it has a continuum of fixed points and no "
-        "force between subspaces, so wrong ones are not saddles of it but rest as well. All singular values "
-        "approach 1 under both. Rates at a projection, for i kept and o left out: rotations lambda_o - "
-        "lambda_i tied, 0 under Eq. 22; lengths -2(lambda_i + lambda_j) against -(lambda_i + lambda_j); "
-        "spare neurons 2 lambda_o against lambda_o. They are the same, but for a factor 2 in time, where M "
-        "and Sigma commute; small starts come near the leading eigenvectors under both. Eq. 22 may even "
-        "raise the loss, if W is longer than 1. The ends are from w = (0.6, 0.8), Sigma = diag(2, 1).",
+        "loss; Eq. 22 rests at every W with orthonormal rows, so wrong subspaces are no saddles of it. All "
+        "singular values approach 1 under both. Rates at a projection, for i kept and o left out: rotations "
+        "lambda_o - lambda_i tied, 0 under Eq. 22; lengths -2(lambda_i + lambda_j) against -(lambda_i + "
+        "lambda_j); spare neurons 2 lambda_o against lambda_o. Where M and Sigma commute the flows are the "
+        "same, but for a factor 2 in time; small starts come near the leading eigenvectors under both. Eq. "
+        "22 may raise the loss, if W is longer than 1. The ends are from w = (0.6, 0.8), Sigma = diag(2, 1).",
         symbolic("-1/2 gradient of the tied loss less the sum of both flows", chain_rule),
         numeric("loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
         numeric("that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),

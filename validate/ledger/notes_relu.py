@@ -53,71 +53,78 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(N / np.linalg.eigvalsh(N)[-1])
 
 
+def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the least L_2 of random dependent blocks, and the largest q'Nq / |q|^2, q = v^2, N v = v."""
+    blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
+    losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
+    squares = [np.linalg.eigh(N)[1][:, -1] ** 2 for N in blocks]
+    return min(losses), max(float((q @ N @ q) / (q @ q)) for q, N in zip(squares, blocks, strict=True))
+
+
+def _tail_over_order() -> float:
+    """Return the largest P(l >= 2) over (D p)^2/2, less 1."""
+    sizes = itertools.product((2, 10, 1000, 10**6), np.geomspace(1e-9, 1, 40))
+    return max(float(features.SparseUniform(p).tail(n, 2) / ((n * p) ** 2 / 2) - 1) for n, p in sizes)
+
+
+def _dropped_over_bound(quick: bool, rng: np.random.Generator) -> float:
+    """Return the loss of random models at l >= 2 over its bound, at most."""
+    shares = []
+    for _ in range(20 if quick else 200):
+        W = rng.normal(size=(5, 2))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        for p in (0.001, 0.1, 0.7):
+            dropped = relu.mixture_loss(W, 0.0, p).terms[2:].sum()
+            shares.append(dropped / relu.dropped_bound(W @ W.T, 0.0, p, 1))
+    return float(max(shares))
+
+
+def _obtuse_triples(quick: bool) -> list[FloatArray]:
+    """Return triples of unit vectors in the plane with no angle below 90 degrees."""
+    angles = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
+    obtuse = [np.array([0.0, a, a + b]) for a, b in angles if 2 * np.pi - a - b >= np.pi / 2]
+    return [np.stack([np.cos(angle), np.sin(angle)], axis=1) for angle in obtuse]
+
+
 @claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
 def b14(quick: bool, ds: xr.Dataset) -> Evidence:
     """asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l
     features on); may l >= 2 be ignored?
     """
-    p_dense, n_dense = 0.01, 1000
+    p_dense, n_dense, p_rare = 0.01, 1000, 1e-6
     dense = float(features.SparseUniform(p_dense).tail(n_dense, 2))
-    below = max(
-        float(features.SparseUniform(p).tail(n, 2)) / ((n * p) ** 2 / 2) - 1
-        for n in (2, 10, 1000, 10**6)
-        for p in np.geomspace(1e-9, 1, 40)
-    )
     rng = np.random.default_rng(14)
-    used = []
-    for _ in range(20 if quick else 200):
-        W = rng.normal(size=(5, 2))
-        W /= np.linalg.norm(W, axis=1, keepdims=True)
-        for p in (0.001, 0.1, 0.7):
-            rest = relu.mixture_loss(W, 0.0, p).terms[2:].sum()
-            used.append(rest / relu.dropped_bound(W @ W.T, 0.0, p, 1))
+    dropped = _dropped_over_bound(quick, rng)
     n, p = 20, 1e-7
     leading = relu.worst_dropped_bound(n, p, 1) / (n * (n - 1) * (7 * n - 6) * p**2 / 12) - 1
-
-    # Unit vectors in the plane with no angle below 90 degrees.
-    turns = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
-    obtuse = [np.array([0.0, a, a + b]) for a, b in turns if 2 * np.pi - a - b >= np.pi / 2]
-    triples = [np.stack([np.cos(turn), np.sin(turn)], axis=1) for turn in obtuse]
+    triples = _obtuse_triples(quick)
     lower = max(relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) for W in triples)
-    p = 1e-6
-    losses = [relu.mixture_loss(W, 0.0, p).total for W in triples]
-    spread, third = max(losses) / min(losses), abs(min(losses) / p**2 - 1 / 3)
-    blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
-    costs = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
-    square = []
-    for N in blocks:
-        q = np.linalg.eigh(N)[1][:, -1] ** 2
-        square.append(float((q @ N @ q) / (q @ q)))
+    losses = [relu.mixture_loss(W, 0.0, p_rare).total for W in triples]
+    spread, third = max(losses) / min(losses), abs(min(losses) / p_rare**2 - 1 / 3)
+    least, form = _block_bounds(quick, rng)
     # What models lose that are chosen without l >= 2, at the two smallest 1 - S.
-    few = ds.sortby("small_p").isel(small_p=slice(0, 2))
-    rare, regret = few["small_p"].values, few["regret"].values
-    over = few["small_features"].values - 2 * few["small_hidden"].values
-    above, under = (", ".join(few["small"].values[chosen]) for chosen in (over > 0, over < 0))
-    powers = np.log(regret[over > 0, 1] / regret[over > 0, 0]) / np.log(rare[1] / rare[0])
-    lost, at = regret[over < 0].min(), f"1-S = {rare[0]:g} to {rare[1]:g}"
+    rarest = ds.sortby("small_p").isel(small_p=slice(0, 2))
+    rare, regret = rarest["small_p"].values, rarest["regret"].values
+    excess = rarest["small_features"].values - 2 * rarest["small_hidden"].values
+    above, under = (", ".join(rarest["small"].values[chosen]) for chosen in (excess > 0, excess < 0))
+    powers = np.log(regret[excess > 0, 1] / regret[excess > 0, 0]) / np.log(rare[1] / rare[0])
+    lost, at = regret[excess < 0].min(), f"1-S = {rare[0]:g} to {rare[1]:g}"
     return evidence(
-        "What dropping leaves out is bounded by second moments of M and binomial tails. For D <= 2d models "
-        "without acute angles have L_0 = L_1 = 0, so that all of the loss is dropped; of triples in the "
-        "plane a pair and a single feature lose least. The least L_2 is (D-d)/3 for D >= d, by antipodal "
-        "pairs and orthogonal single features; at D = 2d the pairs alone are left. Blocks of such models "
-        "that depend linearly cost L_2 >= 1/3 each: with N minus the overlaps, v its Perron vector (N v = v) "
-        "and 2 c^2 - c^3 six times the cost of an overlap -c, Cauchy and Schwarz give 1 = v'Nv <= (sum N^2 "
-        "(2-N))^(1/2) (sum v_i^2 v_j^2/(2-N_ij))^(1/2), and the last sum is at most 1/2 since N/(2-N) <= N "
-        "and q'Nq <= |q|^2 for q = v^2. There are D - d blocks at least. For D > 2d, L_1 > 0: l >= 2 "
-        "disturbs it by a relative order of 1-S, which moves a minimum without flat directions as far, and "
-        "costs the square of that.",
+        "For D <= 2d models without acute angles have L_0 = L_1 = 0: all of their loss is at l >= 2. Their "
+        "least L_2 is that of D-d antipodal pairs and orthogonal single features, for D >= d: such models "
+        "have D-d blocks or more that depend linearly, and each costs L_2 >= 1/3 (proof: documentation, "
+        "relu). For D > 2d L_1 > 0, and l >= 2 disturbs it by a relative order of 1-S, which moves a "
+        "minimum without flat directions as far, and costs the square of that.",
         corrected_statement(
             "the data concentrate where D(1-S) << 1, not at S close to 1 alone: P(l >= 2) <= "
             f"(D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = {n_dense}",
             numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
-            bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", below, "<=", rounding(1e-12)),
+            bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", _tail_over_order(), "<=", rounding(1e-12)),
         ),
         corrected_statement(
-            "what is dropped is bounded (`relu.dropped_bound`), for norms <= 1 and b <= 0 by "
-            "D(D-1)(7D-6)(1-S)^2/12 to leading order",
-            bound("largest loss dropped over bound, random models", max(used), "<=", derived(1)),
+            "what is dropped is bounded by second moments of M and binomial tails (`relu.dropped_bound`), "
+            "for norms <= 1 and b <= 0 by D(D-1)(7D-6)(1-S)^2/12 to leading order",
+            bound("largest loss dropped over bound, random models", dropped, "<=", derived(1)),
             numeric("bound for all models over its order, less 1", abs(leading), "<=", post_hoc(1e-4)),
         ),
         corrected_statement(
@@ -138,8 +145,8 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         corrected_statement(
             "the least L_2 is then (D-d)/3",
             numeric("|least L_2 of triples - 1/3|", third, "<=", post_hoc(1e-5)),
-            bound("least L_2 of dependent obtuse blocks", min(costs), ">=", rounding(1 / 3 - 1e-12)),
-            bound("largest q'Nq / |q|^2", max(square), "<=", rounding(1 + 1e-12)),
+            bound("least L_2 of dependent obtuse blocks", least, ">=", rounding(1 / 3 - 1e-12)),
+            bound("largest q'Nq / |q|^2", form, "<=", rounding(1 + 1e-12)),
         ),
         about="answer",
     )

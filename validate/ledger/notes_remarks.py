@@ -19,8 +19,7 @@ from .claim import (
     rounding,
     symbolic,
 )
-
-SOURCE = "notes2022"
+from .notes_linear import SOURCE, subsets
 
 
 @claim("B16", SOURCE, "end of Prop. 3")
@@ -31,19 +30,17 @@ def b16(quick: bool) -> Evidence:
     values, hidden = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), 2
     sigma, rising, convex = np.diag(values), [], np.inf
     rng = np.random.default_rng(16)
-    for size in range(hidden + 1):
-        for kept in itertools.combinations(range(values.size), size):
-            point = theory.critical_hessian(sigma, kept, hidden)
-            rising.append(2 * values.size * hidden - point.index - point.nullity)
-            A, B = theory.critical_point(sigma, kept, hidden)
-            step = 0.1 * rng.normal(size=B.shape)
-            ends = [theory.reconstruction_loss(A, B + side * step, sigma) for side in (-1.0, 0.0, 1.0)]
-            convex = min(convex, ends[0] + ends[2] - 2 * ends[1])
+    for subset in subsets(values.size, hidden):
+        point = theory.critical_hessian(sigma, subset, hidden)
+        rising.append(2 * values.size * hidden - point.index - point.nullity)
+        A, B = theory.critical_point(sigma, subset, hidden)
+        step = 0.1 * rng.normal(size=B.shape)
+        ends = [theory.reconstruction_loss(A, B + side * step, sigma) for side in (-1.0, 0.0, 1.0)]
+        convex = min(convex, ends[0] + ends[2] - 2 * ends[1])
     return evidence(
         "For any A the loss is a convex quadratic in B, strictly if A has full rank and Sigma is "
-        f"invertible. At the {len(rising)} critical points of five features on two neurons {min(rising)} "
-        "directions or more go up; at the origin, where A has no rank, they are those that move A and B "
-        "together.",
+        f"invertible. Searched are the {len(rising)} critical points of five features on two neurons; at the "
+        "origin, where A has no rank, the directions that go up move A and B together.",
         bound("least number of directions in which the loss rises", min(rising), ">=", derived(1)),
         bound("least second difference in B at fixed A", convex, ">=", rounding(-1e-12)),
     )
@@ -91,16 +88,16 @@ def b17(quick: bool) -> Evidence:
 def b18(quick: bool) -> Evidence:
     """the cube is the disjoint union C = Q_0, ..., Q_n of its skeletons"""
     D, d = 5, 2
-    counts = np.bincount([sum(one) for one in itertools.product((0, 1), repeat=D)])
-    part, whole = (float(counts[: most + 1].sum() / counts.sum()) for most in (d, D))
+    counts = np.bincount([sum(pattern) for pattern in itertools.product((0, 1), repeat=D)])
+    to_d, to_D = (float(counts[: most + 1].sum() / counts.sum()) for most in (d, D))
     return evidence(
         "The text calls the cube Q, with D coordinates, and has no n; the only other size of the model is "
         f"d. Of the {counts.sum()} patterns of D = {D} coordinates those with up to d = {d} on are "
-        f"{part:.2g}.",
-        numeric("share of the patterns in Q_0 to Q_d", part, "==", derived(1)),
+        f"{to_d:.2g}.",
+        numeric("share of the patterns in Q_0 to Q_d", to_d, "==", derived(1)),
         corrected_statement(
             "Q is the disjoint union of Q_0, ..., Q_D",
-            numeric("share in Q_0 to Q_D", whole, "==", derived(1)),
+            numeric("share in Q_0 to Q_D", to_D, "==", derived(1)),
         ),
         fault=Verdict.MISPRINT,
     )

@@ -14,6 +14,7 @@ import xarray as xr
 from ...solvers.statistics import Family, mean
 from ...solvers.unequal import block_optimum
 from ...theory.features import Features, exclusive, synchronous
+from ...theory.validation import FloatArray
 from ..experiments.papers.prieto import circle_deviation, constructive_share
 from ..experiments.unequal.pairs import common_cases
 from ..experiments.unequal.small_models import AT_CODE, count_at_code
@@ -43,7 +44,7 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
     least = float(ds["best_constructive"].sel(strength=1.0).min())
     added = float(ds["trained_constructive"].sel(strength=1.0).isel(decay=0).min())
     laws = Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), Features(2, 0.1)
-    pair, apart = (block_optimum(law, 0.25, starts=1) for law in laws)
+    pair, independent = (block_optimum(law, 0.25, starts=1) for law in laws)
     alpha = pair.parts[-1].coefficients
     return evidence(
         "Interference is constructive where sum_{j!=i} M_ij S_ij > 0: what the others add to output i goes "
@@ -54,88 +55,81 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
         "of independent features has one against the other, and loses more.",
         experiment("least share of others, best", least, ">", post_hoc(0.3), origin=ds),
         experiment("least share of others, trained", added, ">", post_hoc(0.3), origin=ds),
-        numeric("loss of pairs on together / independent", pair.loss / apart.loss, "<", derived(1)),
+        numeric("loss of pairs on together / independent", pair.loss / independent.loss, "<", derived(1)),
     )
+
+
+def _place(ds: xr.Dataset) -> str:
+    return f"p = {float(ds['p'][0]):g}, ratio {float(ds['ratio'][0]):g}"
+
+
+def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
+    """Return the loss of the best priority code over that of the best code of blocks, in each case."""
+    return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
+
+
+def _on_together(ds: xr.Dataset) -> xr.Dataset:
+    """Return the cases of pairs of which both features are on, or neither."""
+    return ds.isel(case=ds["kind"].values == "synchronous")
 
 
 @claim("P2", SOURCE, "7", needs=["unequal.blocks", "unequal.blocks_often", "unequal.blocks_dense"])
 def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
     """left open: when constructive interference and when filtering by the ReLU dominates"""
     kind, strength = ds["kind"].values, ds["strength"].values
-    own = ds["coefficients"].sel(pairs=1)
-    partner = (own[:, 0, 1] / own[:, 0, 0]).values
-    alone = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
-    apart = partner[kind == "exclusive"]
-    together = [one.isel(case=one["kind"].values == "synchronous") for one in (ds, often, dense)]
-    wide = np.concatenate([one["coefficients"].isel(pairs=-1).values for one in together])
-    mate = (wide[:, 0, 1] / wide[:, 0, 0])[: together[0].sizes["case"]].min()
-    # weights of partners, or of two pairs on each other, may be skew, w and 1/w: their product is not
-    mates = (wide[:, 0, 1] * wide[:, 1, 0] / (wide[:, 0, 0] * wide[:, 1, 1])).min()
-    helps = wide[:, 0, 1].min()
-    weight = np.diagonal(wide, axis1=1, axis2=2)
-    lone = int(np.sum(weight.min(axis=1) < DROPPED * weight.max(axis=1)))
-    stranger = (wide[:, 0, 2:].min(axis=1) * wide[:, 2, :2].min(axis=1)) / (wide[:, 0, 0] * wide[:, 2, 2])
-    few, *many = (
-        (one["priority"].min("n_features") / one["predicted"].min("pairs")).values
-        for one in (ds, *together[1:])
-    )
-    everywhere = ds, often, dense
-    places = [f"p = {float(one['p'][0]):g}, ratio {float(one['ratio'][0]):g}" for one in (ds, often, dense)]
+    single = ds["coefficients"].sel(pairs=1).values
+    partner = single[:, 0, 1] / single[:, 0, 0]
+    exclusive_loss = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
+    together = [_on_together(at) for at in (ds, often, dense)]
+    # Weights of blocks of two pairs: cases, outputs, features.
+    alpha = np.concatenate([at["coefficients"].isel(pairs=-1).values for at in together])
+    mate = (alpha[:, 0, 1] / alpha[:, 0, 0])[: together[0].sizes["case"]].min()
+    # Weights of partners, or of two pairs on each other, may be skew, w and 1/w: their product is not.
+    mates = (alpha[:, 0, 1] * alpha[:, 1, 0] / (alpha[:, 0, 0] * alpha[:, 1, 1])).min()
+    pairs = alpha[:, 0, 2:].min(axis=1) * alpha[:, 2, :2].min(axis=1) / (alpha[:, 0, 0] * alpha[:, 2, 2])
+    diagonal = np.diagonal(alpha, axis1=1, axis2=2)
+    lone = int(np.sum(diagonal.min(axis=1) < DROPPED * diagonal.max(axis=1)))
+    rare, *many = map(_priority_over_blocks, (ds, *together[1:]))
+    places = [_place(at) for at in (ds, often, dense)]
+    in_first, everywhere = partial(experiment, origin=ds), partial(experiment, origin=(ds, often, dense))
     return evidence(
-        f"For independent pairs of features with equal p, at {'; '.join(places)}, and the best codes "
-        "found: of blocks of one or two pairs in the limit of many, and of planes by priority. Weights of "
-        "the partner over the own one, blocks of one pair, in the first place: "
+        f"For independent pairs of features with equal p, at {'; '.join(places)}, and the best codes found: "
+        "of blocks of one or two pairs in the limit of many, and of planes by priority; that no better ones "
+        "exist is not proved. Weights of the partner over the feature's own, blocks of one pair, in the "
+        "first place: "
         + "; ".join(f"{a} {s:g}: {w:+.2f}" for a, s, w in zip(kind, strength, partner, strict=True))
-        + ". In blocks of two pairs that are on together a direction has one pair at each end "
-        f"(in {lone} of {len(wide)} cases at one end a feature whose partner is dropped: it has less than "
-        f"{DROPPED:g} of the largest weight): "
-        "constructive inside, filtered between, in the same model. That no better codes exist is not proved. "
-        "In the second place the two weights of a pair were seen to differ, w one way and 1/w the other, so "
-        "the findings are about their product there and in the third place. The third place was added when "
-        "its codes had been seen, with the limits as they were.",
+        + f". In {lone} of {len(alpha)} cases of two pairs that are on together one end of a direction has a "
+        f"feature whose partner is dropped: it has less than {DROPPED:g} of the largest weight. In the "
+        "second place the two weights of a pair were seen to differ, w one way and 1/w the other, so there "
+        "and in the third place the findings are about their product. The third place was added when its "
+        "codes had been seen, with the limits as they were.",
         corrected_statement(
             "features that exclude each other take opposite ends of one direction, where the ReLU filters",
-            experiment(
-                "largest weight of the partner / own, exclusive", apart.max(), "<", post_hoc(-0.3), origin=ds
+            in_first(
+                "largest partner / own, exclusive", partner[kind == "exclusive"].max(), "<", post_hoc(-0.3)
             ),
-            numeric("loss of exclusive pairs at ratio 1/2", alone, "<=", rounding(1e-9)),
+            numeric("loss of exclusive pairs at ratio 1/2", exclusive_loss, "<=", rounding(1e-9)),
         ),
         corrected_statement(
             "in blocks features that are on together take one end of a direction (constructive), and another "
             "such pair the opposite end (filtered)",
-            experiment("least weight of the partner / own, few on", mate, ">", post_hoc(0.3), origin=ds),
-            experiment("least weight of the partner, all places", helps, ">", derived(0), origin=everywhere),
-            experiment(
-                "least product of two partners' weights / own",
-                mates,
-                ">",
-                post_hoc(0.3**2),
-                origin=everywhere,
-            ),
-            experiment(
-                "least product of two pairs' weights / own",
-                stranger.min(),
-                ">",
-                post_hoc(0.5),
-                origin=everywhere,
-            ),
-            experiment(
-                "largest weight of another pair", wide[:, 0, 2:].max(), "<", derived(0), origin=everywhere
-            ),
+            in_first("least weight of the partner / own, few on", mate, ">", post_hoc(0.3)),
+            everywhere("least weight of the partner, all places", alpha[:, 0, 1].min(), ">", derived(0)),
+            everywhere("least product of two partners' weights / own", mates, ">", post_hoc(0.3**2)),
+            everywhere("least product of two pairs' weights / own", pairs.min(), ">", post_hoc(0.5)),
+            everywhere("largest weight of another pair", alpha[:, 0, 2:].max(), "<", derived(0)),
         ),
         corrected_statement(
             f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
             f"codes have {span(np.array(many), '.2f')} times its loss",
             experiment(
-                "least priority code / blocks, many on", np.min(many), ">", derived(1), origin=(often, dense)
+                "least priority / blocks, many on", np.min(many), ">", derived(1), origin=(often, dense)
             ),
         ),
         corrected_statement(
             f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
-            f"is on silences the others have {span(few, '.2f')} times the loss of blocks",
-            experiment(
-                "largest priority code / blocks, few on", float(few.max()), "<", derived(1), origin=ds
-            ),
+            f"is on silences the others have {span(rare, '.2f')} times the loss of blocks",
+            in_first("largest priority / blocks, few on", rare.max(), "<", derived(1)),
         ),
         about="answer",
     )
@@ -149,19 +143,19 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     n, m = len(gram), int(ds["n_hidden"][0])
     spread, rise = circle_deviation(gram)
     family = Family(0.01, 2)
-    own, climbs = (family.of(mean, trained[f"trained_{name}"].values) for name in ("spread", "rise"))
+    spreads, rises = (family.of(mean, trained[f"trained_{name}"].values) for name in ("spread", "rise"))
     keeps = partial(confirmed, origin=ds)
     return evidence(
         f"{n} words, {m} neurons. With M = W W', entries M_ij of the best tied model that was found differ "
         f"by {spread:.1%} of M_ii at equal distances around the circle, and fall with the distance; of "
-        f"{ds.sizes['seed']} trained ones by {own.value:.1%} on average. The other words add "
+        f"{ds.sizes['seed']} trained ones by {spreads.value:.1%} on average. The other words add "
         f"{constructive_share(gram, at['covariance'].values):.0%} of tr(M S). Two seeds had been seen when "
         "the limits were chosen; the trained models that decide have other seeds.",
         enough_runs("trained models", ds.sizes["seed"], origin=ds),
         experiment("best: spread of M_ij at one distance / M_ii", spread, "<=", post_hoc(0.05), origin=ds),
         experiment("best: largest rise of M_ij to the next / M_ii", rise, "<", derived(0), origin=ds),
-        keeps("trained: spread / M_ii", own, "<=", preregistered(0.1)),
-        keeps("trained: largest rise / M_ii", climbs, "<", derived(0)),
+        keeps("trained: spread / M_ii", spreads, "<=", preregistered(0.1)),
+        keeps("trained: largest rise / M_ii", rises, "<", derived(0)),
     )
 
 
@@ -171,12 +165,10 @@ def _case(ds: xr.Dataset, i: int) -> str:
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"
 
 
-@claim(
-    "P5",
-    OURS,
-    "before training",
-    needs=["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", "unequal.blocks_dense"],
-)
+_REACHED = ["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", "unequal.blocks_dense"]
+
+
+@claim("P5", OURS, "before training", needs=_REACHED)
 def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
     """where many features are on, some of eight trained models of 16 and of 32 features end at the best code
     of blocks of one or two pairs, in each case, and none ends below it
@@ -197,15 +189,11 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
         f"within {AT_CODE:.1%} of the code's, two or three times the error of sampling. The documentation "
         "(correlations) has the numbers.",
         enough_runs("seeds of each case", seeds, origin=origin),
-        experiment(
-            "least loss of a model / code", min(ends), ">=", preregistered(1 - AT_CODE.limit), origin=origin
-        ),
+        experiment("least loss / code", min(ends), ">=", preregistered(1 - AT_CODE.limit), origin=origin),
         corrected_statement(
             f"some are at the code in {len(counts) - len(none)} of {len(counts)} cases, and none below it in "
             f"any; none is at it of {'; of '.join(none)}",
-            experiment(
-                "least count of models at the code", min(counts), ">=", preregistered(1), origin=origin
-            ),
+            experiment("least count at the code", min(counts), ">=", preregistered(1), origin=origin),
         ),
         about="printed",
     )

@@ -83,9 +83,11 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
         share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
-    def below(each: int) -> Any:
-        text = f"least loss over the conjectured least, {len(models[each])} models, {each} a neuron"
-        least = min(model["share"] for model in models[each])
+    def below(per_neuron: int) -> Any:
+        text = (
+            f"least loss over the conjectured least, {len(models[per_neuron])} models, {per_neuron} a neuron"
+        )
+        least = min(model["share"] for model in models[per_neuron])
         return numeric(text, least, ">=", derived(1), about="printed")
 
     third = min(models[3], key=lambda model: Fraction(model["p"]))
@@ -105,7 +107,7 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
         corrected_statement(f"pairs with biases are below it at p = {pairs}", below(2)),
         corrected_statement(
             f"so are models with three features on a neuron: by {1 - third['share']:.1%} at p = {third['p']}",
-            *(below(each) for each in models if each > 2),
+            *(below(per_neuron) for per_neuron in models if per_neuron > 2),
         ),
     ]
 
@@ -120,9 +122,7 @@ def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     return [
         corrected_statement(
             f"yes, and nothing else: squared length {square:.6f}, bias {bias:.6f}, loss {low:.9f}",
-            numeric(
-                "loss of that pentagon less the certified one", abs(polygon_loss - low), "<=", rounding(1e-11)
-            ),
+            numeric("its loss less the certified one", abs(polygon_loss - low), "<=", rounding(1e-11)),
             numeric("certified upper less lower end of the least loss", high - low, "<=", rounding(1e-11)),
         ),
     ]
@@ -162,9 +162,7 @@ def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
     curvatures = np.sort(np.linalg.eigvalsh(hessian + hessian.T)) / 2
     return [
         numeric("bias of the certified pentagon", bias, "<", derived(0), about=about),
-        numeric(
-            "least curvature of its loss but that of turning", curvatures[1], ">", post_hoc(1e-3), about=about
-        ),
+        numeric("its least curvature but that of turning", curvatures[1], ">", post_hoc(1e-3), about=about),
     ]
 
 
@@ -178,26 +176,24 @@ def _best(paths: Sequence[Path]) -> list[Statement]:
 
 def _unique(paths: Sequence[Path]) -> list[Statement]:
     low, high = 0.68, 0.74
-    alike, less = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
+    alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
     (w, u), (b, d) = ((Fraction(x) for x in pair) for pair in (("3/5", "4/5"), ("2/25", "-3/50")))
-    own = exact_total([[w], [u]], [b, d], 1)
+    loss = exact_total([[w], [u]], [b, d], 1)
     mirror = exact_total([[w], [-u]], [b + w * u, d + w * u], 1)
     return [
-        corrected_statement(
-            "part 1: yes, for all p below some bound that is not known (O40)", *_curved(paths)
-        ),
+        corrected_statement("part 1: yes, for all p below some unknown bound (O40)", *_curved(paths)),
         corrected_statement(
             "part 2: yes, at p = 1, where every feature is always on: two features on one neuron have "
             "minimisers with encodings of equal and of opposite signs; with a penalty above v, the loss of a "
             "dropped feature, one is kept and the other dropped (an example by ChengXinbu, issue 37 there)",
-            numeric("exact loss of one model, p = 1, over v", float(12 * own), "<", derived(1)),
-            numeric("exact loss of its mirror image less its own", float(mirror - own), "==", derived(0)),
+            numeric("exact loss of one model, p = 1, over v", float(12 * loss), "<", derived(1)),
+            numeric("exact loss of its mirror image less its own", float(mirror - loss), "==", derived(0)),
         ),
         corrected_statement(
             f"below p = 1 a tie is at some p between {low:g} and {high:g}, which is not computed exactly, by "
             "a search in double precision",
             numeric(f"least loss over that of alike encodings, p = {low:g}", alike, ">=", rounding(1 - 1e-9)),
-            numeric(f"the same, p = {high:g}", less, "<", post_hoc(1 - 1e-4)),
+            numeric(f"the same, p = {high:g}", below, "<", post_hoc(1 - 1e-4)),
         ),
     ]
 
@@ -227,10 +223,8 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
         first, second = np.array([1 - q, 1 - q / importance]) / (1 - q * q / importance)  # squared lengths
         w = np.array([np.sqrt(first), -np.sqrt(second)])
         loss = 2 * exact_loss(np.outer(w, w), 0.0, Features(2, p, importance=[1.0, importance])).loss
-        value, least = (
-            loss / v + 2 * q * first * second,
-            q * (2 - q - q / importance) / (1 - q * q / importance),
-        )
+        value = loss / v + 2 * q * first * second
+        least = q * (2 - q - q / importance) / (1 - q * q / importance)
         at = f"antipodal model, p = {p:g}, I = {importance:g}, penalty {share:g} I v: objective over"
         findings += [
             numeric(f"{at} that of dropping", value / importance, "<", derived(1)),
@@ -266,19 +260,17 @@ def _ends(strength: float) -> int:
 
 
 def _followed(paths: Sequence[Path]) -> list[Statement]:
-    none, some, strong = (_ends(strength) for strength in _FLOWS)
-    decided, alarm = [], 1e-4  # of either of two tests
-    for more, at in ((none, _FLOWS[0]), (strong, _FLOWS[2])):
-        chance = more_often(more, some, _STARTS)
-        text = f"more flows there at {at:g} v than at {_FLOWS[1]:g} v: Fisher's p-value"
-        decided.append(
-            Finding("answer", "experiment", text, chance, "<", preregistered(alarm), alarm=2 * alarm)
-        )
+    counts = [_ends(strength) for strength in _FLOWS]
+    decided, limit = [], preregistered(1e-4)  # of either of two tests
+    for k in (0, 2):
+        chance = more_often(counts[k], counts[1], _STARTS)
+        text = f"more flows there at {_FLOWS[k]:g} v than at {_FLOWS[1]:g} v: Fisher's p-value"
+        decided.append(Finding("answer", "experiment", text, chance, "<", limit, alarm=2 * limit))
     return [
         corrected_statement(
-            f"not always: of {_STARTS} flows from the same random starts {none} end there at lambda = 0, "
-            f"{some} at {_FLOWS[1]:g} v, and {strong} at {_FLOWS[2]:g} v (five features on two neurons, "
-            f"p = {_RARE:g}, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",
+            f"not always: of {_STARTS} flows from the same random starts {counts[0]} end there at lambda = "
+            f"0, {counts[1]} at {_FLOWS[1]:g} v, and {counts[2]} at {_FLOWS[2]:g} v (five features on two "
+            f"neurons, p = {_RARE:g}, normal first weights, c = {_COHERENCE:g}); an experiment, not a proof",
             *decided,
         )
     ]
@@ -338,17 +330,10 @@ PROBLEMS = {
         "the ReLU sets a negative output to 0 where 0 is right, and so takes some of it. The documentation "
         "(problem-wiring) has the proof. What the least loss is, is not known.",
         [
-            f"wiring-n{n}-m{m}-p{p}.json"
-            for n, m, p in (
-                (2, 1, "1-4"),
-                (2, 1, "3-5"),
-                (2, 1, "9-10"),
-                (2, 1, "99-100"),
-                (3, 1, "1-10"),
-                (3, 1, "1-100"),
-                (4, 1, "1-1000"),
-                (5, 2, "1-20"),
-            )
+            *(f"wiring-n2-m1-p{p}.json" for p in ("1-4", "3-5", "9-10", "99-100")),
+            *(f"wiring-n3-m1-p{p}.json" for p in ("1-10", "1-100")),
+            "wiring-n4-m1-p1-1000.json",
+            "wiring-n5-m2-p1-20.json",
         ],
         _wiring,
     ),
@@ -381,12 +366,8 @@ def _judged(problem: Problem) -> Evidence:
     sound = numeric(f"of {len(paths)} certificates, those rejected", len(rejected), "==", derived(0))
     if rejected or len(paths) < len(problem.certificates):
         text = f"Rejected: {', '.join(rejected)}." if rejected else "Certificates are missing."
-        return evidence(
-            text,
-            sound,
-            numeric("certificates", len(paths), "==", derived(len(problem.certificates))),
-            about="answer",
-        )
+        present = numeric("certificates", len(paths), "==", derived(len(problem.certificates)))
+        return evidence(text, sound, present, about="answer")
     return evidence(problem.text, sound, *problem.sentences(paths), about="answer")
 
 

@@ -51,10 +51,10 @@ def _exchanged(law: Features, n_hidden: int) -> FloatArray:
     """Return capacities of which no exchange between two features lowers the loss; no slope is used."""
     capacity, step = np.full(law.n_features, n_hidden / law.n_features), 0.125
     while step > 1e-5:
-        own, more, less = (normal_losses(capacity + move, law) for move in (0.0, step, -step))
-        gain = np.where(capacity + step <= 1, own - more, -np.inf)
+        losses, after_gain, after_loss = (normal_losses(capacity + by, law) for by in (0.0, step, -step))
+        gain = np.where(capacity + step <= 1, losses - after_gain, -np.inf)
         taker = int(gain.argmax())
-        cost = np.where(capacity >= step, less - own, np.inf)
+        cost = np.where(capacity >= step, after_loss - losses, np.inf)
         cost[taker] = np.inf
         giver = int(cost.argmin())
         if gain[taker] > cost[giver]:
@@ -71,19 +71,18 @@ def u2(quick: bool, ds: xr.Dataset) -> Evidence:
     best = _exchanged(law, 8)
     inside = (best > 0) & (best < 0.999)
     step = 1e-4 * best
-    less, more = (normal_losses(capacity, law) for capacity in (best - step, best + step))
-    slopes = ((less - more) / (2 * step))[inside]
+    below, above = (normal_losses(capacity, law) for capacity in (best - step, best + step))
+    slopes = ((below - above) / (2 * step))[inside]
     off = float(np.max(np.abs(slopes / slopes.mean() - 1)))
     free = ds.sel(tied=0, alpha=1.0, n_hidden=[10, 32]).isel(weight_decay=0, steps=-1)
     family = Family(0.01, 2)
     shape = [family.of(mean, (free["loss"] / free["normal"]).sel(n_hidden=m).values) for m in (10, 32)]
     return evidence(
         "Kuhn and Tucker. The loss of a ReLU model is such a sum where interference is normal, as with many "
-        "features on: the slopes at a split found by exchanges alone are equal. With few on the loss is "
-        "no function of capacities: "
-        f"trained models lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what "
-        "normal interference of their capacities would. On two seeds the alarm rate had been raised to "
-        f"0.02 after a look, and four more were seen; these are {free.sizes['seed']} others, at 0.01.",
+        "features on: the slopes at a split found by exchanges alone are equal. With few on trained models "
+        f"lose {shape[0].value:.2f} (m = 10) and {shape[1].value:.2f} (m = 32) times what normal "
+        "interference of their capacities would. On two seeds the alarm rate had been raised to 0.02 after "
+        f"a look, and four more were seen; these are {free.sizes['seed']} others, at 0.01.",
         enough_runs("trained models at each m", free.sizes["seed"], origin=ds),
         numeric("largest |slope / their mean - 1|, alpha = 1, m = 8 of 32", off, "<=", post_hoc(0.01)),
         corrected_statement(

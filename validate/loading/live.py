@@ -121,7 +121,8 @@ def load_live(
     readings = _named_readings(arrays, layout, keys, apply_b_dec_to_input)
     error = ""
     with ways_to_call(module) as ways:
-        for answers in ways:
+        for answers_so_far in ways:
+            answers = answers_so_far
             for signs in ("both", "positive"):
                 answers = replace(answers, signs=signs)
                 match = _by_answers(answers, readings, all_arrays, is_named, module)

@@ -58,10 +58,10 @@ def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Mode
         raise ValueError(f"{rule}; got {quoted_path(path)} ({error_text(error)}).") from error
     if not known:
         raise ValueError(f"`checkpoint` must have the format {FORMAT!r}; got {quoted_path(path)}.")
-    other = sorted(name for name in settings if made_with.get(name) != settings[name])
-    if other:
+    differing = sorted(name for name in settings if made_with.get(name) != settings[name])
+    if differing:
         rule = "`checkpoint` must come from a run with the same settings"
-        raise ValueError(f"{rule}; got {quoted_path(path)}, which differs in {', '.join(other)}.")
+        raise ValueError(f"{rule}; got {quoted_path(path)}, which differs in {', '.join(differing)}.")
     for i, (model, note) in enumerate(zip(models, head["models"], strict=True)):
         device = model.parameters.device
         for name in TENSORS:

@@ -96,10 +96,10 @@ def check_precision(torch: Any, precision: str, device: Any) -> None:
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
 
 
-def provenance(torch: Any, place: Any, began: float) -> dict[str, str | float]:
+def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
     """Say on what was trained, and how long since `began`."""
     return {
-        "device_name": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch_version": str(torch.__version__),
         "wall_time_seconds": time.perf_counter() - began,
     }
@@ -216,13 +216,13 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
 @contextmanager
 def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
     """Let products of float32 on a GPU have the factors of TF32, if that is the precision."""
-    before = torch.get_float32_matmul_precision()
+    previous = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(previous)
 
 
 def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
@@ -371,11 +371,11 @@ def run_block(
         stack = _Stack(torch, models, batch_size, precision)
         count = first.step + np.arange(1, len(rates) + 1)
         starts = np.stack([1 / np.sqrt(1 - BETA2**count), -1 / (1 - BETA1**count)], axis=1)
-        table = torch.from_numpy(np.hstack([starts, rates]).astype(np.float32)).to(device)
+        factors = torch.from_numpy(np.hstack([starts, rates]).astype(np.float32)).to(device)
         norms = stack.flat.new_empty(len(rates), len(models))
         step = stack.step
         for k in range(len(rates)):
-            stack.now.copy_(table[k])
+            stack.now.copy_(factors[k])
             step()
             norms[k].copy_(stack.norms)
             if captured and k == 0:  # the first has made what libraries make at their first call

@@ -1,6 +1,6 @@
 """The exact loss for PyTorch, so that any of its optimisers can train without the noise of samples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,6 +35,15 @@ def _function() -> Any:
             return by_loss[:, None, None] * by_M, by_loss[:, None] * by_b, None, None
 
     return ExactLoss
+
+
+def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
+    """Refuse arguments that are no tensors of real numbers."""
+    for name, tensor in named.items():
+        if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
+            raise ValueError(
+                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
+            )
 
 
 @as_annotated
@@ -84,11 +93,8 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     """
     torch = load_torch()
     named = {"W_out": W_out, "W_in": W_in, "b": b}
+    check_tensors(torch, named)
     for name, tensor in named.items():
-        if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(
-                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
-            )
         if not torch.isfinite(tensor).all():
             raise ValueError(f"`{name}` must be finite; got {validation.short_repr(tensor)}.")
     if W_out.ndim not in (2, 3) or not W_out.numel():

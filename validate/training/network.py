@@ -11,6 +11,7 @@ from ...theory.annotations import as_annotated
 from ...theory.features import as_features
 from ...theory.model import Model
 from .engine import load_torch
+from .exact import check_tensors
 
 __all__ = ["network_loss"]
 
@@ -25,13 +26,13 @@ def _function() -> Any:
     class NetworkLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, f: Any, target: Any, *tensors: Any) -> Any:
-            W_in, b_in, W_out, b, *more = (tensor.detach().numpy() for tensor in tensors)
-            if np.array_equal(
-                W_out, W_in.T
-            ):  # a model that is tied has one derivative for both; autograd sums
+            W_in, b_in, W_out, b, *thresholds = (tensor.detach().numpy() for tensor in tensors)
+            # A tied model has one derivative for both matrices, but autograd sums those of each.
+            if np.array_equal(W_out, W_in.T):
                 W_out = W_out.copy()
                 W_out[0, 0] = np.nextafter(W_out[0, 0], np.inf)
-            model = Model(W_in, b_in, "jumprelu" if more else "relu", W_out, b, "identity", *more)
+            hidden = "jumprelu" if thresholds else "relu"
+            model = Model(W_in, b_in, hidden, W_out, b, "identity", *thresholds)
             result = f(model, gradient=True, target=target)
             by = [result.gradient[name] for name in _ORDER[: len(tensors)]]
             ctx.save_for_backward(*(torch.from_numpy(np.array(derivative)) for derivative in by))
@@ -101,14 +102,9 @@ def network_loss(
     """
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     torch = load_torch()
-    named = {"W_in": W_in, "b_in": b_in, "W_out": W_out, "b": b, "thresholds": thresholds}
-    if thresholds is None:
-        del named["thresholds"]
-    for name, tensor in named.items():
-        if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(
-                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
-            )
+    named = {"W_in": W_in, "b_in": b_in, "W_out": W_out, "b": b}
+    named |= {} if thresholds is None else {"thresholds": thresholds}
+    check_tensors(torch, named)
     if W_in.ndim != 2 or not W_in.numel():
         raise ValueError(f"`W_in` must have shape (n_hidden, n_features); got {tuple(W_in.shape)}.")
     features = as_features(law, W_in.shape[1])

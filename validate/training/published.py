@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,9 @@ from ...theory import validation
 from ...theory.annotations import as_annotated
 from . import engine
 from .points import LARGEST_SIZE, grid
-from .run import _reach, _workers
+from .results import VECTORS, by_end_and_model, numbers_at_end
+from .run import one_thread_each, reach_end
 from .schedule import BLOCK, STOPPING_RULE, is_falling
-from .weights import weight_statistics
 
 # Of github.com/KfirD/PersianRug, utils/model_scan.py and model.py: batches of an epoch (30,000 samples in
 # batches of 1024, the last of which is smaller there), most epochs, the window of the rule, Adam's epsilon
@@ -97,51 +98,59 @@ def run_published(
     epochs = validation.integer("most_epochs", most_epochs, 1)
     samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     torch = engine.load_torch()
-    place = engine.choose_device(torch, device)
-    engine.check_precision(torch, precision, place)
+    torch_device = engine.choose_device(torch, device)
+    engine.check_precision(torch, precision, torch_device)
     began, batch, epsilon = time.perf_counter(), 1024, EPSILON * n
     models = [
-        engine.new_model(torch, place, n, int(m), float(q), int(s), False, init, 0.0, epsilon)
+        engine.new_model(torch, torch_device, n, int(m), float(q), int(s), False, init, 0.0, epsilon)
         for m, q, s in zip(hidden, ps, seed, strict=True)
     ]
+    losses = _train(torch, models, epochs, batch, precision, captured)
+    numbers = [
+        numbers_at_end(model, STOPPING_RULE, engine.evaluate(torch, model, STOPPING_RULE, samples, batch))
+        for model in models
+    ]
+    history = np.full((len(models), max(map(len, losses)) // EPOCH), np.nan)
+    for means, model_losses in zip(history, losses, strict=True):
+        means[: len(model_losses) // EPOCH] = np.reshape(model_losses, (-1, EPOCH)).mean(axis=1)
+    data = {
+        "status": (("end", "model"), [[model.status[STOPPING_RULE] for model in models]]),
+        "steps": (("end", "model"), [[model.step for model in models]]),
+        **by_end_and_model([numbers]),
+        "n_features": n,
+        "n_hidden": ("model", hidden),
+        "p": ("model", ps),
+        "seed": ("model", seed),
+        "text_steps": ("model", [_by_the_text(model_losses) for model_losses in losses]),
+        "epoch_losses": (("model", "epoch"), history),
+    }
+    settings = {
+        "init": init,
+        "precision": precision,
+        "device": torch_device.type,
+        "evaluation_samples": samples,
+    }
+    settings |= {"most_epochs": epochs, **engine.provenance(torch, torch_device, began)}
+    settings["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+    return xr.Dataset(data, {"end": [STOPPING_RULE]}, settings).drop_vars(VECTORS)
+
+
+def _train(
+    torch: Any, models: list[engine.Model], epochs: int, batch: int, precision: str, captured: bool
+) -> list[list[float]]:
+    """Train each model to the end of its own rule; return the losses of all batches."""
     losses: list[list[float]] = [[] for _ in models]
-    with _workers(torch, 1):
+    with one_thread_each(torch, 1):
         while active := [k for k, model in enumerate(models) if not model.finished]:
-            rates = np.full((EPOCH, len(active)), 3e-3 / n**0.5)
+            rates = np.full((EPOCH, len(active)), 3e-3 / models[0].n_features ** 0.5)
             block = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, captured)
             for k, column in zip(active, block.T, strict=True):
                 losses[k] += column.tolist()
                 over = goes_on(losses[k])
                 if not over or len(losses[k]) == EPOCH * epochs:
                     models[k].finished = True
-                    _reach(models[k], STOPPING_RULE, "step limit" if over else "reached")
-    columns: dict[str, list[float]] = {}
-    for model in models:
-        decoder, encoder, bias = engine.product(model, model.ends[STOPPING_RULE])
-        loss, error = engine.evaluate(torch, model, STOPPING_RULE, samples, batch)
-        row = {"loss": loss, "loss_se": error, **weight_statistics(decoder @ encoder, bias)}
-        for name, value in row.items():
-            columns.setdefault(name, []).append(value)
-    history = np.full((len(models), max(map(len, losses)) // EPOCH), np.nan)
-    for means, model_losses in zip(history, losses, strict=True):
-        means[: len(model_losses) // EPOCH] = np.reshape(model_losses, (-1, EPOCH)).mean(axis=1)
-    ends = {
-        "status": [model.status[STOPPING_RULE] for model in models],
-        "steps": [model.step for model in models],
-        **columns,
-    }
-    ds = xr.Dataset({name: (("end", "model"), [values]) for name, values in ends.items()})
-    ds = ds.assign_coords(end=[STOPPING_RULE]).assign(
-        n_features=n,
-        n_hidden=("model", hidden),
-        p=("model", ps),
-        seed=("model", seed),
-        text_steps=("model", [_by_the_text(model_losses) for model_losses in losses]),
-        epoch_losses=(("model", "epoch"), history),
-    )
-    settings = {"init": init, "precision": precision, "device": place.type, "evaluation_samples": samples}
-    settings |= {"most_epochs": epochs, **engine.provenance(torch, place, began)}
-    return ds.assign_attrs(**settings, finished=datetime.now(UTC).isoformat(timespec="seconds"))
+                    reach_end(models[k], STOPPING_RULE, "step limit" if over else "reached")
+    return losses
 
 
 def _by_the_text(losses: Sequence[float]) -> int:

@@ -1,7 +1,6 @@
 """The dataset of trained models: losses, statistics of weights, histories."""
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,43 @@ from .engine import Model
 from .schedule import BLOCK
 from .weights import weight_statistics
 
+_PAIR = ("end", "model")
+# Numbers of a model's single features, the others are of the model.
+VECTORS = ("diagonal", "bias")
+
+
+def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[str, Any]:
+    """Return a model's loss and its error, its vectors, and the statistics of its weights at an end."""
+    decoder, encoder, bias = engine.product(model, model.ends[end])
+    M = decoder @ encoder
+    vectors = {"diagonal": M.diagonal().copy(), "bias": bias}
+    return {"loss": loss[0], "loss_se": loss[1], **vectors, **weight_statistics(M, bias)}
+
+
+def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return variables of (end, model), or with features; a number that a model has not got is NaN."""
+    names = dict.fromkeys(name for row in rows for numbers in row for name in numbers)
+    return {
+        name: (
+            (*_PAIR, "feature") if name in VECTORS else _PAIR,
+            np.array([[numbers.get(name, np.nan) for numbers in row] for row in rows]),
+        )
+        for name in names
+    }
+
+
+def _weights(models: Sequence[Model], ends: Sequence[str]) -> dict[str, Any]:
+    """Return the weights, padded with zeros up to the largest n_hidden."""
+    shape = (len(ends), len(models), models[0].n_features, max(model.n_hidden for model in models))
+    W_out, W_in = np.zeros((2, *shape), dtype=np.float32)
+    for i, j in np.ndindex(shape[:2]):
+        decoder, encoder, _ = engine.product(models[j], models[j].ends[ends[i]])
+        W_out[i, j, :, : models[j].n_hidden], W_in[i, j, :, : models[j].n_hidden] = decoder, encoder.T
+    return {
+        "W_out": ((*_PAIR, "feature", "hidden"), W_out),
+        "W_in": ((*_PAIR, "hidden", "feature"), W_in.swapaxes(2, 3)),
+    }
+
 
 def dataset(
     models: Sequence[Model],
@@ -22,47 +58,31 @@ def dataset(
     attributes: dict[str, Any],
 ) -> xr.Dataset:
     """Return the dataset of `train`; a model that diverged has NaN and the status "diverged"."""
-    n_features, widest = models[0].n_features, max(model.n_hidden for model in models)
-    shape = (len(ends), len(models))
-    values: dict[str, np.ndarray] = {name: np.full(shape, np.nan) for name in ("loss", "loss_se")}
-    vectors = {name: np.full((*shape, n_features), np.nan) for name in ("diagonal", "bias")}
-    if keep_weights:
-        W_out = np.zeros((*shape, n_features, widest), dtype=np.float32)
-        W_in = np.zeros((*shape, widest, n_features), dtype=np.float32)
-    for (i, end), (j, model) in itertools.product(enumerate(ends), enumerate(models)):
-        decoder, encoder, bias = engine.product(model, model.ends[end])
-        if keep_weights:
-            W_out[i, j, :, : model.n_hidden] = decoder
-            W_in[i, j, : model.n_hidden] = encoder
-        if model.status[end] == "diverged":
-            continue
-        M = decoder @ encoder
-        values["loss"][i, j], values["loss_se"][i, j] = losses[j][end]
-        vectors["diagonal"][i, j], vectors["bias"][i, j] = np.diagonal(M), bias
-        for name, value in weight_statistics(M, bias).items():
-            values.setdefault(name, np.full(shape, np.nan))[i, j] = value
+    n_features, law = models[0].n_features, models[0].law
+    nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))
+    numbers = [
+        [
+            numbers_at_end(model, end, known[end]) if end in known else nothing
+            for model, known in zip(models, losses, strict=True)
+        ]
+        for end in ends
+    ]
     history = np.full((len(models), max(len(model.history) for model in models)), np.nan)
     for row, model in zip(history, models, strict=True):
         row[: len(model.history)] = model.history
-    pair = ("end", "model")
     data: dict[str, Any] = {
         "n_features": n_features,
         "n_hidden": ("model", [model.n_hidden for model in models]),
         "p": ("model", [model.p for model in models]),
         "seed": ("model", [model.seed for model in models]),
-        "status": (pair, [[model.status[end] for model in models] for end in ends]),
-        "steps": (pair, [[model.end_steps[end] for model in models] for end in ends]),
-        **{name: (pair, array) for name, array in values.items()},
-        **{name: ((*pair, "feature"), array) for name, array in vectors.items()},
+        "status": (_PAIR, [[model.status[end] for model in models] for end in ends]),
+        "steps": (_PAIR, [[model.end_steps[end] for model in models] for end in ends]),
+        **by_end_and_model(numbers),
         "history": (("model", "block"), history),
+        **(_weights(models, ends) if keep_weights else {}),
     }
-    if keep_weights:
-        data["W_out"] = ((*pair, "feature", "hidden"), W_out)
-        data["W_in"] = ((*pair, "hidden", "feature"), W_in)
-    law = models[0].law
     if isinstance(law, Features):
         attributes = {**attributes, "values": law.values.name}
-        for name in ("p", "scale", "importance"):
-            data[f"law_{name}"] = ("feature", getattr(law, name))
+        data |= {f"law_{name}": ("feature", getattr(law, name)) for name in ("p", "scale", "importance")}
     last_batch = BLOCK * np.arange(1, history.shape[1] + 1)
     return xr.Dataset(data, {"end": list(ends), "block": last_batch}, attributes)

@@ -3,9 +3,10 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,8 @@ from .data import Law
 from .engine import Model
 from .points import LARGEST_SIZE, grid, points
 from .results import dataset
-from .schedule import BLOCK, CONVERGED, ENDS, STOPPING_RULE, is_falling
+from .schedule import CONVERGED, STOPPING_RULE, is_falling
 from .settings import TrainingSettings
-
-INITS = ("aligned", "linear", "normal")
 
 # The stopping rule fires by chance once the losses are level, so this is a guard, not a setting: the
 # authors' published code stops there too (1500 epochs of 30 batches).
@@ -37,9 +36,6 @@ STOP_LIMIT = 45_000
 STACK_ELEMENTS = 2**31
 
 CHECKPOINT_SECONDS = 60.0
-
-# Best of 3e-3, 1e-2 and 3e-2, or level with the best: reference/README.md gives the measurements.
-PEAK_LEARNING_RATE = 1e-2
 
 
 @as_annotated
@@ -179,36 +175,6 @@ def train(
     >>> bool((ds.loss < 0.1 / 3 - 0.1**2 / 4).all())  # better than the best constant
     True
     """
-    n_features = validation.integer("n_features", n_features, 2, LARGEST_SIZE)
-    init = validation.choice("init", init, INITS)
-    schedule = validation.choice("schedule", schedule, tuple(ENDS))
-    law = _law(p, n_features)
-    mean_p = float(np.mean(law.p)) if isinstance(law, Features) else law
-    hidden, ps, seeds = points(n_features, n_hidden, mean_p, seed)
-    tied = validation.flag("tied", tied)
-    precision = validation.choice("precision", precision, tuple(engine.PRECISIONS))
-    steps = _blocks("steps", steps)
-    most_steps = None if most_steps is None else _blocks("most_steps", most_steps)
-    batch_size = validation.integer("batch_size", batch_size, 1, LARGEST_SIZE)
-    if evaluation_samples is not None:
-        evaluation_samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
-    rate = _rate("learning_rate", learning_rate, 3e-3 / n_features**0.5)
-    peak = _rate("peak_learning_rate", peak_learning_rate, PEAK_LEARNING_RATE)
-    decay = validation.number("weight_decay", weight_decay)
-    # Weights and biases, two moments of each, and the weights at each end.
-    numbers = (len(ENDS[schedule]) + 3) * sum(n_features * (m * (2 - tied) + 1) for m in hidden)
-    engine.check_memory("n_features", n_features, numbers)
-    engine.check_memory("batch_size", batch_size, 3 * batch_size * n_features)
-    path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
-    torch = engine.load_torch()
-    place = engine.choose_device(torch, device)
-    engine.check_precision(torch, precision, place)
-    can_capture = place.type == "cuda" and getattr(law, "exactly", None) is None
-    if validation.flag("captured", captured) and not can_capture:
-        what = "a law with `exactly`" if place.type == "cuda" else "the device 'cpu'"
-        raise ValueError(f"`captured` must be False for {what}; got True.")
-    threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
-    law_digest = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
     settings = TrainingSettings(
         n_features=n_features,
         tied=tied,
@@ -216,19 +182,30 @@ def train(
         schedule=schedule,
         steps=steps,
         batch_size=batch_size,
-        learning_rate=rate,
-        peak_learning_rate=peak,
+        learning_rate=learning_rate,
+        peak_learning_rate=peak_learning_rate,
         precision=precision,
-        device=place.type,
-        weight_decay=decay,
+        device=device,
+        weight_decay=weight_decay,
         most_steps=most_steps,
     )
-    columns = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest}
-    identity = columns | settings.as_dict()
+    law = _law(p, settings.n_features)
+    mean_p = float(np.mean(law.p)) if isinstance(law, Features) else law
+    hidden, ps, seeds = points(settings.n_features, n_hidden, mean_p, seed)
+    if evaluation_samples is not None:
+        evaluation_samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+    settings.check_memory(hidden)
+    path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
+    torch = engine.load_torch()
+    torch_device = engine.choose_device(torch, device)
+    settings = replace(settings, device=torch_device.type)
+    engine.check_precision(torch, precision, torch_device)
+    _check_captured(captured, settings.device, law)
+    threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
+    law_digest = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
+    identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
-    keys = zip(hidden, laws, seeds, strict=True)
-    epsilon = engine.EPSILON * (n_features if schedule == "liu" else 1)
-    models = [engine.new_model(torch, place, n_features, *key, tied, init, decay, epsilon) for key in keys]
+    models = _new_models(torch, torch_device, settings, zip(hidden, laws, seeds, strict=True))
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, identity, models)
@@ -238,20 +215,22 @@ def train(
             checkpoints.save(path, identity, models, time.perf_counter() - began)
 
     def measure(model: Model) -> dict[str, tuple[float, float]]:
-        reached = [end for end in settings.ends if model.status[end] != "diverged"]
-        return {end: engine.evaluate(torch, model, end, evaluation_samples, batch_size) for end in reached}
+        ends = [end for end in settings.ends if model.status[end] != "diverged"]
+        return {
+            end: engine.evaluate(torch, model, end, evaluation_samples, settings.batch_size) for end in ends
+        }
 
-    workers = _workers(torch, threads if place.type == "cpu" else 1)
+    workers = one_thread_each(torch, threads if settings.device == "cpu" else 1)
     with workers as map_chunks, _progress_bar(progress, models) as show:
         _train_all(torch, models, settings, captured, map_chunks, save, show)
         # The exact loss has threads of its own.
         losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
         **settings.as_dict(),
-        "tied": int(tied),
+        "tied": int(settings.tied),
         "evaluation_samples": evaluation_samples or 0,
         "threads": threads,
-        **engine.provenance(torch, place, began),
+        **engine.provenance(torch, torch_device, began),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return dataset(models, losses, settings.ends, keep_weights, attributes)
@@ -320,19 +299,24 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
     return float(law.p[0]) if is_number else law
 
 
-def _blocks(name: str, steps: int) -> int:
-    steps = validation.integer(name, steps, BLOCK, LARGEST_SIZE)
-    if steps % BLOCK:
-        raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")
-    return steps
+def _new_models(
+    torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
+) -> list[Model]:
+    """Return fresh models of numbers of hidden neurons, laws and seeds."""
+    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
+    return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
 
 
-def _rate(name: str, value: float | None, default: float) -> float:
-    return default if value is None else float(validation.real(name, value, 0, brackets="()"))
+def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) -> None:
+    """Refuse the capture of steps that no CUDA graph can repeat."""
+    can_capture = device == "cuda" and getattr(law, "exactly", None) is None
+    if validation.flag("captured", captured) and not can_capture:
+        what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
+        raise ValueError(f"`captured` must be False for {what}; got True.")
 
 
 @contextmanager
-def _workers(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
+def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Give a parallel map over models; inside it each torch operation uses one thread.
 
     One thread for an operation, and many models at a time, is faster than the reverse for models of this
@@ -348,8 +332,8 @@ def _workers(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]
 
 
 @contextmanager
-def _wait_for_memory() -> Iterator[Callable[[], bool]]:
-    """Tell whether Ctrl-C was pressed: it waits until all models are at one step. A second one does not."""
+def _defer_interrupt() -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether Ctrl-C was pressed, which then stops nothing; a second one does."""
     pressed = False
 
     def press(*_: Any) -> None:
@@ -406,7 +390,7 @@ def _train_all(
 
     saved, pause = time.perf_counter(), CHECKPOINT_SECONDS
     show()
-    with _wait_for_memory() as pressed:
+    with _defer_interrupt() as pressed:
         while chunks := _chunks([model for model in models if not model.finished], settings.batch_size):
             list(map_chunks(advance, chunks))
             show()
@@ -440,23 +424,24 @@ def _record(model: Model, loss: float, settings: TrainingSettings) -> None:
     ends = [end for end in settings.ends if end not in model.status]
     if not (np.isfinite(loss) and bool(model.parameters.isfinite().all())):
         for end in ends:
-            _reach(model, end, "diverged")
+            reach_end(model, end, "diverged")
         model.finished = True
         return
     if ends[0] == STOPPING_RULE:
         if not is_falling(model.history):
-            _reach(model, STOPPING_RULE, "reached")
+            reach_end(model, STOPPING_RULE, "reached")
         elif model.step >= STOP_LIMIT:
-            _reach(model, STOPPING_RULE, "step limit")
+            reach_end(model, STOPPING_RULE, "step limit")
     elif model.step - model.end_steps.get(STOPPING_RULE, 0) == settings.steps:
-        _reach(model, CONVERGED, "reached")
+        reach_end(model, CONVERGED, "reached")
     if model.step == settings.most_steps:
         for end in (end for end in ends if end not in model.status):
-            _reach(model, end, "step limit")
+            reach_end(model, end, "step limit")
     model.finished = len(model.status) == len(settings.ends)
 
 
-def _reach(model: Model, end: str, status: str) -> None:
+def reach_end(model: Model, end: str, status: str) -> None:
+    """Keep the weights and the step of a model that has reached an end."""
     model.status[end] = status
     model.end_steps[end] = model.step
     model.ends[end] = model.parameters.cpu().numpy().copy()

@@ -44,8 +44,8 @@ def is_falling(history: Sequence[float]) -> bool:
     losses = validation.real("history", history)
     if losses.shape in ((0,), (1,)):
         return True
-    before, last = validation.vector("history", losses)[-2:]
-    return bool(last < before)
+    previous, last = validation.vector("history", losses)[-2:]
+    return bool(last < previous)
 
 
 @as_annotated

@@ -6,13 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from .engine import Model
+from ...theory import validation
+from .engine import EPSILON, PRECISIONS, Model, check_memory
+from .points import LARGEST_SIZE
 from .schedule import BLOCK, ENDS, LIU, STOPPING_RULE, learning_rates
+
+INITS = ("aligned", "linear", "normal")
+
+# Best of 3e-3, 1e-2 and 3e-2, or level with the best: reference/README.md gives the measurements.
+PEAK_LEARNING_RATE = 1e-2
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Checked settings that decide the numbers, in the words of `train`; a checkpoint is valid for these."""
+    """Settings that decide the numbers, in the words of `train`, which checks them by making this object.
+
+    A rate of None becomes the default. A checkpoint is valid for these settings.
+    """
 
     n_features: int
     tied: bool
@@ -20,20 +30,51 @@ class TrainingSettings:
     schedule: str
     steps: int
     batch_size: int
-    learning_rate: float
+    learning_rate: float | None
     """Of the phase with the stopping rule."""
-    peak_learning_rate: float
+    peak_learning_rate: float | None
     """Of the converging phase."""
     precision: str
     device: str
-    """Type of the device, "cpu" or "cuda"."""
+    """Type of the device, "cpu" or "cuda", once it is chosen."""
     weight_decay: float
     most_steps: int | None
+
+    def __post_init__(self) -> None:
+        n_features = validation.integer("n_features", self.n_features, 2, LARGEST_SIZE)
+        checked = {
+            "n_features": n_features,
+            "tied": validation.flag("tied", self.tied),
+            "init": validation.choice("init", self.init, INITS),
+            "schedule": validation.choice("schedule", self.schedule, tuple(ENDS)),
+            "steps": _blocks("steps", self.steps),
+            "batch_size": validation.integer("batch_size", self.batch_size, 1, LARGEST_SIZE),
+            "learning_rate": _rate("learning_rate", self.learning_rate, 3e-3 / n_features**0.5),
+            "peak_learning_rate": _rate("peak_learning_rate", self.peak_learning_rate, PEAK_LEARNING_RATE),
+            "precision": validation.choice("precision", self.precision, tuple(PRECISIONS)),
+            "weight_decay": validation.number("weight_decay", self.weight_decay),
+            "most_steps": None if self.most_steps is None else _blocks("most_steps", self.most_steps),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def ends(self) -> Sequence[str]:
         """Ends to train to, in their order."""
         return ENDS[self.schedule]
+
+    @property
+    def epsilon(self) -> float:
+        """Adam's epsilon, that of the mean over the features times their number with "liu"."""
+        return EPSILON * (self.n_features if self.schedule == "liu" else 1)
+
+    def check_memory(self, n_hidden: Sequence[int]) -> None:
+        """Refuse sizes of models, or of a batch, that this machine has no memory for."""
+        # Weights and biases, two moments of each, and the weights at each end.
+        copies = len(self.ends) + 3
+        sizes = sum(self.n_features * (m * (2 - self.tied) + 1) for m in n_hidden)
+        check_memory("n_features", self.n_features, copies * sizes)
+        check_memory("batch_size", self.batch_size, 3 * self.batch_size * self.n_features)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings, without a decay of 0 and without a limit that is None."""
@@ -45,7 +86,18 @@ class TrainingSettings:
         if STOPPING_RULE in self.ends and STOPPING_RULE not in model.status:
             return np.full(BLOCK, self.learning_rate)
         first = model.step - model.end_steps.get(STOPPING_RULE, 0)
-        phase = (first, BLOCK, self.steps, self.peak_learning_rate)
+        phase: Any = (first, BLOCK, self.steps, self.peak_learning_rate)
         if self.schedule == "liu":
             return learning_rates(*phase, warm_up=LIU[0], last=LIU[1])
         return learning_rates(*phase)
+
+
+def _blocks(name: str, steps: int) -> int:
+    steps = validation.integer(name, steps, BLOCK, LARGEST_SIZE)
+    if steps % BLOCK:
+        raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")
+    return steps
+
+
+def _rate(name: str, value: float | None, default: float) -> float:
+    return default if value is None else float(validation.real(name, value, 0, brackets="()"))

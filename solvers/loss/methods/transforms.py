@@ -93,10 +93,10 @@ def by_transforms(
         slope = np.zeros(m.size)
         for chance, on, others in cases:
             integrals, by_m, error = integrate_output(k, m, a, b[k], on, others, p)
-            chance /= share
-            losses[k] += chance * integrals[0]
-            by_b[k] += chance * integrals[1]
-            by_M[k, i] += chance * integrals[2]
+            weight = chance / share
+            losses[k] += weight * integrals[0]
+            by_b[k] += weight * integrals[1]
+            by_M[k, i] += weight * integrals[2]
             if by_m.size:
                 slope += chance * by_m
             sums, cut, change, slope_error = error

@@ -116,9 +116,9 @@ def improve(
     for kick in KICKS:
         noise = [kick * size * rng.normal(size=known[name].shape) for name in ("W_out", "W_in")]
         models.append((known["W_out"] + noise[0], known["W_in"] + noise[1], known["b"]))
-    for W_out, W_in, b in models:
-        W_out = np.clip(W_in.T if problem.tied else W_out, -LARGEST, LARGEST)
-        W_in = W_out.T if problem.tied else np.clip(W_in, -LARGEST, LARGEST)
+    for decoder, encoder, b in models:
+        W_out = np.clip(encoder.T if problem.tied else decoder, -LARGEST, LARGEST)
+        W_in = W_out.T if problem.tied else np.clip(encoder, -LARGEST, LARGEST)
         end = descend(W_out, W_in, b, problem.law, tied=problem.tied, largest=LARGEST, steps=DESCENT_STEPS)
         if end.loss < best["loss"] - ROUNDING * problem.zero_loss:
             best.update(_model_fields(end))

@@ -156,8 +156,8 @@ def run_trained(
     batch, samples = validation.integer("batch", batch, 1), validation.integer("samples", samples, 2048)
     seeds = list(seeds)
     rows, best_k = [], []
-    for i, (p, ratio) in enumerate(cases):
-        p = validation.number("cases", p, 0, 1, brackets="(]")
+    for i, (chance, ratio) in enumerate(cases):
+        p = validation.number("cases", chance, 0, 1, brackets="(]")
         m = max(1, round(validation.number("cases", ratio, 0, 1) * n))
         noise = float(sigma(p, m / n))
         topk = topk_optimum(n, p, noise)

@@ -59,10 +59,9 @@ def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
     for argument, (value, within) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
         if "" in parts:
-            value = float(parts[""]) if isinstance(value, float) else parts[""]
+            new[argument] = float(parts[""]) if isinstance(value, float) else parts[""], within
         elif parts:
-            value = replace(value, **parts)
-        new[argument] = value, within
+            new[argument] = replace(value, **parts), within
     return new
 
 
