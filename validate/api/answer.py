@@ -145,13 +145,7 @@ class Answer:
         return data.to_dataframe().reset_index()
 
     def plot(self, ax: Any = None, **settings: Any) -> Any:
-        """Draw the answer on Matplotlib axes, new ones if none are given, and return these.
-
-        Raises
-        ------
-        ValueError
-            If there is nothing to draw.
-        """
+        """Draw the answer on Matplotlib axes, new ones if none are given, and return these."""
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
         from .pictures import axes

@@ -80,12 +80,6 @@ def audit(
         networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
         is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
         strongest interference of each feature.
-
-    Raises
-    ------
-    ValueError
-        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
-        neurons, or law and model do not fit.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)

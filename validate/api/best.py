@@ -147,11 +147,6 @@ def best(
         answering their means has), and all of `superposition.solvers.minimise.Minimum`. `to_frame` has one
         row for each feature: p, importance, norm of the encoding, loss, share saved, and the strongest
         interference with its origin.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     if not isinstance(law, Features):
         raise ValueError(

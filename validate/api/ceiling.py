@@ -62,11 +62,6 @@ def ceiling(
         The fields of `solvers.sae.Ceiling`: ``l0``, ``f1``, ``mse``, ``explained_variance`` and their errors,
         a row for each of ``decoders``; ``models``, the autoencoders that reach this. `to_frame` has a row for
         each decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
     """
     attained = reached(law, mixing, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])

@@ -37,11 +37,6 @@ def claims(
     Answer
         `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has
         the evidence as well.
-
-    Raises
-    ------
-    ValueError
-        If there is no such source or row.
     """
     rows = list(stored_verdicts.recall().values())
     if source is not None:

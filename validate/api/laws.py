@@ -60,11 +60,6 @@ def laws(
     Returns
     -------
     Features or dict of str to str
-
-    Raises
-    ------
-    ValueError
-        If there is no such name, or the law cannot have these numbers.
     """
     if name is None:
         return {key: text for key, (text, *_) in PRESETS.items()}

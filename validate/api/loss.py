@@ -64,12 +64,6 @@ def loss(
         samples, with four standard errors as its error, where the exact sum would have a larger error than
         that and than a hundredth of the loss, or does not cover features that depend on each other; the
         summary and ``method`` ("samples") say so.
-
-    Raises
-    ------
-    ValueError
-        If the model is of a kind whose loss is not computed, or law and model do not fit; also if a
-        gradient is asked for that only samples would have.
     """
     with report_progress("loss"):
         return _answer(model_of(model, law=law), law, target, tol, gradient)

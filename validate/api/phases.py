@@ -66,7 +66,8 @@ def phases(
     x, y : {"sparsity", "p", "importance", "n_hidden", "n_features"}
         The axes; `y` may be None. "importance" is that of the last feature. Sparsity is S = 1 - p.
     grid : mapping from str to sequence, optional
-        Values along the axes, by default about 32; axes of n_features and n_hidden must be given.
+        Values along the axes, by default about 32; axes of n_features and n_hidden must be given. At most
+        2000 points, except of two features on one neuron.
     n_features, n_hidden, p, sparsity, importance, values, tied : optional
         What is not on an axis: p or sparsity, by default p = 0.1; `importance` is a number, or one for each
         feature.
@@ -84,12 +85,6 @@ def phases(
         `to_dataset` has ``geometry`` (names of the shapes of the encodings), ``loss`` per feature, ``W``
         (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes; of descents ``hits`` too,
         the starts that ended at the best model of the point.
-
-    Raises
-    ------
-    ValueError
-        If an axis or a value is not one that is allowed, or the grid has more than 2000 points that need
-        descents.
     """
     axes = [validation.choice("x", x, tuple(AXES))]
     if y is not None:

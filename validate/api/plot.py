@@ -33,11 +33,6 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-
-    Raises
-    ------
-    ValueError
-        If there is no picture of such a result.
     """
     if isinstance(result, Answer):
         drawn: Axes = result.plot(ax, **settings)

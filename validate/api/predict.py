@@ -83,11 +83,6 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         `to_frame` has a row for each prediction: ``n_hidden``, ``what``, ``kind`` (one of `KINDS`), ``loss``,
         ``note``; of a phenomenon one for each combination of parameters. `plot` draws loss against
         n_hidden, beside ``points=(n_hidden, loss)`` of yours.
-
-    Raises
-    ------
-    ValueError
-        If the law, a width or a parameter is not one that theory covers.
     """
     if isinstance(law, str):
         return _phenomenon(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})

@@ -57,11 +57,6 @@ def sae(
     Answer
         The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
         ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …
-
-    Raises
-    ------
-    ValueError
-        If it is no autoencoder, or one whose law is not covered.
     """
     autoencoder = model_of(model)
     if autoencoder.hidden == "identity" or autoencoder.output != "identity":

@@ -60,11 +60,6 @@ def sweep(
     -------
     Answer
         `to_dataset` has the numbers over the axes of the grid, `to_frame` one row for each point.
-
-    Raises
-    ------
-    ValueError
-        If an argument of the grid is none of the function's, or the store holds another sweep.
     """
     tell = progress or status
     if store is not None or isinstance(function, str):

@@ -43,11 +43,6 @@ _NORMED = (("_g", "_v"), (".original0", ".original1"))
 def array_of(value: Any, name: str = "model") -> Any:
     """Return a tensor, data frame, list or array as an array, of doubles if it was a tensor of floats.
 
-    Raises
-    ------
-    ValueError
-        If it has no values, or is ragged.
-
     Examples
     --------
     >>> array_of([[1, 2], [3]], "W")
@@ -206,13 +201,7 @@ def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Return arrays as they are after checking that all are of real numbers.
-
-    Raises
-    ------
-    ValueError
-        If one is not: it is named.
-    """
+    """Return arrays as they are after checking that all are of real numbers."""
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
             what = why_not_dense(array) or short_repr(array)

@@ -139,13 +139,7 @@ class Layout:
             yield Weights(W_out, W_in, b, self.b_saved)
 
     def arrays(self, model: Weights) -> dict[str, FloatArray]:
-        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one.
-
-        Raises
-        ------
-        ValueError
-            If there is no place for free weights or for biases.
-        """
+        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one."""
         if self.W_out == self.W_in and not np.array_equal(model.W_out, model.W_in.T):
             raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
         if self.b is None and np.any(model.b):

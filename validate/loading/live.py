@@ -106,14 +106,7 @@ def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def load_live(
     module: Any, layout: str | None, keys: Mapping[str, str] | None, apply_b_dec_to_input: bool | None = None
 ) -> tuple[str, list[Model], str]:
-    """Return what a module is by its answers, its models and a note; no models if it cannot be called.
-
-    Raises
-    ------
-    ValueError
-        If it computes something that no `Model` does, or not what `layout`, `keys` or
-        `apply_b_dec_to_input` say; it says what differs.
-    """
+    """Return what a module is by its answers, its models and a note; no models if it cannot be called."""
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)
     arrays, all_arrays = _numbers(state), _numbers(named_arrays(arrays_of_live(module)))

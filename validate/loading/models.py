@@ -66,13 +66,6 @@ def state_of(model: Any) -> Mapping[Any, Any]:
     -------
     mapping of str to ndarray
         And other entries of a checkpoint, as they are.
-
-    Raises
-    ------
-    ValueError
-        If it is none of these, if a file is damaged or too large, or holds a pickle.
-    ImportError
-        If a PyTorch file is to be read without PyTorch.
     """
     if isinstance(model, str | os.PathLike):
         state = read_file(Path(model))
@@ -145,11 +138,6 @@ def load(
     ----------
     x, law, layout, keys, apply_b_dec_to_input
         As `model_of`.
-
-    Raises
-    ------
-    ValueError
-        As `model_of`.
     """
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(
@@ -215,12 +203,6 @@ def model_of(
         Names of the arrays for "W_in", "W_out" and "b" of ReLU(W_out W_in x + b); one matrix for a tied one.
     apply_b_dec_to_input : bool, optional
         Whether an autoencoder subtracts `b_dec` from its input; by default what its settings say.
-
-    Raises
-    ------
-    ValueError
-        If it is no model that is known, a module computes something else, or there are several without
-        `instance`.
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
@@ -248,13 +230,6 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     Returns
     -------
     Model
-
-    Raises
-    ------
-    ValueError
-        If arrays are missing or have other shapes, settings or entries are of another architecture,
-        activations are normalised, or nothing says whether a `b_dec` that is not 0 is subtracted from the
-        input; if a module answers otherwise.
 
     Examples
     --------

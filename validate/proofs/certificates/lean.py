@@ -62,11 +62,6 @@ def lean_goal(path: str | Path) -> str:
     -------
     str
 
-    Raises
-    ------
-    ValueError
-        If there is no such certificate, or it is of another kind.
-
     Examples
     --------
     >>> import tempfile

@@ -47,11 +47,6 @@ def check(path: str | Path) -> CheckedCertificate:
     Returns
     -------
     Checked
-
-    Raises
-    ------
-    ValueError
-        If there is no such file.
     """
     try:
         there = Path(path).is_file()  # a pipe would never end
@@ -143,7 +138,8 @@ def exact_total(
     Parameters
     ----------
     W, b : nested sequences of numbers, fractions or text like "3/7"
-        Encodings, one a row, shape (n_features, n_hidden); biases. Floats are the binary fractions they are.
+        Encodings, one a row, shape (n_features, n_hidden), of 10 features at most; biases. Floats are the
+        binary fractions they are.
     p : number, Fraction or text
         Probability that a feature is on; values are uniform on [0, 1].
     importance : sequence, optional
@@ -154,11 +150,6 @@ def exact_total(
     Returns
     -------
     Fraction
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, numbers are not finite, or there are more than 10 features.
 
     Examples
     --------
@@ -235,11 +226,6 @@ def certify(
     -------
     Fraction
         The exact loss of the rounded model.
-
-    Raises
-    ------
-    ValueError
-        If the loss is not below the bound, or as `exact_total`.
 
     Examples
     --------
@@ -319,11 +305,6 @@ def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Pa
     -------
     Fraction
         The exact loss of the model, below the conjectured least one.
-
-    Raises
-    ------
-    ValueError
-        If none that is found is below it.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

@@ -48,11 +48,6 @@ def network_certificate(
         No network loses less than the first; one loses the second. With output bias they are equal for
         "relu".
 
-    Raises
-    ------
-    ValueError
-        If a size or p is out of range, or p has too many digits.
-
     Examples
     --------
     >>> import tempfile

@@ -150,11 +150,6 @@ def refute(
     Returns
     -------
     Refutation
-
-    Raises
-    ------
-    ValueError
-        Also if `inequality` does not take these arguments, or returns nan.
     """
     examples = arguments.integer("examples", examples, 1, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**4)

@@ -40,11 +40,6 @@ def explore(path: str | Path) -> Path:
     -------
     Path
 
-    Raises
-    ------
-    ValueError
-        If the file cannot be written, does not end in .html, or is there and no page.
-
     Notes
     -----
     The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
