@@ -68,9 +68,16 @@ def phases(
     grid : mapping from str to sequence, optional
         Values along the axes, by default about 32; axes of n_features and n_hidden must be given. At most
         2000 points, except of two features on one neuron.
-    n_features, n_hidden, p, sparsity, importance, values, tied : optional
-        What is not on an axis: p or sparsity, by default p = 0.1; `importance` is a number, or one for each
-        feature.
+    n_features, n_hidden : int, optional
+        The size, where it is not on an axis.
+    p : float, optional
+        Probability that a feature is on, if not an axis (default: 0.1).
+    sparsity : float, optional
+        Instead of p: S = 1 - p.
+    importance : float or array_like, optional
+        Importance of the last feature, if not an axis; or one for each feature.
+    values, tied
+        As in `Features` and `best`.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional

@@ -5,51 +5,14 @@ import sys
 from typing import Any
 
 from ...solvers.progress import status
-from .laws import add_law, add_layout, add_target, laws_of, target_of
-from .text import Add, as_json, format_value, number, print_json, print_table, say, tell
+from .laws import ONE_LAW, TARGET, laws_of, target_of
+from .options import LAYOUT, MODEL, command, json_option, option, options_of
+from .text import as_json, format_value, number, print_json, print_table, say, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
     '"5 in 2" is five in two dimensions, of no form that has a name.)'
 )
-
-
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "audit",
-        "say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next",
-        "superposition audit model.safetensors --p 0.05 --html model.html",
-        _audit,
-    ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
-    add_law(option, sizes=False)
-    add_layout(option)
-    option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
-    option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
-    option(
-        "--steps", type=int, default=300, help="steps of descent on the exact loss (default: 300; 0: none)"
-    )
-    option(
-        "--starts",
-        type=int,
-        help="random starts of the search, up to 64 features (default: 20 to 60, and more where few of them "
-        "reach the best; 0: none)",
-    )
-    option(
-        "--seconds",
-        type=float,
-        default=20.0,
-        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: neither "
-        "search nor descent); losses that take longer are sampled (inf: never)",
-    )
-    option("--html", metavar="FILE", help="write a page with pictures here")
-    option(
-        "--json",
-        action="store_true",
-        help="an object: the layout, and a list with an object for each instance",
-    )
-    add_target(option)
 
 
 def _keys(pairs: list[str] | None) -> dict[str, str] | None:
@@ -61,7 +24,19 @@ def _keys(pairs: list[str] | None) -> dict[str, str] | None:
     return {name: array for name, _, array in named}
 
 
-def _audit(options: argparse.Namespace) -> None:
+@command(
+    "superposition audit model.safetensors --p 0.05 --html model.html",
+    MODEL,
+    *ONE_LAW,
+    LAYOUT,
+    option("--keys", "the arrays that are W_in, W_out and b", nargs="+", metavar="NAME=ARRAY"),
+    *options_of("audit.models.audit", "instances", "steps", "starts", "seconds"),
+    option("--html", "write a page with pictures here", metavar="FILE"),
+    json_option("an object: the layout, and a list with an object for each instance"),
+    *TARGET,
+)
+def audit(options: argparse.Namespace) -> None:
+    """Say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next."""
     from dataclasses import replace
 
     from ..api.answer import law_in_words

@@ -9,43 +9,11 @@ from typing import Any
 
 from ...solvers.progress import status
 from ..ledger import stored_verdicts
-from .text import Add, TableRows, print_json, print_table, say, tell
+from .options import TableRows, command, json_option, option
+from .text import print_json, print_table, say, tell
 
 Record = dict[str, Any]
 VERDICTS = tuple(map(str, stored_verdicts.Verdict))
-
-
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "claims",
-        "print what is found of statements of the sources: from stored evidence, or checked now with --run",
-        "superposition claims --source cowsik2024 --wrong",
-        _claims,
-    ).add_argument
-    option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
-    source = "only claims of this source, such as cowsik2024, or how its name begins"
-    option(
-        "--source",
-        metavar="SOURCE",
-        type=_source_named,
-        choices=TableRows(stored_verdicts.sources),
-        help=source,
-    )
-    wrong = "what does not hold as printed, of which kind its fault is, and what is true instead"
-    option("--wrong", action="store_true", help=wrong)
-    verdict = (
-        "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
-    )
-    option("--verdict", metavar="VERDICT", type=_with_spaces, choices=VERDICTS, help=verdict)
-    option("--evidence", action="store_true", help="print the computed evidence as well")
-    option("--run", action="store_true", help="check by computation now (minutes for all)")
-    option("--full", action="store_true", help="the same with larger searches")
-    option("--jobs", type=int, help="processes, for --run and --full (default: 1)")
-    option("--data", metavar="FOLDER", help="of a report, whose runs and rows --run does not make again")
-    option("--json", action="store_true", help="a list of objects with all evidence")
-    option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
-    option("--store", action="store_true", help="keep what is checked now as the stored evidence")
 
 
 def _source_named(word: str) -> str:
@@ -55,11 +23,39 @@ def _source_named(word: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _with_spaces(word: str) -> str:
-    return word.replace("-", " ")
-
-
-def _claims(options: argparse.Namespace) -> bool:
+@command(
+    "superposition claims --source cowsik2024 --wrong",
+    option("--id", "only these claims, such as C8", nargs="+", action="extend", metavar="ID"),
+    option(
+        "--source",
+        "only claims of this source, such as cowsik2024, or how its name begins",
+        metavar="SOURCE",
+        type=_source_named,
+        choices=TableRows(stored_verdicts.sources),
+    ),
+    option(
+        "--wrong",
+        "what does not hold as printed, of which kind its fault is, and what is true instead",
+        action="store_true",
+    ),
+    option(
+        "--verdict",
+        f"only rows with this verdict: {', '.join(map(repr, VERDICTS))}; hyphens for spaces are fine",
+        metavar="VERDICT",
+        type=lambda word: word.replace("-", " "),
+        choices=VERDICTS,
+    ),
+    option("--evidence", "print the computed evidence as well", action="store_true"),
+    option("--run", "check by computation now (minutes for all)", action="store_true"),
+    option("--full", "the same with larger searches", action="store_true"),
+    option("--jobs", "processes, for --run and --full (default: 1)", type=int),
+    option("--data", "of a report, whose runs and rows --run does not make again", metavar="FOLDER"),
+    json_option("a list of objects with all evidence"),
+    option("--errata", "what is wrong or left open in print, as Markdown tables", action="store_true"),
+    option("--store", "keep what is checked now as the stored evidence", action="store_true"),
+)
+def claims(options: argparse.Namespace) -> bool:
+    """Print what is found of statements of the sources: from stored evidence, or checked now with --run."""
     for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
             raise ValueError(f"`--errata` chooses its rows and their form itself; got `--{name}` as well.")

@@ -2,28 +2,22 @@
 
 import argparse
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import importlib
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from ... import __version__
-from . import (  # fmt: skip
-    api,
-    atlas,
-    audit,
-    check,
-    claims,
-    interface,
-    predict,
-    reference,
-    report,
-    run,
-    sae,
-    sweep,
-)
+from .options import COMMANDS, Option
 from .text import complaint
 
-# The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
+# Modules with commands, in the order of `--help`.
+_MODULES = (
+    "api", "sae", "report", "predict", "atlas", "audit", "check", "claims", "run", "reference", "sweep",
+    "interface",
+)  # fmt: skip
+for _name in _MODULES:
+    importlib.import_module(f".{_name}", __package__)
 
 DESCRIPTION = """\
 Toy models of superposition and polysemanticity: what theory predicts, what experiments say, and which
@@ -96,23 +90,21 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"superposition {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def add(name: str, summary: str, example: str, act: Callable[[argparse.Namespace], None]) -> Any:
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            epilog="example:\n  " + example,
-            **settings,
-        )
-        command.set_defaults(act=act)
-        return command
+    def add(parsers: Any, name: str, options: Iterable[Option], **texts: str) -> Any:
+        added = parsers.add_parser(name, **settings, **texts)
+        for flag, option_settings in options:
+            added.add_argument(flag, **option_settings)
+        return added
 
-    parser.set_defaults(parser=parser)  # `interface` prints every command of it
-    for module in (
-        api, sae, report, predict, atlas, audit, check, claims, run, reference, sweep,
-        interface,
-    ):  # fmt: skip
-        module.add(add)
+    for name, command in COMMANDS.items():
+        texts = {"description": command.description, "epilog": f"example:\n  {command.example}"}
+        texts["help"] = command.summary[0].lower() + command.summary[1:].rstrip(".")
+        added = add(commands, name, command.options, **texts)
+        added.set_defaults(act=command.act)
+        if command.subcommands:
+            below = added.add_subparsers(dest="phenomenon", metavar="PHENOMENON", required=True)
+            for inner, title, options in command.subcommands:
+                add(below, inner, options, help=title, description=f"{title}.")
     return parser
 
 

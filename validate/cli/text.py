@@ -6,36 +6,13 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...solvers.progress import without_line
 
-Add = Callable[..., Any]  # adds a command to the program and returns its parser
-DEVICES, PRECISIONS = ("auto", "cpu", "cuda"), ("float32", "tf32", "bf16")
-
 _MOST = 1500  # characters of a complaint: a longer one holds what was given, and nobody reads it
 _WIDE = 24  # characters that a column of sentences needs to be readable
-
-
-class TableRows:
-    """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
-
-    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
-        self.read = read
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.read())
-
-    def __contains__(self, value: object) -> bool:
-        return value in tuple(self.read())
-
-
-def layouts() -> Iterable[str]:
-    """Return the names of the layouts of files of weights."""
-    from ..loading import LAYOUTS, NETWORK_NAMES
-
-    return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]
 
 
 def printable(text: str) -> str:

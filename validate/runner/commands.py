@@ -95,14 +95,20 @@ def make_runs(
         Of runs, or of their files.
     out : path
         Folder, which is made.
-    profile, seed
-        As in `ResultCache`.
+    profile : {"quick", "full"}, optional
+        Settings that are not given: for minutes, or for hours.
+    seed : int, optional
+        Seed of what has no seed of its own.
     overrides : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
         Processes of one thread each, among which pieces are spread; with one, all is done in this process.
-    device, precision, captured
-        As in `training.train`, for runs that have them.
+    device : {"auto", "cpu", "cuda"}, optional
+        Of training; auto is CUDA where there is one.
+    precision : {"float32", "tf32", "bf16"}, optional
+        Of the factors of products in training.
+    captured : bool, optional
+        Repeat a step of training as one CUDA graph.
     progress : callable, optional
         Called with a line of text before each run: what it is, and how long it takes.
     """
