@@ -9,13 +9,12 @@ from ...solvers.progress import status
 from ...theory.model import Model
 from ..audit import ModelAudit, NetworkAudit
 from ..audit import audit as audit_weights
-from ..audit.advice import advice, chance_of_better
+from ..audit.advice import advice
 from ..audit.networks import audit_networks, seconds_of
-from ..audit.search import HITS
 from ..loading import load
 from ..loading.models import features_alone
-from .answer import Answer, law_in_words
-from .best import in_words
+from .answer import Answer, Certainty, law_in_words, sampled_or_exact
+from .best import in_words, search_note
 from .entry import entry
 from .per_feature import feature_names, feature_table, unrepresented
 
@@ -125,8 +124,7 @@ def audit(
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     from .pictures import draw_audit
 
-    sure = certainty_of(first)
-    return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, values, data, draw_audit)
 
 
 def _limit(seconds: float | None) -> float:
@@ -158,25 +156,16 @@ def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, sec
         {name: ("instance", [getattr(network_audit, name) for network_audit in audits]) for name in numbers}
     )
     sampled = any(network_audit.method == "samples" for network_audit in audits)
-    sure = "sampled, to four standard errors" if sampled else "exact, to the error that is stated"
-    return Answer(tuple(lines), sure, _SOURCES, values, data, None)
+    return Answer(tuple(lines), *sampled_or_exact(sampled), _SOURCES, values, data, None)
 
 
-def certainty_of(audited: ModelAudit) -> str:
-    """Return how sure it is that the best known loss is the least."""
+def certainty_of(audited: ModelAudit) -> tuple[Certainty, str]:
+    """Return how sure it is that the best known loss is the least, and what that rests on."""
     if audited.verdict == "proved best":
-        return "proved"
+        return Certainty.PROVED, "the best known loss is that of the lower bound"
     if not audited.searched:
-        return "not decided: no search was made at this size"
-    planned = f" of {audited.planned}" if audited.planned > audited.searched else ""
-    starts = f"best of {audited.searched}{planned} starts"
-    few = (
-        f"; {chance_of_better(audited.unseen, audited.searched)}"
-        if audited.hits < HITS and audited.unseen > 0.0
-        else ""
-    )
-    if audited.hits:
-        return f"{starts} ({audited.hits} hits){few}"
-    if audited.best_name.startswith("a search"):
-        return f"{starts} (0 hits, found by moving features of another minimum){few}"
-    return f"{starts} (0 hits) and {audited.best_name}{few}"
+        return Certainty.NOT_DECIDED, "no search was made at this size"
+    is_other = not audited.hits and not audited.best_name.startswith("a search")
+    origin = f" and {audited.best_name}" if is_other else ""
+    note = search_note(audited.searched, audited.hits, audited.unseen, audited.planned, origin)
+    return Certainty.BEST_OF, note

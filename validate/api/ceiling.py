@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers.sae import Ceiling
 from ...solvers.sae import ceiling as reached
 from ..experiments.sae import plot_reached
-from .answer import Answer, count_noun
+from .answer import Answer, Certainty, count_noun
 from .entry import entry
 
 __all__ = ["ceiling"]
@@ -65,11 +65,8 @@ def ceiling(
     """
     attained = reached(law, mixing, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])
-    sure = (
-        f"exact, for one step; pursuit measured on {attained.samples:,} samples, ± one standard error"
-        if exact
-        else f"measured on {attained.samples:,} samples, ± one standard error"
-    )
+    error = "± one standard error; attained, not proved to be the best"
+    samples_note = f"on {attained.samples:,} samples, {error}"
     kinds = ["exact" if is_exact else "measured" for is_exact in attained.exact]
     names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
     data = xr.Dataset(
@@ -81,7 +78,8 @@ def ceiling(
     )
     return Answer(
         tuple(_lines(attained, np.shape(mixing))),
-        f"{sure}; attained, not proved to be the best",
+        Certainty.EXACT if exact else Certainty.MEASURED,
+        f"for one step; pursuit measured {samples_note}" if exact else samples_note,
         _SOURCES,
         attained,
         data,

@@ -13,7 +13,7 @@ from ...theory.model import Model
 from ..audit.networks import sampled_loss
 from ..loading import model_of
 from ..loading.models import features_alone, toy_model
-from .answer import Answer
+from .answer import Answer, sampled_or_exact
 from .entry import entry
 
 __all__ = ["loss"]
@@ -88,10 +88,8 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> 
     )
     from .pictures import draw_losses
 
-    sure = "exact, to the error that is stated"
-    if more.get("method") == SAMPLES:
-        sure = "a mean over samples, to four standard errors"
-    return Answer(lines, sure, _SOURCES, values, data, draw_losses)
+    sure = sampled_or_exact(more.get("method") == SAMPLES)
+    return Answer(lines, *sure, _SOURCES, values, data, draw_losses)
 
 
 # A loss, the summary, and what is there besides.

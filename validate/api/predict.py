@@ -17,7 +17,7 @@ from ..audit.search import best_known
 from ..experiments.codes import known_envelope
 from ..experiments.rug.models import unbroken_lines
 from ..reference import read
-from .answer import Answer, count_noun
+from .answer import Answer, Certainty, count_noun
 from .entry import entry
 from .predictions import PREDICTIONS
 from .predictions import predict as predict_phenomenon
@@ -113,8 +113,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     from .pictures import draw_widths
 
     kinds = dict.fromkeys(row[2] for row in table)
-    sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
-    return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths, True)
+    note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
+    values = {"table": data, "law": law}
+    return Answer(tuple(lines), Certainty.COMPUTED, note, _SOURCES, values, data, draw_widths, True)
 
 
 def _table_lines(widths: Sequence[int]) -> str:
@@ -278,10 +279,10 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
             lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
     sources = tuple(f"{key}: {source}" for key, source in prediction.sources.items())
-    kind = "asymptotic or exact, as each column's source says"
+    note = "or exact, as each column's source says"
     from .pictures import draw_columns
 
-    return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
+    return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, draw_columns)
 
 
 def _rows_as_text(value: npt.ArrayLike) -> str:

@@ -21,7 +21,8 @@ from .options import (
 from .text import as_json, columns, format_pairs, format_written, print_json, say
 
 _MODEL_FIELDS = (
-    "loss", "error_estimate", "bound", "hits", "starts", "certainty", "geometry", "W_out", "W_in", "b",
+    "loss", "error_estimate", "bound", "hits", "starts", "certainty", "note", "geometry",
+    "W_out", "W_in", "b",
 )  # fmt: skip
 _OUT = option("--out", PLOT[1]["help"], metavar="FILE", required=True)
 
@@ -43,8 +44,8 @@ def best(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
     check_picture(options.plot, out=options.out)
-    given = arguments("api.best.best", options)
-    answer = api.best(law_of(options), **given, tied=not options.free, rng=options.seed)
+    given = arguments("api.best.best", options) | {"law": law_of(options)}
+    answer = api.best(**given, tied=not options.free, rng=options.seed)
     if options.out is not None:
         files.write_arrays(options.out, {"W_out": answer.W_out, "W_in": answer.W_in, "b": answer.b})
     show(answer, options, _MODEL_FIELDS)

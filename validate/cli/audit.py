@@ -7,7 +7,7 @@ from typing import Any
 from ...solvers.progress import status
 from .laws import ONE_LAW, TARGET, laws_of, target_of
 from .options import LAYOUT, MODEL, command, json_option, option, options_of
-from .text import as_json, format_value, number, print_json, print_table, say, tell
+from .text import as_json, format_value, print_json, print_table, say, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -96,16 +96,11 @@ def _object(audited: Any) -> dict[str, Any]:
     """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
     from ..audit.advice import advice
 
-    names = ("per_feature", "share_saved", "dimensionality", "b", "dead")
-    each = {name: [number(x) for x in getattr(audited, name).tolist()] for name in names}
-    plain = {
-        name: value for name, value in vars(audited).items() if isinstance(value, bool | int | float | str)
-    }
-    simple = {
-        name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
-    }
-    sentences = {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
-    return {**simple, **each, **sentences, "advice": advice(audited)}
+    values = {name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)}
+    arrays = ("per_feature", "share_saved", "dimensionality", "b", "dead")
+    values |= {name: getattr(audited, name).astype(float) for name in arrays}
+    values |= {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
+    return {name: as_json(value) for name, value in values.items()} | {"advice": advice(audited)}
 
 
 def _shown(value: Any) -> str:
@@ -115,7 +110,9 @@ def _shown(value: Any) -> str:
     return str(format_value(value))
 
 
-_WORDS = ("target", "method", "closer", "left_out", "sentence", "advice")
+_NETWORK_COLUMNS = (
+    "loss", "loss_error", "naive", "naive_features", "floor", "zero_loss", "gradient_norm", "beats_naive",
+)  # fmt: skip
 
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
@@ -131,29 +128,21 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
             raise ValueError(f"`instances` must lie between 0 and {len(models) - 1}; got {k}.")
     laws = laws_of(options, [models[k].n_features for k in picked])
     target = target_of(options, models[0].n_features)
-    audits = list(audit_networks([models[k] for k in picked], laws, target, options.seconds))
-    names = (
-        "loss",
-        "loss_error",
-        "naive",
-        "naive_features",
-        "floor",
-        "zero_loss",
-        "gradient_norm",
-        "beats_naive",
-    )
+    audits = audit_networks([models[k] for k in picked], laws, target, options.seconds)
+    audited = dict(zip(picked, audits, strict=True))
     if options.json:
+        names = (*_NETWORK_COLUMNS, "target", "method", "closer", "left_out", "sentence", "advice")
         objects = [
-            {"instance": k} | {name: as_json(getattr(network_audit, name)) for name in (*names, *_WORDS)}
-            for k, network_audit in zip(picked, audits, strict=True)
+            {"instance": k} | {name: as_json(getattr(network, name)) for name in names}
+            for k, network in audited.items()
         ]
         print_json({"layout": layout, "models": objects})
         return
     rows = [
-        [str(k), *(_shown(getattr(network_audit, name)) for name in names)]
-        for k, network_audit in zip(picked, audits, strict=True)
+        [str(k), *(_shown(getattr(network, name)) for name in _NETWORK_COLUMNS)]
+        for k, network in audited.items()
     ]
-    print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *names], rows)
-    for k, network_audit in zip(picked, audits, strict=True):
-        say(f"{k}: {network_audit.sentence}")
-        say(f"   What to do: {network_audit.advice}")
+    print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *_NETWORK_COLUMNS], rows)
+    for k, network in audited.items():
+        say(f"{k}: {network.sentence}")
+        say(f"   What to do: {network.advice}")

@@ -146,12 +146,6 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     ]
 
 
-def _one(name: str, values: list[float] | None) -> float | None:
-    if values is not None and len(values) > 1:
-        raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
-    return None if values is None else values[0]
-
-
 def law_of(options: argparse.Namespace) -> Any:
     """Return the one law that the options describe."""
     if options.law is not None:
@@ -160,8 +154,11 @@ def law_of(options: argparse.Namespace) -> Any:
         others = [name for name in GIVEN[2:] if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
-        given = {name: _one(name, getattr(options, name)) for name in ("p", "sparsity")}
-        return laws(options.law, options.n_features, **given)
+        chances = {name: getattr(options, name) or [None] for name in _CHANCES[:2]}
+        for name, values in chances.items():
+            if len(values) > 1:
+                raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
+        return laws(options.law, options.n_features, **{name: values[0] for name, values in chances.items()})
     if options.n_features is None:
         raise ValueError("`n-features` must be given, or --law; got neither.")
     return laws_of(options, [options.n_features])[0]
