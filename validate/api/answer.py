@@ -95,26 +95,18 @@ class Answer:
 
     Attributes of what was computed (`found`) are attributes of the answer: ``answer.loss`` is
     ``answer.found.loss``.
-
-    Attributes
-    ----------
-    lines : tuple of str
-        The summary, which `print` shows.
-    certainty : Certainty
-        "proved", "exact", "best of" so many starts, "limit of many features", …; compares as text.
-    note : str
-        What the certainty rests on, such as "60 starts (3 hits)".
-    sources : tuple of str
-        Papers with their equations; `cite` prints them.
-    found : object
-        What was computed: the result of a solver, or a mapping.
     """
 
     lines: tuple[str, ...]
+    """The summary, which `print` shows."""
     certainty: Certainty
+    """A word, which compares as text."""
     note: str
+    """What the certainty rests on, such as "60 starts (3 hits)"."""
     sources: tuple[str, ...]
+    """Papers with their equations; `cite` prints them."""
     found: Any
+    """What was computed: the result of a solver, or a mapping."""
     _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
     _draw: Callable[..., Any] | None = None
     _wide: bool = False

@@ -66,24 +66,16 @@ STOPPED = (
 
 @dataclass(frozen=True)
 class ReproductionCheck:
-    """The part of a stored run that a test recomputes and compares.
-
-    Parameters
-    ----------
-    settings : mapping from str to object, optional
-        These replace those of the run.
-    only : sequence of str, optional
-        Variables that are compared; all, if none are named.
-    tolerance : float, optional
-        Largest difference allowed, in units of the largest value of the variable.
-    reason : str, optional
-        Why there is a tolerance.
-    """
+    """The part of a stored run that a test recomputes and compares."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """These replace those of the run."""
     only: Sequence[str] = ()
+    """Variables that are compared; all, if none are named."""
     tolerance: float = 0.0
+    """Largest difference allowed, in units of the largest value of the variable."""
     reason: str = ""
+    """Why there is a tolerance."""
 
 
 WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
@@ -94,32 +86,6 @@ WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
 class Run:
     """The declaration of a run: a function and its settings.
 
-    Parameters
-    ----------
-    function : callable
-        A function ``run_…`` that returns an `xarray.Dataset`. An argument ``seed`` without a setting gets the
-        seed of the report, which is also added to each of the ``seeds``.
-    quick, full : mapping from str to object
-        Settings for minutes on two cores, and for hours.
-    split_by : str, or sequence of mapping, optional
-        The run is computed in pieces, in parallel: one for each entry of this setting, which is a list, or
-        one for each of these mappings of settings that replace those of the run.
-    concat_dim : str, optional
-        Dimension along which the pieces are concatenated.
-    torch : bool, optional
-        Whether it needs PyTorch.
-    seconds : float, optional
-        About how long a quick run of one piece takes on one core: the longest are started first.
-    stored : str, optional
-        Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
-        settings of such a run do not depend on the seed of the report.
-    what : str, optional
-        What it is for, in a line; by default the first line of the function's docstring.
-    check : ReproductionCheck, optional
-        What is recomputed of a stored run to compare; everything by default.
-    name : str, optional
-        As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in.
-
     Examples
     --------
     >>> def run_mean(size, seeds):
@@ -129,16 +95,32 @@ class Run:
     """
 
     function: Callable[..., xr.Dataset]
+    """A function ``run_…`` that returns an `xarray.Dataset`. An argument ``seed`` without a setting gets
+    the seed of the report, which is also added to each of the ``seeds``.
+    """
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
+    """Settings for minutes on two cores, and for hours."""
     split_by: str | Sequence[Mapping[str, Any]] = ()
+    """The run is computed in pieces, in parallel: one for each entry of this setting, which is a list, or
+    one for each of these mappings of settings that replace those of the run.
+    """
     concat_dim: str = ""
+    """Dimension along which the pieces are concatenated."""
     torch: bool = False
+    """Whether it needs PyTorch."""
     seconds: float = 1.0
+    """About how long a quick run of one piece takes on one core: the longest are started first."""
     stored: str = ""
+    """Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
+    settings of such a run do not depend on the seed of the report.
+    """
     what: str = ""
+    """What it is for, in a line; by default the first line of the function's docstring."""
     check: ReproductionCheck = field(default_factory=ReproductionCheck)
+    """What is recomputed of a stored run to compare; everything by default."""
     name: str = ""
+    """As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in."""
 
     @classmethod
     def shipped(
@@ -205,29 +187,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the report and its data.
-
-    Parameters
-    ----------
-    name, title, caption : str
-        Plain text; the name is unique in its section and part of that of the data file.
-    dataset : xarray.Dataset
-        The data that are drawn, written as netCDF beside the page.
-    draw : callable or sequence of callable
-        ``draw(dataset, ax) -> ax``, one for each panel.
-    columns : int, optional
-        Panels in a row.
-    size : (float, float), optional
-        Width and height of one panel in inches.
-    """
+    """A figure of the report and its data."""
 
     name: str
     title: str
     caption: str
+    """Plain text; the name is unique in its section and part of that of the data file."""
     dataset: xr.Dataset
+    """The data that are drawn, written as netCDF beside the page."""
     draw: Draw | Sequence[Draw]
+    """``draw(dataset, ax) -> ax``, one for each panel."""
     columns: int = 2
+    """Panels in a row."""
     size: tuple[float, float] = (4.6, 3.4)
+    """Width and height of one panel in inches."""
 
 
 @dataclass(frozen=True)
@@ -276,19 +249,6 @@ class TopicContent:
 class Topic:
     """A part of a section: what the report shows of some runs.
 
-    Parameters
-    ----------
-    name : str
-        Unique in its section.
-    needs : sequence of str
-        Runs of the section, or of others as ``"rug.trained"``.
-    show : callable
-        Takes their datasets, in this order, and returns `TopicContent`.
-    claims : sequence of str, optional
-        Ids of the claims about the topic; the page shows their verdicts there.
-    judge : callable, optional
-        Takes the same datasets and returns findings by the criteria of the topic; a table shows them.
-
     Examples
     --------
     >>> from superposition.validate.runner.findings import Criterion, preregistered
@@ -300,10 +260,15 @@ class Topic:
     """
 
     name: str
+    """Unique in its section."""
     needs: Sequence[str]
+    """Runs of the section, or of others as ``"rug.trained"``."""
     show: Callable[..., TopicContent]
+    """Takes their datasets, in this order, and returns `TopicContent`."""
     claims: Sequence[str] = ()
+    """Ids of the claims about the topic; the page shows their verdicts there."""
     judge: "Callable[..., Sequence[Finding]] | None" = None
+    """Takes the same datasets and returns findings by the criteria of the topic; a table shows them."""
 
     def run_names(self, section: str) -> list[str]:
         """Return the full names of the runs that it needs, for a topic of this section."""

@@ -96,32 +96,6 @@ def post_hoc(limit: float) -> Limit:
 class Finding:
     """A computed number and the limit that it must keep for a statement to hold.
 
-    Parameters
-    ----------
-    about : {"printed", "corrected", "order", "answer", "runs", ""}
-        Which statement it tests, or whether there are enough runs for a verdict; empty if its place in the
-        evidence says so.
-    kind : {"symbolic", "bound searched", "numeric", "experiment"}
-        How the number was found.
-    text : str
-        What the number is.
-    value, limit : float
-        The number and its limit, which may be infinite.
-    relation : {"==", "<=", "<", ">=", ">"}
-        How `value` must stand to `limit`. A nan keeps no limit.
-    origin : str, optional
-        "derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not given.
-    alarm : float or None, optional
-        Where chance has a part: the rate at which the family of tests that this one belongs to rejects what
-        is true.
-    resolution : float or None, optional
-        How far the truth has to be from the limit to be distinguished from it: half the interval's width.
-    basis : str, optional
-        How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only of
-        what was fixed before the data: with "after" there is none.
-    places : str, optional
-        Of a `Criterion`, at how many places its limit is kept.
-
     Examples
     --------
     >>> gap = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
@@ -131,16 +105,34 @@ class Finding:
     """
 
     about: str
+    """Which statement it tests, or whether there are enough runs for a verdict; empty if its place in the
+    evidence says so. One of "printed", "corrected", "order", "answer", "runs", "".
+    """
     kind: str
+    """How the number was found. One of "symbolic", "bound searched", "numeric", "experiment"."""
     text: str
+    """What the number is."""
     value: float
     relation: str
+    """How `value` must stand to `limit`. A nan keeps no limit. One of "==", "<=", "<", ">=", ">"."""
     limit: float
+    """The number and its limit, which may be infinite."""
     origin: str = ""
+    """"derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not
+    given.
+    """
     alarm: float | None = None
+    """Where chance has a part: the rate at which the family of tests that this one belongs to rejects
+    what is true.
+    """
     resolution: float | None = None
+    """How far the truth has to be from the limit to be distinguished from it: half the interval's width."""
     basis: str = ""
+    """How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only
+    of what was fixed before the data: with "after" there is none.
+    """
     places: str = ""
+    """Of a `Criterion`, at how many places its limit is kept."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.origin, str):
@@ -189,14 +181,6 @@ class Finding:
 class Criterion:
     """A limit that numbers must keep, declared once with how it was set.
 
-    Parameters
-    ----------
-    text : str
-        What the numbers are.
-    relation : {"<=", "<", ">=", ">"}
-    limit : Limit
-        Made by `derived`, `rounding`, `preregistered` or `post_hoc`.
-
     Examples
     --------
     >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
@@ -208,8 +192,11 @@ class Criterion:
     """
 
     text: str
+    """What the numbers are."""
     relation: str
+    """One of "<=", "<", ">=", ">"."""
     limit: Limit
+    """Made by `derived`, `rounding`, `preregistered` or `post_hoc`."""
 
     def __post_init__(self) -> None:
         choice("relation", self.relation, ("<=", "<", ">=", ">"))

@@ -45,27 +45,18 @@ Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 @dataclass(frozen=True)
 class Task:
-    """A function call that may be done in another process.
-
-    Parameters
-    ----------
-    name : str
-        Unique.
-    work : callable
-        A function of a module.
-    arguments : tuple
-        Arguments of `work` that can be pickled.
-    after : sequence of str, optional
-        Names of tasks that must be finished first; names of no task count as finished.
-    seconds : float, optional
-        Expected duration. Of the tasks that can start, the one at the start of the longest chain is first.
-    """
+    """A function call that may be done in another process."""
 
     name: str
+    """Unique."""
     work: Callable[..., Any]
+    """A function of a module."""
     arguments: tuple[Any, ...] = ()
+    """Arguments of `work` that can be pickled."""
     after: Sequence[str] = ()
+    """Names of tasks that must be finished first; names of no task count as finished."""
     seconds: float = 1.0
+    """Expected duration. Of the tasks that can start, the one at the start of the longest chain is first."""
 
 
 def available_cores() -> int:

@@ -30,31 +30,20 @@ class Status(enum.Enum):
 
 @result
 class Refutation:
-    """What a search for a counterexample found, or how hard it looked.
-
-    Attributes
-    ----------
-    status : Status
-        Whether there is a counterexample.
-    slack : float
-        The inequality's slack at `arguments`; the smallest that was met if there is no counterexample.
-    arguments : dict
-        The counterexample, made simple; or what came closest.
-    examples, starts : int
-        Examples that were drawn, and descents.
-    evaluations : int
-        How often the inequality was evaluated in all.
-    tolerance : float
-        A slack counts as negative below minus this.
-    """
+    """What a search for a counterexample found, or how hard it looked."""
 
     status: Status
     slack: float
+    """The inequality's slack at `arguments`; the smallest that was met if there is no counterexample."""
     arguments: dict[str, Any]
+    """The counterexample, made simple; or what came closest."""
     examples: int
     starts: int
+    """Examples that were drawn, and descents."""
     evaluations: int
+    """How often the inequality was evaluated in all."""
     tolerance: float
+    """A slack counts as negative below minus this."""
 
     @property
     def refuted(self) -> bool:

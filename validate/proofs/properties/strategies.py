@@ -42,15 +42,6 @@ _RANGES: WeakKeyDictionary[Any, Range] = WeakKeyDictionary()
 class Model:
     """A model ReLU(W_out W' x + b).
 
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row: the transpose of `W_in`.
-    b : (n_features,) array_like of float, optional
-        Bias; 0 if not given.
-    decoder : (n_features, n_hidden) array_like of float, optional
-        `W_out`; `W` itself, so that the model is tied, if not given.
-
     Examples
     --------
     >>> Model([[1], [-1]]).M
@@ -59,8 +50,11 @@ class Model:
     """
 
     W: Any
+    """Encodings, one a row: the transpose of `W_in`."""
     b: Any = 0.0
+    """Bias; 0 if not given."""
     decoder: Any = None
+    """`W_out`; `W` itself, so that the model is tied, if not given."""
 
     def __post_init__(self) -> None:
         W = validation.matrix("W", self.W)
