@@ -54,18 +54,10 @@ class LoadedModel:
 
 
 def state_of(model: Any) -> Mapping[Any, Any]:
-    """Return the names and arrays of a model.
+    """Return the arrays of a model by their names, and other entries of a checkpoint as they are.
 
-    Parameters
-    ----------
-    model : path, mapping or torch.nn.Module
-        A file (.npz, .npy, .safetensors, or a PyTorch file of a state dict), a state dict of tensors or
-        arrays, or anything with a method ``state_dict``.
-
-    Returns
-    -------
-    mapping of str to ndarray
-        And other entries of a checkpoint, as they are.
+    A model is a file (.npz, .npy, .safetensors, or a PyTorch file of a state dict), a state dict of tensors
+    or arrays, or anything with a method ``state_dict``.
     """
     if isinstance(model, str | os.PathLike):
         state = read_file(Path(model))
@@ -130,14 +122,9 @@ def load(
     keys: Mapping[str, str] | None = None,
     apply_b_dec_to_input: bool | None = None,
 ) -> LoadedModel:
-    """Return the models in anything that holds some, and what it was taken for.
+    """Return the models in anything that holds some, and what it was taken for; as `model_of`.
 
     Whatever can be called is called on random inputs, and refused if it answers otherwise than the models.
-
-    Parameters
-    ----------
-    x, law, layout, keys, apply_b_dec_to_input
-        As `model_of`.
     """
     if keys is not None and not isinstance(keys, Mapping):
         raise ValueError(
@@ -218,21 +205,10 @@ def model_of(
 def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
     """Return the model of a sparse autoencoder, with the names of SAELens or whatever `model_of` takes.
 
-    Parameters
-    ----------
-    x : mapping, torch.nn.Module or path
-        Arrays or tensors ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``; of a
-        JumpReLU also ``threshold`` or ``log_threshold``; or a module, which is called. Settings are taken
-        from ``x["cfg"]``, ``x.cfg`` or the file ``cfg.json`` next to ``sae_weights.safetensors``.
-    apply_b_dec_to_input : bool, optional
-        Whether `b_dec` is subtracted from the input; by default what the settings say.
+    Arrays are ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``, and of a JumpReLU
+    ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or the file
+    ``cfg.json`` next to ``sae_weights.safetensors``; `apply_b_dec_to_input` overrules what they say.
 
-    Returns
-    -------
-    Model
-
-    Examples
-    --------
     >>> arrays = {"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]}
     >>> one = autoencoder_of(arrays, apply_b_dec_to_input=True)
     >>> one.b_in, one([1.6, 9.0])

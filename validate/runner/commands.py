@@ -58,11 +58,6 @@ def expected_seconds(run: Run) -> float:
     """Return the seconds that the stored run took on its machine, or those that are declared.
 
     Nan of a training run that is not stored, as its cost depends on sizes and device.
-
-    Examples
-    --------
-    >>> round(expected_seconds(select_runs(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
-    203
     """
     if run.stored in read.checksums() and run.name in (facts := read.facts(run.stored)):
         return float(facts[run.name]["wall_seconds"])

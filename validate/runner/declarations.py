@@ -325,16 +325,7 @@ def as_list(value: Any) -> Any:
 
 @contextmanager
 def entry_of(name: str) -> Iterator[None]:
-    """Add to the message of a ValueError the name of the argument whose entry was refused.
-
-    Examples
-    --------
-    >>> with entry_of("cases"):
-    ...     integer("n_hidden", 0, 1)
-    Traceback (most recent call last):
-        ...
-    ValueError: `n_hidden` must be an integer of at least 1; got 0. It is an entry of `cases`.
-    """
+    """Add to the message of a ValueError the name of the argument whose entry was refused."""
     try:
         yield
     except ValueError as error:
@@ -345,16 +336,10 @@ def entry_of(name: str) -> Iterator[None]:
 def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
     """Return rows as a dataset with a variable for each column.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        From names to numbers or text, or to arrays as (dims, array); these dims come after those of the rows.
-    **dims : int or sequence
-        Dimensions of the grid of the rows, of which the last varies fastest: coordinates of each or its size,
-        where -1 is inferred.
+    A row maps names to numbers or text, or to arrays as (dims, array), whose dims come after those of the
+    rows. `dims` are the dimensions of the grid of the rows, of which the last varies fastest: coordinates of
+    each or its size, where -1 is inferred.
 
-    Examples
-    --------
     >>> rows = [{"loss": k / 4, "bias": ("feature", [k, -k])} for k in range(4)]
     >>> ds = from_rows(rows, p=[0.1, 0.2], seed=2)
     >>> ds["loss"].sel(p=0.2).values, ds["bias"].dims

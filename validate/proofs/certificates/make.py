@@ -37,17 +37,7 @@ class CheckedCertificate:
 
 @as_annotated
 def check(path: str | Path) -> CheckedCertificate:
-    """Check a certificate, by a file that needs nothing of this package: ``check.py`` or one beside it.
-
-    Parameters
-    ----------
-    path : path
-        A file of JSON, as `certify` writes it.
-
-    Returns
-    -------
-    Checked
-    """
+    """Check a certificate by ``check.py`` or a file beside it, which need nothing of this package."""
     try:
         there = Path(path).is_file()  # a pipe would never end
     except (OSError, ValueError):  # too long a name, or one with a null character
@@ -286,25 +276,12 @@ def _rounded_up(value: Fraction) -> Fraction:
 
 @as_annotated
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
-    """Write a certificate that the conjecture of problem MAIS-O49 is wrong at a size and a probability.
+    """Write a certificate that the conjecture of problem MAIS-O49 is wrong, and return the loss of its model.
 
-    Each feature may be wired to one hidden neuron. Conjectured is that keeping n_hidden features, or as many
-    antipodal pairs, and dropping the others is best. Here features are shared out evenly among the neurons,
-    and those of each neuron searched for with `solvers.minimise`.
-
-    Parameters
-    ----------
-    path : path
-    n_features, n_hidden : int
-        At least twice as many features as neurons, at most 10.
-    p : number, Fraction or text
-    rng : Generator, int or None, optional
-        For the search.
-
-    Returns
-    -------
-    Fraction
-        The exact loss of the model, below the conjectured least one.
+    Each of n_features features may be wired to one hidden neuron; there are at least twice as many as
+    neurons, at most 10. Conjectured is that keeping n_hidden features, or as many antipodal pairs, and
+    dropping the others is best. Here features are shared out evenly among the neurons, and those of each
+    neuron searched for with `solvers.minimise`, whose starts `rng` draws.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

@@ -23,20 +23,9 @@ def pentagon_certificate(*, path: str | Path) -> float:
     """Write the certificate that five features on two neurons are best a regular pentagon (problem MAIS-O42).
 
     One feature is on, any of the five alike, uniform on [0, 1]. The file holds ends of the one critical point
-    and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats, and then checked.
+    and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats, and then checked. The
+    least loss is returned: squared error summed over the five outputs, to 1e-12.
 
-    Parameters
-    ----------
-    path : path
-        Of the file of JSON.
-
-    Returns
-    -------
-    float
-        The least loss: squared error summed over the five outputs, to 1e-12.
-
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check
     ...     round(pentagon_certificate(path=folder + "/pentagon.json"), 10)

@@ -31,19 +31,13 @@ def explore(path: str | Path) -> Path:
     ...     explore(f"{folder}/page.html").name
     'page.html'
 
+    The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
+    each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
+
     Parameters
     ----------
     path : path
         HTML file to write, whole or not at all; a page that is there is replaced, nothing else is.
-
-    Returns
-    -------
-    Path
-
-    Notes
-    -----
-    The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
-    each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
     """
     if Path(path).suffix != ".html":
         raise ValueError(f"`path` must end in .html; got {str(path)!r}.")

@@ -29,13 +29,7 @@ _SUPERSCRIPT = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?
 
 @as_annotated
 def slug(text: str) -> str:
-    """Return a name that can be a CSS class, an anchor and a file name.
-
-    Examples
-    --------
-    >>> slug("Holds, up to constants")
-    'holds-up-to-constants'
-    """
+    """Return a name that can be a CSS class, an anchor and a file name."""
     return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 
 
