@@ -56,8 +56,6 @@ def interface(options: argparse.Namespace) -> None:
 def describe_interface() -> str:
     """Return every public name with what it takes and what it is, as Markdown.
 
-    Examples
-    --------
     >>> text = describe_interface()
     >>> "## sp.best(law, n_hidden" in text, "`solvers.rug.optimum(p, ratio)`" in text
     (True, True)

@@ -20,8 +20,6 @@ def printable(text: str) -> str:
 
     Line feeds stay. Names of files may hold sequences that change a terminal's title or hide what follows.
 
-    Examples
-    --------
     >>> print(printable("a\x1b[2J\u202eb é"))
     a\u001b[2J\u202eb é
     """

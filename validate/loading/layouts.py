@@ -37,8 +37,6 @@ class Weights:
 def as_axes(array: Any, letters: str) -> FloatArray | None:
     """Return an array with these axes, a vector also from a matrix of one row or column; else None.
 
-    Examples
-    --------
     >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
     ((3,), None)
     """
@@ -54,8 +52,6 @@ def sizes_of(
 ) -> dict[str, int] | None:
     """Return the size of each axis, a letter, of arrays by name; None if they are others, or sizes disagree.
 
-    Examples
-    --------
     >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
     {'f': 3, 'h': 2}
     """

@@ -108,8 +108,6 @@ def read_sae_settings(cfg: Any) -> Settings:
 
     A key that is neither read nor known to be harmless is refused by name.
 
-    Examples
-    --------
     >>> read_sae_settings({"activation_fn_str": "relu", "apply_b_dec_to_input": "false"})
     Settings(architecture='standard', apply_b_dec_to_input=False, finetuning_scaling_factor=False)
     """

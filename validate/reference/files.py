@@ -213,8 +213,6 @@ def require_same_settings(
 def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return the first difference of two mappings of settings as text, empty if they are the same.
 
-    Examples
-    --------
     >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
     """

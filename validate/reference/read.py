@@ -74,8 +74,6 @@ def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict
 def facts(dataset: str) -> dict[str, dict[str, Any]]:
     """Return how each run of a dataset was made: `run_datasets.FACTS` by its name.
 
-    Examples
-    --------
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
     """
@@ -139,8 +137,6 @@ def read(dataset: str, **where: Any) -> xr.Dataset:
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
     """Return date and device of stored files, from the attributes of each.
 
-    Examples
-    --------
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'
     """

@@ -36,8 +36,6 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
 
     Each pattern has to fit one.
 
-    Examples
-    --------
     >>> [run.name for run in select_runs(["rug.curves", "codes_n*_r0.5"])][:2]
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
     """

@@ -86,8 +86,6 @@ WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
 class Run:
     """The declaration of a run: a function and its settings.
 
-    Examples
-    --------
     >>> def run_mean(size, seeds):
     ...     return xr.Dataset({"mean": ("seed", [size / 2 for _ in seeds])})
     >>> Run(run_mean, quick={"size": 4, "seeds": range(2)}).piece_settings("quick", seed=5)
@@ -221,8 +219,6 @@ class Table:
     def formatted(cls, title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str = "") -> "Table":
         """Return a table with a row for each entry of a dataset: columns are formats of its variables.
 
-        Examples
-        --------
         >>> ds = xr.Dataset({"loss": ("p", [0.25, np.nan])}, {"p": [0.1, 0.2]})
         >>> Table.formatted("Losses", ds, {"p": "{p:g}", "loss": "{loss:.1%}"}).rows
         [['0.1', '25.0%'], ['0.2', '-']]
@@ -249,8 +245,6 @@ class TopicContent:
 class Topic:
     """A part of a section: what the report shows of some runs.
 
-    Examples
-    --------
     >>> from superposition.validate.runner.findings import Criterion, preregistered
     >>> low = Criterion("loss", "<=", preregistered(0.5))
     >>> show = lambda ds: TopicContent("Two losses.")
@@ -368,8 +362,6 @@ def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
 def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     """Return the range of values as text; one number if both ends read the same.
 
-    Examples
-    --------
     >>> span([1.0, 2.0]), span([1.0, 1.0004])
     ('1 to 2', '1')
     """

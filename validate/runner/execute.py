@@ -25,8 +25,6 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     """Return settings parsed as JSON, as ranges of integers such as 0:3 (its end excluded), or else as text.
 
-    Examples
-    --------
     >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
     """

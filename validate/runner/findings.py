@@ -51,8 +51,6 @@ Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
 class Limit(float):
     """A number that knows how it was set as the limit of a finding; so does its negative.
 
-    Examples
-    --------
     >>> -post_hoc(0.2), (-post_hoc(0.2)).basis
     (-0.2, 'after')
     """
@@ -96,8 +94,6 @@ def post_hoc(limit: float) -> Limit:
 class Finding:
     """A computed number and the limit that it must keep for a statement to hold.
 
-    Examples
-    --------
     >>> gap = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
     >>> gap.passed, gap.origin, gap.basis
     (True, 'computed now', 'rounding')
@@ -181,8 +177,6 @@ class Finding:
 class Criterion:
     """A limit that numbers must keep, declared once with how it was set.
 
-    Examples
-    --------
     >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
     >>> near.satisfied([0.1, 0.3]).tolist()
     [True, False]
@@ -243,8 +237,6 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the
     text has the residual, and the value is its largest magnitude at a fixed rational point.
 
-    Examples
-    --------
     >>> import sympy
     >>> x = sympy.Symbol("x")
     >>> symbolic("square", (x + 1) ** 2 - x**2 - 2 * x - 1).value
@@ -290,8 +282,6 @@ def experiment(
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a trained number rests on five runs or more; with fewer there is no verdict.
 
-    Examples
-    --------
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
     """
@@ -305,8 +295,6 @@ def confirmed(
 
     Of several estimates, each at the level of its family, the worst decides.
 
-    Examples
-    --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
@@ -319,8 +307,6 @@ def not_refuted(
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
-    Examples
-    --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
@@ -338,8 +324,6 @@ def between(
 ) -> list[Finding]:
     """Return two findings by `confirmed` or `not_refuted`, for a limit on either side.
 
-    Examples
-    --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [finding.passed for finding in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]

@@ -88,8 +88,6 @@ def shipped_runs() -> dict[str, Run]:
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of a run, with the defaults of its function, its pieces and their common dimension.
 
-    Examples
-    --------
     >>> list(full_settings(shipped_runs()["codes.lines"], {}))
     ['codes', 'lowest', 'tol']
     """

@@ -42,8 +42,6 @@ _RANGES: WeakKeyDictionary[Any, Range] = WeakKeyDictionary()
 class Model:
     """A model ReLU(W_out W' x + b).
 
-    Examples
-    --------
     >>> Model([[1], [-1]]).M
     array([[ 1., -1.],
            [-1.,  1.]])
