@@ -1,7 +1,6 @@
 """All that theory says of a law and a width, each number with its kind."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,7 +101,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
     }
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
-    lines = [f"{count_noun(law.n_features, 'feature')}, {_table_lines(widths)}; loss per feature"]
+    several = f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
+    size = several if len(widths) > 1 else count_noun(widths[0], "hidden neuron")
+    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
@@ -116,12 +117,6 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
     return Answer(tuple(lines), Certainty.COMPUTED, note, _SOURCES, values, data, draw_widths, True)
-
-
-def _table_lines(widths: Sequence[int]) -> str:
-    if len(widths) == 1:
-        return count_noun(widths[0], "hidden neuron")
-    return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
 
 
 def _table(law: Features, widths: Sequence[int]) -> list[Any]:
@@ -194,8 +189,8 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
 def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
-    near = partial(_any_near, p)
-    some = [name for name, fact in read.facts("training").items() if near(fact["settings"]["p"])]
+    known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
+    some = [name for name, values in known.items() if any(abs(value / p - 1.0) <= _NEAR for value in values)]
     runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
     for name, ds in runs.items():
         n = int(ds["n_features"])
@@ -209,10 +204,6 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
                 best[k] = n, [("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
-
-
-def _any_near(p: float, values: Sequence[float]) -> bool:
-    return any(abs(value / p - 1.0) <= _NEAR for value in values)
 
 
 def _general_features(law: Features, m: int) -> list[Row]:

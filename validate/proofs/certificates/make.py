@@ -18,7 +18,7 @@ from ....theory.results import result
 from ....theory.validation import number, short_repr
 from ...reference.files import atomic_write, quoted_path
 from . import check_network, check_pentagon
-from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
+from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
 
@@ -239,33 +239,34 @@ def certify(
     if not value < limit:
         reason = f"above the loss of the rounded model, {float(value):.9g}"
         raise ValueError(f"`bound` must be {reason}; got {float(limit):.9g}.")
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "made": {"by": "superposition.validate.proofs.certificates.certify", "loss": str(float(value))},
-        "proof": {"W": [[str(x) for x in row] for row in rows], "b": [str(x) for x in bias]},
-        "statement": {
-            "bound": name,
-            "constraint": WIRED if wired else "none",
-            "importance": [str(x) for x in weight],
-            "kind": "a model has a loss below",
-            "n_features": n,
-            "n_hidden": m,
-            "p": str(chance),
-            "penalty": str(_fraction("penalty", penalty)),
-        },
+    statement = {
+        "kind": KIND,
+        "bound": name,
+        "constraint": WIRED if wired else "none",
+        "importance": weight,
+        "n_features": n,
+        "n_hidden": m,
+        "p": chance,
+        "penalty": _fraction("penalty", penalty),
     }
     try:
-        save(path, content)
+        save(path, "certify", statement, {"W": rows, "b": bias}, loss=str(float(value)))
     except Rejected as error:
         raise ValueError(f"`p`, `W`, `b` and the others must be what is checked; {error}.") from error
     return value
 
 
-def save(path: str | Path, content: dict[str, Any]) -> None:
+def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **made: str) -> None:
     """Write a certificate with its checksum; raise what its checker raises if it proves nothing."""
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
+    made["by"] = f"superposition.validate.proofs.certificates.{maker}"
+    content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}
+
+    def as_text(content: dict[str, Any]) -> str:
+        return json.dumps(content, sort_keys=True, indent=1, default=str)  # fractions like 1/3
+
+    digest = hashlib.sha256(as_text(content).encode()).hexdigest()
     with atomic_write(path) as part:
-        part.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
+        part.write_text(as_text({**content, "sha256": digest}) + "\n", "ascii")
         _prove(part)
 
 
