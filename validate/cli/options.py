@@ -69,8 +69,8 @@ def parameters(function: str) -> dict[str, tuple[str, str, str]]:
     module, _, name = function.rpartition(".")
     tree = ast.parse((_VALIDATE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
     (node,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    pairs = [*zip(node.args.args[::-1], node.args.defaults[::-1], strict=False)]
-    pairs += zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    last = zip(node.args.args[::-1], node.args.defaults[::-1], strict=False)
+    pairs = [*last, *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     defaults = {parameter.arg: ast.unparse(default) for parameter, default in pairs if default}
     section = (ast.get_docstring(node) or "").partition("Parameters\n----------\n")[2].split("\n\n")[0]
     entries = re.findall(r"^(\w[\w, ]*) : (.*)\n((?:    .*\n?)*)", section, re.M)
