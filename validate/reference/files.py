@@ -20,26 +20,10 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import short_repr
 
 __all__ = [
-    "LOCK",
-    "MARKER",
-    "atomic_write",
-    "describe_difference",
-    "digest",
-    "error_text",
-    "exclusive_folder",
-    "output_file",
-    "output_folder",
-    "page_file",
-    "quoted_path",
-    "read_arrays",
-    "read_dataset",
-    "refuse_same_file",
-    "require_same_settings",
-    "write_arrays",
-    "write_dataset",
-    "write_marker",
-    "write_tables",
-    "write_text",
+    "LOCK", "MARKER", "atomic_write", "describe_difference", "digest", "error_text", "exclusive_folder",
+    "output_file", "output_folder", "page_file", "quoted_path", "read_arrays", "read_dataset",
+    "refuse_same_file", "require_same_settings", "write_arrays", "write_dataset", "write_marker",
+    "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # suffix of files that are being written

@@ -22,13 +22,7 @@ from .declarations import LARGEST_SEED, PROFILES, as_list
 from .provenance import code_digest
 from .tasks import Task
 
-__all__ = [
-    "NOTES_FOLDER",
-    "DataTask",
-    "ResultCache",
-    "cache_folder",
-    "plan_tasks",
-]
+__all__ = ["NOTES_FOLDER", "DataTask", "ResultCache", "cache_folder", "plan_tasks"]
 
 CHECKPOINT = ".checkpoint.npz"  # suffix of the checkpoint of a piece that is being run
 NOTES_FOLDER = "parts"  # finished topics and rows of a report

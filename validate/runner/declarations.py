@@ -25,22 +25,8 @@ if TYPE_CHECKING:  # what runs alone needs no statistics
     from .findings import Finding
 
 __all__ = [
-    "LARGEST_SEED",
-    "PROFILES",
-    "SINGLE",
-    "STOPPED",
-    "SUMS",
-    "WHOLE",
-    "Draw",
-    "Figure",
-    "ReproductionCheck",
-    "Run",
-    "Section",
-    "Table",
-    "Topic",
-    "TopicContent",
-    "from_rows",
-    "span",
+    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "ReproductionCheck",
+    "Run", "Section", "Table", "Topic", "TopicContent", "from_rows", "span",
 ]  # fmt: skip
 
 PROFILES = ("quick", "full")

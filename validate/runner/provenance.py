@@ -28,17 +28,9 @@ from . import registry
 from .declarations import Run, as_list
 
 __all__ = [
-    "PACKAGES",
-    "add_run",
-    "code_digest",
-    "datasets_table",
-    "full_settings",
-    "git_commit",
-    "library_versions",
-    "package_version",
-    "shipped_runs",
-    "write_readme",
-]
+    "PACKAGES", "add_run", "code_digest", "datasets_table", "full_settings", "git_commit", "library_versions",
+    "package_version", "shipped_runs", "write_readme",
+]  # fmt: skip
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("theory", "solvers", "validate")

@@ -23,16 +23,9 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import integer, short_repr
 
 __all__ = [
-    "Pool",
-    "ProgressClock",
-    "Task",
-    "available_cores",
-    "dask_pool",
-    "dispatch",
-    "inline_executor",
-    "process_pool",
-    "run_tasks",
-]
+    "Pool", "ProgressClock", "Task", "available_cores", "dask_pool", "dispatch", "inline_executor",
+    "process_pool", "run_tasks",
+]  # fmt: skip
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
