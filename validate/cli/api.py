@@ -18,7 +18,7 @@ from .options import (
     option,
     options_of,
 )
-from .text import as_json, columns, format_pairs, format_written, print_json, say
+from .text import as_json, columns, format_pairs, print_json, print_written, say
 
 _MODEL_FIELDS = (
     "loss", "error_estimate", "bound", "hits", "starts", "certainty", "note", "geometry",
@@ -95,7 +95,7 @@ def plot(options: argparse.Namespace) -> None:
     check_picture(options.out, "out", model=options.file)
     model = model_of(options.file, instance=options.instance, layout=options.layout)
     save(api.plot(model), options.out)
-    format_written(options.out, options.json)
+    print_written(options.json, options.out)
 
 
 @command("superposition explore page.html", option("file", "page to write (.html)", metavar="FILE"), WRITTEN)
@@ -103,7 +103,7 @@ def explore(options: argparse.Namespace) -> None:
     """Write one page on which small models can be dragged and trained, with their exact loss."""
     from ..api import explore as api
 
-    format_written(api.explore(options.file), options.json)
+    print_written(options.json, api.explore(options.file))
 
 
 def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) -> None:

@@ -4,7 +4,7 @@ import argparse
 
 from .laws import chances_of
 from .options import LAYOUTS, arguments, command, json_option, option, options_of
-from .text import as_json, format_value, format_written, print_json, print_table, say, tell
+from .text import as_json, format_value, print_json, print_result, print_table, print_written, say, tell
 
 COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
 
@@ -45,16 +45,12 @@ def atlas(options: argparse.Namespace) -> None:
     if options.make is not None:
         given = arguments("experiments.atlas.search.make", options)
         made = str(atlas.make(folder=options.make, progress=tell, **given))
-        if options.json:
-            print_json({"written": made})
-        else:
-            say(made)
-        return
+        return print_result(options.json, {"written": made}, made)
     if options.out is not None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")
         atlas.export(options.name, path=options.out, layout=options.layout)
-        return format_written(options.out, options.json)
+        return print_written(options.json, options.out)
     if options.sparsity is not None:
         options.p = chances_of(options)[0]
     wanted = arguments("experiments.atlas.store.entries", options)

@@ -60,13 +60,11 @@ def audit(options: argparse.Namespace) -> None:
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
     clock = ProgressClock(tasks, tell)
+    names = ("instances", "steps", "starts", "seconds")
     audited = audit(
         models,
         laws,
-        instances=options.instances,
-        steps=options.steps,
-        starts=options.starts,
-        seconds=options.seconds,
+        **{name: getattr(options, name) for name in names},
         progress=status,
         reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
     )

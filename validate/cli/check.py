@@ -19,7 +19,7 @@ def check(options: argparse.Namespace) -> bool:
     for path in options.file:
         certificate = proofs.check(path)
         rows.append({"file": path, "accepted": bool(certificate.accepted), "text": certificate.text})
-        if not options.json:
+        if not options.json:  # at once: the next may take long
             say(f"{path}: {'accepted' if certificate.accepted else 'rejected'}: {certificate.text}")
     if options.json:
         print_json(rows)

@@ -11,7 +11,7 @@ from ... import solvers, theory
 from ...theory.lazy import public_modules
 from ..api.predictions import PREDICTIONS
 from .options import COMMANDS, command, json_option, option
-from .text import format_written, print_json, say
+from .text import print_result, print_written
 
 _TOP, _, _ = __name__.partition(".")
 
@@ -46,11 +46,10 @@ def interface(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
         files.write_text(options.out, describe_interface())
-        format_written(options.out, options.json)
-    elif options.json:
-        print_json({"text": describe_interface()})
+        print_written(options.json, options.out)
     else:
-        say(describe_interface())
+        text = describe_interface()
+        print_result(options.json, {"text": text}, text)
 
 
 def describe_interface() -> str:

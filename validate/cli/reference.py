@@ -3,7 +3,7 @@
 import argparse
 
 from .options import command, json_option, option
-from .text import print_json, say
+from .text import print_result
 
 
 @command(
@@ -20,7 +20,5 @@ def reference(options: argparse.Namespace) -> None:
 
     provenance.write_readme()
     names = [str(provenance.add_run(path=path)) for path in options.files]
-    if options.json:
-        print_json(names)
-    else:
-        say("\n".join(f"stored: {name}" for name in names) or "written: validate/reference/README.md")
+    lines = [f"stored: {name}" for name in names] or ["written: validate/reference/README.md"]
+    print_result(options.json, names, "\n".join(lines))

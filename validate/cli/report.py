@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable
 
 from .options import TableRows, arguments, command, json_option, options_of
-from .text import print_json, say, tell
+from .text import print_result, tell
 
 
 def _phenomena() -> Iterable[str]:
@@ -29,10 +29,7 @@ def report(options: argparse.Namespace) -> bool:
 
     made = write_report(**arguments("report.build.write_report", options), progress=tell)
     failures = [" ".join(line.split()) for line in made.failures]
-    if options.json:
-        print_json({"page": str(made.page), "failed": failures})
-    else:
-        say(made.page)
+    print_result(options.json, {"page": str(made.page), "failed": failures}, made.page)
     for line in failures:
         tell(f"failed: {line}")
     return bool(failures)
@@ -52,8 +49,5 @@ def gallery(options: argparse.Namespace) -> None:
     from ..report.gallery import write_gallery
 
     written = write_gallery(**arguments("report.gallery.write_gallery", options), progress=tell)
-    if options.json:
-        print_json([str(path) for path in written])
-        return
-    for path in written:
-        say(path)
+    paths = [str(path) for path in written]
+    print_result(options.json, paths, "\n".join(paths))

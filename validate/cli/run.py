@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from .options import arguments, command, json_option, option, options_of
-from .text import format_pairs, number, print_json, print_table, say, tell
+from .text import format_pairs, number, print_json, print_result, print_table, tell
 
 
 @command(
@@ -43,11 +43,8 @@ def run(options: argparse.Namespace) -> None:
     options.names = [run.name for run in chosen]
     given = arguments("runner.commands.make_runs", options)
     made = commands.make_runs(**given, overrides=overrides, progress=tell)
-    if options.json:
-        print_json([str(path) for path in made])
-    else:
-        for path in made:
-            say(f"written to {path}")
+    paths = [str(path) for path in made]
+    print_result(options.json, paths, "\n".join(f"written to {path}" for path in paths))
 
 
 def _list(chosen: list[Any], options: argparse.Namespace) -> None:

@@ -94,12 +94,17 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, str | int) or value is None else number(value)
 
 
-def format_written(path: Any, as_json: bool) -> None:
-    """Print the file that a command wrote."""
+def print_result(as_json: bool, value: Any, text: Any) -> None:
+    """Print a result: a value as JSON, or else what it says in words, if that is anything."""
     if as_json:
-        print_json({"written": str(path)})
-    else:
-        say(f"written to {path}")
+        print_json(value)
+    elif text:
+        say(text)
+
+
+def print_written(as_json: bool, path: Any) -> None:
+    """Print the file that a command wrote."""
+    print_result(as_json, {"written": str(path)}, f"written to {path}")
 
 
 def columns(data: Any) -> dict[str, Any]:
