@@ -57,11 +57,9 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        meant = _did_you_mean(value, action.choices)
+        meant, names = _did_you_mean(value, action.choices), ", ".join(map(repr, action.choices))
         if isinstance(action, argparse._SubParsersAction):
-            names = ", ".join(map(repr, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {names})")
-        names = ", ".join(map(repr, action.choices))
         rule = f"must be one of {names}; got {value!r}{meant or '.'}"
         raise argparse.ArgumentError(None, f"`{action.dest}` {rule}")
 
@@ -98,7 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     for name, command in COMMANDS.items():
         texts = {"description": command.description, "epilog": f"example:\n  {command.example}"}
-        texts["help"] = command.summary[0].lower() + command.summary[1:].rstrip(".")
+        texts["help"] = command.summary[:1].lower() + command.summary[1:].rstrip(".")
         added = add(commands, name, command.options, **texts)
         added.set_defaults(act=command.act)
         if command.subcommands:
