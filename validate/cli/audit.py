@@ -7,21 +7,12 @@ from typing import Any
 from ...solvers.progress import status
 from .laws import ONE_LAW, TARGET, laws_of, target_of
 from .options import LAYOUT, MODEL, command, json_option, option, options_of
-from .text import as_json, format_value, print_json, print_table, say, tell
+from .text import as_json, format_pairs, format_value, print_json, print_table, say, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
     '"5 in 2" is five in two dimensions, of no form that has a name.)'
 )
-
-
-def _keys(pairs: list[str] | None) -> dict[str, str] | None:
-    if pairs is None:
-        return None
-    named = [pair.partition("=") for pair in pairs]
-    if not all(name and array for name, _, array in named):
-        raise ValueError(f"`keys` must be NAME=ARRAY; got {' '.join(pairs)!r}.")
-    return {name: array for name, _, array in named}
 
 
 @command(
@@ -49,7 +40,8 @@ def audit(options: argparse.Namespace) -> None:
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.refuse_same_file(options.html, {"model": options.file}, "html")
-    loaded = load(options.file, layout=options.layout, keys=_keys(options.keys))
+    keys = None if options.keys is None else format_pairs("keys", options.keys)
+    loaded = load(options.file, layout=options.layout, keys=keys)
     layout = loaded.layout
     if loaded.models[0].hidden != "identity":
         _of_networks(options, layout, list(loaded.models))

@@ -209,15 +209,13 @@ class Criterion:
         relation: Any = RELATIONS[self.relation]
         return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))
 
-    def finding(
-        self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "", about: str = ""
-    ) -> Finding:
+    def finding(self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "") -> Finding:
         """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
         array = _numbers(values).ravel()
         worst = np.nan if not array.size else array.min() if self.relation[0] == ">" else array.max()
         places = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
         source = _origin(origin) or ORIGINS[kind]
-        return Finding(about, kind, self.text, float(worst), self.relation, self.limit, source, places=places)
+        return Finding("", kind, self.text, float(worst), self.relation, self.limit, source, places=places)
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
@@ -259,9 +257,9 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     )
 
 
-def bound(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
+def bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a search for a violation: the worst case that was met."""
-    return Finding(about, "bound searched", text, float(value), relation, limit)
+    return Finding("", "bound searched", text, float(value), relation, limit)
 
 
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
@@ -269,14 +267,12 @@ def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str 
     return Finding(about, "numeric", text, float(value), relation, limit)
 
 
-def experiment(
-    text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
-) -> Finding:
+def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
     Here and below `origin` may be the dataset, or several, that it was computed from.
     """
-    return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
+    return Finding("", "experiment", text, float(value), relation, limit, _origin(origin))
 
 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
@@ -289,7 +285,7 @@ def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
 
 
 def confirmed(
-    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that the confidence interval of an estimate keeps a limit: its nearer end decides.
 
@@ -299,11 +295,11 @@ def confirmed(
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
     """
-    return _with_limit(about, text, estimates, relation, limit, origin, near=True)
+    return _with_limit(text, estimates, relation, limit, origin, near=True)
 
 
 def not_refuted(
-    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
@@ -311,7 +307,7 @@ def not_refuted(
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _with_limit(about, text, estimates, relation, limit, origin, near=False)
+    return _with_limit(text, estimates, relation, limit, origin, near=False)
 
 
 def between(
@@ -332,7 +328,7 @@ def between(
 
 
 def _with_limit(
-    about: str, text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
+    text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))
@@ -344,7 +340,7 @@ def _with_limit(
     alarm = max((estimate.alarm for estimate in estimates if estimate.alarm is not None), default=None)
     half_width = max((estimate.high - estimate.low) / 2 for estimate in estimates)
     source = _origin(origin)
-    return Finding(about, "experiment", name, float(worst), relation, limit, source, alarm, half_width)
+    return Finding("", "experiment", name, float(worst), relation, limit, source, alarm, half_width)
 
 
 def _origin(origin: Origin) -> str:
