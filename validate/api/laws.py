@@ -47,9 +47,8 @@ def laws(
 
     Parameters
     ----------
-    name : str, optional
-        "elhage", "elhage-notebook", "uniform", "power", "symmetric"; without one, a mapping of all names to
-        what they are is returned.
+    name : {"elhage", "elhage-notebook", "uniform", "power", "symmetric"}, optional
+        Without one, a mapping of all names to what they are is returned.
     n_features : int, optional
         Number of features; by default that of the source.
     p : float, optional

@@ -6,21 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .options import option
+from .options import option, options_of
 
-# Names of `sp.laws`, which is not imported for `--help`.
-PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
 # How often features are on, and all that says what a law is, of which presets take the first two.
 _CHANCES = ("p", "sparsity", "p_feature", "alpha")
 GIVEN = (*_CHANCES, "exactly", "values", "scale", "importance")
 
 ONE_LAW = (
-    option(
-        "--p",
-        "probability p that a feature is on: one, or one for each model in the file",
-        type=float,
-        nargs="+",
-    ),
+    option("--p", "probability that a feature is on: one, or one for each model", type=float, nargs="+"),
     option("--sparsity", "instead of --p: S = 1 - p", type=float, nargs="+"),
     option("--p-feature", "instead of --p: one p for each feature", type=float, nargs="+"),
     option("--alpha", "instead of --p: p_i falls as i^-ALPHA, with one feature on on average", type=float),
@@ -33,21 +26,16 @@ ONE_LAW = (
         "--importance", "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)", nargs="+"
     ),
 )
+((_, _preset),) = options_of("api.laws.laws", "name")
 SIZED_LAW = (
     option("--n-features", "number of features", type=int),
-    option("--law", "data of public models, instead of --p and the like", choices=PRESETS),
+    option("--law", "data of public models, instead of --p and the like", choices=_preset["choices"]),
     option("--p", "probability p that a feature is on", type=float, nargs="+"),
     *ONE_LAW[1:],
 )
 _FILES = "a .npy file, or a .json file of a list"
 TARGET = (
-    option(
-        "--target",
-        "what the outputs of a network are to be: the features x, relu or abs of them, or x + relu of x "
-        "(default: identity)",
-        default="identity",
-        choices=("identity", "relu", "abs", "x+relu"),
-    ),
+    *options_of("api.loss.loss", "target", target={"help": "what the outputs are to be (default: identity)"}),
     option(
         "--coefficients",
         f"c where targets are c_i relu(x_i), or a matrix A where they are A relu(x): {_FILES}",
