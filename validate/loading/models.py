@@ -17,7 +17,7 @@ from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, setti
 from .autoencoders import NAME, is_autoencoder, of_saelens
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
-from .live import arrays_of_live, is_live, load_live
+from .live import Hints, arrays_of_live, is_live, load_live
 from .networks import NETWORK_NAMES, recognise_network
 from .settings import as_mapping, read_sae_settings, refuse_others
 from .toy import recognise
@@ -89,16 +89,12 @@ def _read_path(path: Path) -> tuple[Any, Any]:
     return read_file(file), cfg
 
 
-def _load_state(
-    state: Mapping[Any, Any],
-    cfg: Any,
-    layout: str | None,
-    keys: Mapping[str, str] | None,
-    apply_b_dec_to_input: bool | None,
-) -> LoadedModel:
+def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
     """Return the models of arrays by name, where there is nothing to call."""
+    layout, keys = hints.layout, hints.keys
     if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
-        return LoadedModel(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
+        sae = of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
+        return LoadedModel(NAME, (sae,))
     refuse_others(as_mapping(cfg))
     layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:
@@ -115,23 +111,14 @@ def _load_state(
 
 
 def load(
-    x: Any,
-    law: Any = None,
-    *,
-    layout: str | None = None,
-    keys: Mapping[str, str] | None = None,
+    x: Any, law: Any = None, *, layout: str | None = None, keys: Mapping[str, str] | None = None,
     apply_b_dec_to_input: bool | None = None,
-) -> LoadedModel:
+) -> LoadedModel:  # fmt: skip
     """Return the models in anything that holds some, and what it was taken for; as `model_of`.
 
     Whatever can be called is called on random inputs, and refused if it answers otherwise than the models.
     """
-    if keys is not None and not isinstance(keys, Mapping):
-        raise ValueError(
-            f"`keys` must map W_in, W_out and b to names of arrays; got {validation.short_repr(keys)}."
-        )
-    if apply_b_dec_to_input is not None:
-        apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
+    hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
         return LoadedModel("Model", (x,))
     if isinstance(x, Weights):
@@ -142,11 +129,11 @@ def load(
     if isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x):
         return LoadedModel("arrays", (model_of_tuple(x, n_features),))
     if is_live(x):
-        name, models, note = load_live(x, layout, keys, apply_b_dec_to_input)
+        name, models, note = load_live(x, hints)
         if models:
             return LoadedModel(name, tuple(models), note=note)
         cfg = getattr(x, "cfg", {})
-        loaded = _load_state(arrays_of_live(x, buffers=False), cfg, layout, keys, apply_b_dec_to_input)
+        loaded = _load_state(arrays_of_live(x, buffers=False), cfg, hints)
         return LoadedModel(loaded.layout, loaded.models, loaded.has_bias, note)
     cfg = {}
     if isinstance(x, str | os.PathLike):
@@ -155,7 +142,7 @@ def load(
         x, cfg = x.state_dict(), getattr(x, "cfg", {})
     if isinstance(x, Mapping):
         state = as_arrays(x)
-        return _load_state(state, settings_beside(state) or cfg, layout, keys, apply_b_dec_to_input)
+        return _load_state(state, settings_beside(state) or cfg, hints)
     return LoadedModel("one matrix", (model_of_matrix(x, n_features),))
 
 
