@@ -93,8 +93,8 @@ def _wrap(line: str) -> str:
 class Answer:
     """Numbers with a summary, how sure they are, where they come from, and how to draw them.
 
-    Attributes of what was computed (`found`) are attributes of the answer: ``answer.loss`` is
-    ``answer.found.loss``.
+    Attributes of what was computed (`found`), and what was added to it, are attributes of the answer:
+    ``answer.loss`` is ``answer.found.loss``.
     """
 
     lines: tuple[str, ...]
@@ -111,6 +111,7 @@ class Answer:
     _draw: Callable[..., Any] | None = None
     _wide: bool = False
     _table: xr.Dataset | None = None
+    _added: Mapping[str, Any] = field(default_factory=dict)
 
     if TYPE_CHECKING:
 
@@ -121,19 +122,19 @@ class Answer:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:
             raise AttributeError(name)
-        found = self.__dict__["found"]
-        if isinstance(found, Mapping):
-            if name in found:
-                return found[name]
-        elif hasattr(found, name):
-            return getattr(found, name)
+        for source in (self._added, self.found):
+            if isinstance(source, Mapping):
+                if name in source:
+                    return source[name]
+            elif hasattr(source, name):
+                return getattr(source, name)
         names = ", ".join(attribute for attribute in dir(self) if not attribute.startswith("_"))
         raise AttributeError(f"this answer has no {name!r}; it has {names}")
 
     def __dir__(self) -> list[str]:
-        found = self.found
-        more = list(found) if isinstance(found, Mapping) else [n for n in dir(found) if not n.startswith("_")]
-        return sorted({*super().__dir__(), *more})
+        found = self.found if isinstance(self.found, Mapping) else dir(self.found)
+        public = (name for name in found if not name.startswith("_"))
+        return sorted({*super().__dir__(), *public, *self._added})
 
     def __float__(self) -> float:
         return float(self.loss)

@@ -7,7 +7,7 @@ import xarray as xr
 
 from ...solvers.progress import status
 from ...theory.model import Model
-from ..audit import ModelAudit, NetworkAudit
+from ..audit import ModelAudit
 from ..audit import audit as audit_weights
 from ..audit.advice import advice
 from ..audit.networks import audit_networks, seconds_of
@@ -107,12 +107,9 @@ def audit(
             lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure)}")
-    values = {name: getattr(first, name) for name in ModelAudit.__dataclass_fields__}
-    values |= {
-        "models": audited.models, "advice": advice(first), "left_out": first.left_out,
-        "sentence": first.sentence, "model": models[0],
-        "taken_for": taken_for, "write_page": audited.write_page, "features": table,
-        "evidence": first.evidence,
+    added = {
+        "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
+        "write_page": audited.write_page, "features": table,
     }  # fmt: skip
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
     data = xr.Dataset(
@@ -124,7 +121,7 @@ def audit(
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     from .pictures import draw_audit
 
-    return Answer(tuple(lines), *certainty_of(first), _SOURCES, values, data, draw_audit)
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, _added=added)
 
 
 def _limit(seconds: float | None) -> float:
@@ -145,18 +142,13 @@ def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, sec
             f"{name}answering the means alone: {seen.zero_loss:.6g}",
             f"{name}{seen.advice}",
         ]
-    first = audits[0]
-    values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
-    values |= {
-        "models": tuple(audits), "beats_naive": first.beats_naive, "sentence": first.sentence,
-        "taken_for": taken_for, "left_out": first.left_out, "advice": first.advice,
-    }  # fmt: skip
     numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
     data = xr.Dataset(
         {name: ("instance", [getattr(network_audit, name) for network_audit in audits]) for name in numbers}
     )
-    sampled = any(network_audit.method == "samples" for network_audit in audits)
-    return Answer(tuple(lines), *sampled_or_exact(sampled), _SOURCES, values, data, None)
+    certainty, note = sampled_or_exact(any(network_audit.method == "samples" for network_audit in audits))
+    added = {"models": tuple(audits), "taken_for": taken_for}
+    return Answer(tuple(lines), certainty, note, _SOURCES, audits[0], data, _added=added)
 
 
 def certainty_of(audited: ModelAudit) -> tuple[Certainty, str]:

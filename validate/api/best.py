@@ -179,12 +179,9 @@ def best(
     return answer_of(minimum, law, labels, deadline)
 
 
-def answer_of(
-    minimum: Minimum, law: Features, names: Sequence[Any] | None = None, deadline: Deadline | None = None
-) -> Answer:
+def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
     """Return a minimum as an answer."""
     n, m = minimum.W_out.shape
-    names, deadline = names or list(range(n)), deadline or Deadline()
     model = Model(
         minimum.W_in,
         W_out=None if np.array_equal(minimum.W_out, minimum.W_in.T) else minimum.W_out,
@@ -210,11 +207,9 @@ def answer_of(
     lines += near_equal(minimum, law, represented, names, limit)
     if minimum.starts < minimum.planned:
         lines.append(f"the budget ended the search after {minimum.starts} of {minimum.planned} starts")
-    named = {name: getattr(minimum, name) for name in type(minimum).__dataclass_fields__}
-    values = {
-        **named, "W": minimum.W, "model": model, "bound": bound, "law": law, "geometry": shape,
-        "unseen": minimum.unseen, "represented": tuple(table["feature"].values[represented].tolist()),
-        "features": table,
+    added = {
+        "model": model, "bound": bound, "law": law, "geometry": shape, "features": table,
+        "represented": tuple(table["feature"].values[represented].tolist()),
     }  # fmt: skip
     data = xr.Dataset(
         {
@@ -230,4 +225,5 @@ def answer_of(
     )
     from .pictures import draw_model
 
-    return Answer(tuple(lines), certainty, note, _SOURCES, values, data, draw_model, _table=table)
+    given: Any = {"_table": table, "_added": added}
+    return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, draw_model, **given)
