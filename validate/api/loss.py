@@ -71,13 +71,17 @@ def loss(
 
 def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
     features = as_features(law, model.n_features)
+    added: dict[str, Any] = {"model": model, "law": features}
+    losses: Any
     if model.output == "identity" or model.hidden == "relu":
-        losses, lines, more = _of_network(model, features, target, tol, gradient)
+        losses = _exact_or_sampled(model, features, target, tol, gradient)
+        lines, is_sampled = _lines_of_network(model, losses), losses.method == SAMPLES
+        added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         features_alone(target)
-        losses, lines, more = _of_toy_model(toy_model(model), features, tol, gradient)
-    names = ("loss", "error_estimate", "per_feature", "per_feature_error")
-    values = {name: getattr(losses, name) for name in names} | {"model": model, "law": features} | more
+        toy, is_sampled = toy_model(model), False
+        losses = (value_and_gradient if gradient else exact_loss)(toy.M, toy.bias, features, tol=tol)
+        lines = _lines_of_toy_model(losses, features)
     data = xr.Dataset(
         {
             "per_feature": ("feature", losses.per_feature),
@@ -88,25 +92,18 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> 
     )
     from .pictures import draw_losses
 
-    sure = sampled_or_exact(more.get("method") == SAMPLES)
-    return Answer(lines, *sure, _SOURCES, values, data, draw_losses)
+    certainty, note = sampled_or_exact(is_sampled)
+    return Answer(lines, certainty, note, _SOURCES, losses, data, draw_losses, _added=added)
 
 
-# A loss, the summary, and what is there besides.
-_Found = tuple[Any, tuple[str, ...], dict[str, Any]]
-
-
-def _of_toy_model(model: Model, features: Features, tol: float, gradient: bool) -> _Found:
-    losses = (value_and_gradient if gradient else exact_loss)(model.M, model.bias, features, tol=tol)
+def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
-    lines = (
+    return (
         f"exact loss per feature    {losses.loss:.7g}, off by at most {losses.error_estimate:.1g}",
         f"relative to answering 0   {100 * losses.loss / zero:.3g} %",
-        f"worst feature             {worst}, of {model.n_features}: {losses.per_feature[worst]:.7g}",
+        f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
     )
-    names = ("by_M", "by_b", "gradient_error") if gradient else ()
-    return losses, lines, {name: getattr(losses, name) for name in names}
 
 
 def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
@@ -124,19 +121,12 @@ def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float,
     return min(exact, sampled, key=lambda loss: loss.error_estimate)
 
 
-def _of_network(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
-    """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
-    losses = _exact_or_sampled(model, features, target, tol, gradient)
+def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
     worst = int(np.argmax(losses.per_feature))
     kind, off = (
         ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )
-    lines = (
+    return (
         f"{kind + ' loss per output':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
         f"worst output              {worst}, of {model.n_outputs}: {losses.per_feature[worst]:.7g}",
     )
-    more: dict[str, Any] = {"method": losses.method, "estimate": losses.estimate}
-    if gradient:
-        more |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
-        more["gradient_error"] = losses.gradient_error
-    return losses, lines, more
