@@ -55,10 +55,6 @@ def laws(
         Probability that a feature is on; of "power" the mean number that is on.
     sparsity : float, optional
         S = 1 - p, instead of p; not of "power".
-
-    Returns
-    -------
-    Features or dict of str to str
     """
     if name is None:
         return {key: text for key, (text, *_) in PRESETS.items()}

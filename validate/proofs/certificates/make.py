@@ -137,10 +137,6 @@ def exact_total(
     penalty : number, Fraction or text, optional
         Times the sum of squared overlaps of different rows is added.
 
-    Returns
-    -------
-    Fraction
-
     Examples
     --------
     >>> exact_total([[1], [-1]], [0, 0], "1/10")  # an antipodal pair: p^2/3

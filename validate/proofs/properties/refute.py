@@ -135,10 +135,6 @@ def refute(
         both ends are ints; a strategy, of `superposition.validate.proofs.properties` or of Hypothesis; a
         function of other arguments, by name, which returns one of these; anything else is a constant.
         Descents move what ranges and our strategies draw, within what these allow. Others are kept as drawn.
-
-    Returns
-    -------
-    Refutation
     """
     examples = arguments.integer("examples", examples, 1, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**4)

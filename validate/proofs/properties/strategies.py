@@ -152,11 +152,6 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
         Ends of the interval, which are included. If `low` is positive and `high` is 100 times that or more,
         logarithms are drawn.
 
-    Returns
-    -------
-    SearchStrategy
-        Of floats.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -208,11 +203,6 @@ def weights(
         Sizes, or ranges of them, ends included; at most 64.
     decades : int, optional
         Sizes of rows go from 10^-decades to 10^decades, and no entry is above that; at most 6.
-
-    Returns
-    -------
-    SearchStrategy
-        Of float64 arrays of shape (n_features, n_hidden).
 
     Examples
     --------
@@ -268,11 +258,6 @@ def models(
     bias : bool, optional
         Whether there are biases other than 0, in [-1, 1].
 
-    Returns
-    -------
-    SearchStrategy
-        Of `Model`.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -320,11 +305,6 @@ def laws(
         Kinds of values to draw from, for `Features`.
     dependent : bool, optional
         Whether some `Features` exclude each other, fire together, or are exactly k.
-
-    Returns
-    -------
-    SearchStrategy
-        Of `SparseUniform` or `Features`.
 
     Examples
     --------
