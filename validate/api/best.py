@@ -225,5 +225,5 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     )
     from .pictures import draw_model
 
-    given: Any = {"_table": table, "_added": added}
-    return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, draw_model, **given)
+    extras: Any = {"_table": table, "_added": added}
+    return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, draw_model, **extras)

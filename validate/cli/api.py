@@ -44,8 +44,8 @@ def best(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
     check_picture(options.plot, out=options.out)
-    given = arguments("api.best.best", options) | {"law": law_of(options)}
-    answer = api.best(**given, tied=not options.free, rng=options.seed)
+    settings = arguments("api.best.best", options) | {"law": law_of(options)}
+    answer = api.best(**settings, tied=not options.free, rng=options.seed)
     if options.out is not None:
         files.write_arrays(options.out, {"W_out": answer.W_out, "W_in": answer.W_in, "b": answer.b})
     show(answer, options, _MODEL_FIELDS)

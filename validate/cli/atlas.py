@@ -43,9 +43,9 @@ def atlas(options: argparse.Namespace) -> None:
     from ..experiments import atlas
 
     if options.make is not None:
-        given = arguments("experiments.atlas.search.make", options)
-        made = str(atlas.make(folder=options.make, progress=tell, **given))
-        return print_result(options.json, {"written": made}, made)
+        settings = arguments("experiments.atlas.search.make", options)
+        manifest = str(atlas.make(folder=options.make, progress=tell, **settings))
+        return print_result(options.json, {"written": manifest}, manifest)
     if options.out is not None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")

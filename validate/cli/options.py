@@ -94,8 +94,8 @@ def options_of(function: str, *names: str, about: str = "", **changes: dict[str,
         settings: dict[str, Any] = {"help": help}
         if kind.startswith("bool"):
             settings["action"] = argparse.BooleanOptionalAction if value is None else "store_true"
-        elif found := re.search(r"\b(int|float)\b", kind):
-            settings["type"] = {"int": int, "float": float}[found[0]]
+        elif number := re.search(r"\b(int|float)\b", kind):
+            settings["type"] = {"int": int, "float": float}[number[0]]
         elif "path" in kind.lower():
             settings["metavar"] = "FOLDER" if "folder" in text.lower() else "FILE"
         if re.search("sequence|collection|iterable", kind):

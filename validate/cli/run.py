@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> None:
         _list(chosen, options)
         return
     options.names = [run.name for run in chosen]
-    given = arguments("runner.commands.make_runs", options)
-    made = commands.make_runs(**given, overrides=overrides, progress=tell)
+    settings = arguments("runner.commands.make_runs", options)
+    made = commands.make_runs(**settings, overrides=overrides, progress=tell)
     paths = [str(path) for path in made]
     print_result(options.json, paths, "\n".join(f"written to {path}" for path in paths))
 

@@ -65,10 +65,10 @@ def ceiling(options: argparse.Namespace) -> None:
     mixing, law = _dictionary(options.file), _dictionary(options.draws, "draws")
     if law is None:
         (law,) = laws_of(options, [mixing.shape[1]])
-    elif given := [name for name in GIVEN if getattr(options, name) is not None]:
-        raise ValueError(f"`draws` must stand without --{given[0].replace('_', '-')}; got both.")
-    given_settings = arguments("api.ceiling.ceiling", options)
-    show(api.ceiling(law, mixing, **given_settings, rng=options.seed), options, _REACHED)
+    elif others := [name for name in GIVEN if getattr(options, name) is not None]:
+        raise ValueError(f"`draws` must stand without --{others[0].replace('_', '-')}; got both.")
+    settings = arguments("api.ceiling.ceiling", options)
+    show(api.ceiling(law, mixing, **settings, rng=options.seed), options, _REACHED)
 
 
 def _dictionary(path: str | None, name: str = "mixing") -> Any:
