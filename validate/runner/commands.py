@@ -10,16 +10,7 @@ from typing import Any
 
 from ...theory.annotations import as_annotated
 from ...theory.validation import choice, flag, integer
-from ..reference import read
-from ..reference.files import (
-    exclusive_folder,
-    output_file,
-    output_folder,
-    quoted_path,
-    read_dataset,
-    refuse_same_file,
-    write_dataset,
-)
+from ..reference import files, read
 from ..training.engine import PRECISIONS
 from . import execute, registry
 from .cache import DataTask, ResultCache, concat_pieces, plan_tasks
@@ -111,16 +102,16 @@ def make_runs(
     integer("jobs", jobs, 1)
     chosen = list({run.name: run for run in map(registry.find_run, names)}.values())
     changes = {run.name: _overrides_of(run, precision, overrides or {}) for run in chosen}
-    folder = output_folder(out)
+    folder = files.output_folder(out)
     results = ResultCache(folder, profile, seed, changes, remake_with)
     paths: list[Path] = []
     works: list[DataTask] = []
     settings = {run.name: _checked_settings(run, results, changes[run.name]) for run in chosen}
     for run in chosen:
-        paths.append(output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
+        paths.append(files.output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
         _refuse_other_settings(paths[-1], run, settings[run.name])
-        refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
-    with exclusive_folder(folder):
+        files.refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
+    with files.exclusive_folder(folder):
         for run, path in zip(chosen, paths, strict=True):
             if path.exists():
                 progress(f"{run.name}: there already")
@@ -160,10 +151,10 @@ def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, An
 
 def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
     if path.exists():
-        attrs = read_dataset(path).attrs
+        attrs = files.read_dataset(path).attrs
         if (attrs.get("experiment"), attrs.get("settings")) != (run.experiment, settings):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
-            raise ValueError(f"`out` must be {rule}; got {quoted_path(path.parent)}.")
+            raise ValueError(f"`out` must be {rule}; got {files.quoted_path(path.parent)}.")
 
 
 def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
@@ -173,4 +164,4 @@ def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, 
     seconds = sum(float(piece.attrs["wall_seconds"]) for piece in pieces)
     machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
     ds = ds.assign_attrs(made=pieces[-1].attrs["made"], wall_seconds=seconds, machine=machine)
-    write_dataset(path, ds.assign_attrs(run=name, **facts))
+    files.write_dataset(path, ds.assign_attrs(run=name, **facts))
