@@ -450,7 +450,7 @@ def test_options_have_the_defaults_and_the_help_of_the_function(command):
         assert action.required == (parameter.default is inspect.Parameter.empty), action.dest
         if not action.required and parameter.default is not None:
             assert action.default == parameter.default, action.dest
-        words = action.help.removeprefix("With --make: ").partition(" (default")[0].rstrip(".")
+        words = action.help.removeprefix("With --make: ").partition(" (default")[0].rstrip(".")[1:]
         described += words.replace("%%", "%") in text.replace("`", "")
     assert described
 

@@ -63,8 +63,10 @@ def phases(
 
     Parameters
     ----------
-    x, y : {"sparsity", "p", "importance", "n_hidden", "n_features"}
-        The axes; `y` may be None. "importance" is that of the last feature. Sparsity is S = 1 - p.
+    x : {"sparsity", "p", "importance", "n_hidden", "n_features"}, optional
+        First axis. "importance" is that of the last feature; sparsity is S = 1 - p.
+    y : {"sparsity", "p", "importance", "n_hidden", "n_features"} or None, optional
+        Second axis, if there is one.
     grid : mapping from str to sequence, optional
         Values along the axes, by default about 32; axes of n_features and n_hidden must be given. At most
         2000 points, except of two features on one neuron.

@@ -90,7 +90,8 @@ def options_of(function: str, *names: str, about: str = "", **changes: dict[str,
     for name in names:
         kind, default, text = parameters(function)[name]
         value = ast.literal_eval(default) if default else None
-        help = about + text.replace("`", "").replace("%", "%%")
+        begin = about + (text[:1].lower() if about else text[:1])
+        help = begin + text[1:].replace("`", "").replace("%", "%%")
         settings: dict[str, Any] = {"help": help}
         if kind.startswith("bool"):
             settings["action"] = argparse.BooleanOptionalAction if value is None else "store_true"
