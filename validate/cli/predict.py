@@ -75,9 +75,6 @@ def _predict_law(options: argparse.Namespace) -> None:
     if options.plot is not None:
         save(answer.plot(), options.plot)
     if options.json:
-        columns = answer.to_dataset()
-        names = list(map(str, columns.data_vars))
-        rows = zip(*(columns[name].values.tolist() for name in names), strict=True)
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        print_json(answer.to_dataset().to_dataframe().to_dict("records"))
     else:
         say(answer)

@@ -55,12 +55,11 @@ def sweep(options: argparse.Namespace) -> bool:
     grid, settings = _grid_of(
         execute.parse_settings(format_pairs("settings", options.settings)), options.settings
     )
-    path = options.out
-    if path is not None and Path(path).resolve().is_relative_to(Path(options.store).resolve()):
-        raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")
-    out = None if path is None else files.output_file(path, "out", make_folder=True)
-    if out is not None:
-        files.refuse_same_file(out, settings)
+    if options.out is not None:
+        if Path(options.out).resolve().is_relative_to(Path(options.store).resolve()):
+            raise ValueError(f"`out` must be a file outside of `store`; got {options.out!r}.")
+        files.output_file(options.out, "out", make_folder=True)
+        files.refuse_same_file(options.out, settings)
     options.settings = settings
     ds = runner.run(options.name, grid, **arguments("runner.sweep.running.run", options), progress=tell)
     if options.json:
@@ -68,10 +67,10 @@ def sweep(options: argparse.Namespace) -> bool:
     else:
         _print(ds, options.name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
-    if out is not None:
-        files.write_dataset(out, ds.load())
+    if options.out is not None:
+        files.write_dataset(options.out, ds.load())
         if not options.json:
-            say(f"written to {out}")
+            say(f"written to {options.out}")
     if failed:
         tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
     return failed > 0
@@ -82,9 +81,7 @@ def _print(ds: Any, name: str) -> None:
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]
-    names = [
-        str(result_name) for result_name in ds.data_vars if result_name not in ("point_state", "point_error")
-    ]
+    names = [str(name) for name in ds.data_vars if not str(name).startswith("point_")]
     failed = bool((ds["point_state"] == 2).any())
     headings = [
         *axes,
