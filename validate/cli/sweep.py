@@ -81,7 +81,7 @@ def _print(ds: Any, name: str) -> None:
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]
-    names = [str(name) for name in ds.data_vars if not str(name).startswith("point_")]
+    names = [str(key) for key in ds.data_vars if key not in ("point_state", "point_error")]
     failed = bool((ds["point_state"] == 2).any())
     headings = [
         *axes,
