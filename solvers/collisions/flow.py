@@ -12,12 +12,11 @@ from ..flow.explicit import checked_times
 from ..flow.inclusion import Force, Progress, advance
 from ..parallel import parallel_map
 from ..results import result
+from .counts import ON
 from .forces import free_force, free_listed, tied_force, tied_listed
 
-__all__ = ["OWNED", "Flow", "checked_encodings", "flow", "flow_untied", "owners"]
+__all__ = ["Flow", "checked_encodings", "flow", "flow_untied", "owners"]
 
-# A feature owns a neuron when its weight there is larger than this. Survivors end near 1, all others at 0.
-OWNED = 0.5
 # The fastest late rate is the radial one, -2, where the pair of the steps is stable up to 2.51. A cap of 1.2
 # keeps long quiet phases quiet.
 LONGEST_STEP = 1.2
@@ -80,7 +79,7 @@ class Flow:
         return np.divide(self.response, size, out=np.full_like(size, np.nan), where=size > 0.0)
 
 
-def owners(W: npt.ArrayLike, threshold: float = OWNED) -> tuple[IntArray, IntArray]:
+def owners(W: npt.ArrayLike, threshold: float = ON) -> tuple[IntArray, IntArray]:
     """Return the neuron on which each feature has its largest weight, and the sign it has there.
 
     Parameters
@@ -140,7 +139,7 @@ def _integrate(
     lam: FloatArray,
     force: Force,
     total: Callable[[FloatArray, FloatArray], float],
-    threshold: float = OWNED,
+    threshold: float = ON,
     **listed: Any,
 ) -> dict[str, Any]:
     """Integrate X in place; return summaries of its first and last n rows, `total` of them included."""
@@ -172,7 +171,7 @@ def flow(
     interference: bool = True,
     *,
     tol: float = 1e-6,
-    threshold: float = OWNED,
+    threshold: float = ON,
     workers: int = 1,
     steps: int = 1_000_000,
 ) -> Flow:

@@ -55,7 +55,7 @@ METHODS: dict[str, ModuleType] = {
     "patterns": patterns,
     # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
     "discrete": discrete,
-    # Independent uniform features: levels of weights of all sizes; losses alone.
+    # Independent uniform features: levels of weights of all sizes.
     "uniform": uniform_fourier,
     # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
     "lattice": fourier,
@@ -69,6 +69,8 @@ EXACT = ("classes", "folds", "patterns", "discrete")
 MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
 # Joint states of groups at most that are conditioned on.
 MOST_STATES = 2**12
+# Features up to which outputs share one thread in a descent: several descents run beside each other.
+MOST_FEATURES_ON_ONE_THREAD = 64
 # Seconds for each of them, whatever the number of outputs.
 SECONDS_PER_STATE = 1e-3
 
@@ -334,9 +336,7 @@ class Evaluator:
             serves_classes = (
                 "classes" not in law.cache or name == "classes" or (name == "patterns" and self.classes != 0)
             )
-            excludes_uniform = slopes or (
-                self.budget is not None and self.method == "auto"
-            )  # derivatives, nor an end
+            excludes_uniform = self.budget is not None and self.method == "auto"  # its terms have no end
             if (
                 serves_classes
                 and self.method in ("auto", name)
@@ -514,11 +514,14 @@ class Descent:
         names = self._lenient.candidate_methods(
             self._law, True, all_rows, AccuracyRequest(True, tol, frequencies, WORK, 1)
         )
-        names = [name for name in names if name != "moments"]
+        names = [name for name in names if name not in ("moments", "uniform")]
         self.method = next((name for name in names if METHODS[name].covers(all_rows, self._law).all()), "")
         if not self.method:
             self._lenient.refuse_uncovered(self._law, True, {})
         self.exact: bool = self.method in ("classes", "folds", "patterns")
+        if self.exact:
+            self._lenient.method = self.method
+        self.is_quick = not self.exact and "uniform" in self._lenient.candidate_methods(self._law, True)
         self._final = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
@@ -533,6 +536,10 @@ class Descent:
         if self.exact and b.all():  # what `average_at_kinks` returns, in less time
             outputs: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
             return outputs
+        if self.is_quick and (b.all() or np.all(np.diag(M) + b)):
+            workers = 1 if self._law.n <= MOST_FEATURES_ON_ONE_THREAD else None
+            request = AccuracyRequest(True, self.tol, self.frequencies, WORK, workers)
+            return uniform_fourier.solve(rows, self._law, request)
         self._lenient.frequencies, self._lenient.tol = None if self.exact else self.frequencies, self.tol
         return self._lenient.average_at_kinks(self._law, rows, True)[0]
 

@@ -58,7 +58,7 @@ class Minimum:
     """What it may be off by, without a penalty's share; inf where no seconds were left to say."""
     curvature: float | None
     """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
-    on, where it is expensive: see `validate.experiments.codes.curvatures`."""
+    on, where it is expensive: see `solvers.codes.curvatures`."""
     minima: tuple[Local, ...]
     """Distinct minima of all starts, best first, up to the order of features that the law leaves alike. In a
     race only the best are descended to the end, and the best may have no start."""

@@ -9,6 +9,7 @@ from .pair.transitions import Transitions, pair_transitions
 from .polygons import Polygon, best_polygon
 from .sphere.arrange import Thomson, thomson
 from .sphere.bounds import linear_programming_bound
+from .sphere.check import SphereCheck, sphere_check
 
 __all__ = [
     "PHASES",
@@ -17,6 +18,7 @@ __all__ = [
     "Geometry",
     "PhaseDiagram",
     "Polygon",
+    "SphereCheck",
     "Thomson",
     "Transitions",
     "best_polygon",
@@ -29,5 +31,6 @@ __all__ = [
     "phase_diagram",
     "represented",
     "solve_pair",
+    "sphere_check",
     "thomson",
 ]

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import parallel
-from superposition.solvers.loss import exact_loss, row_loss, value_and_gradient
+from superposition.solvers.loss import exact_loss, row_loss
+from superposition.solvers.loss.evaluator import Evaluator
 
 UNIT = 2.0**-53
 
@@ -132,27 +133,58 @@ def test_error_estimate_is_never_below_the_error(tol):
         assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
 
 
-def assert_slopes_honest(M, i, bias, p, j):
+def assert_slopes_honest(row, i, b, p, j, tol, limits):
     """Compare with central differences in exact fractions, which are the mean of both sides at kinks."""
-    found, h = value_and_gradient(M, bias, p, rows=[i]), Fraction(1, 10**60)
-    row, b = [Fraction(float(x)) for x in M[i]], Fraction(float(bias[i]))
-    for at, by in ((j, found.by_M[0, j]), (None, found.by_b[0])):
+    M, bias, h = np.zeros((len(row), len(row))), np.zeros(len(row)), Fraction(1, 10**60)
+    M[i], bias[i] = row, b
+    result = Evaluator(p, tol=tol, refuse=False, **limits)((M, bias), True, [i])
+    row, b = [Fraction(float(x)) for x in row], Fraction(float(b))
+    for index, by in ((i, result.by_M[0, i]), (j, result.by_M[0, j]), (None, result.by_b[0])):
         ends = []
         for side in (-h, h):
-            moved = [x + side * (k == at) for k, x in enumerate(row)]
-            ends.append(brute_force(moved, i, b + side * (at is None), p, number=Fraction))
+            moved = [x + side * (k == index) for k, x in enumerate(row)]
+            ends.append(brute_force(moved, i, b + side * (index is None), p, number=Fraction))
         slope = (ends[1] - ends[0]) / (2 * h)
-        assert abs(Fraction(float(by)) - slope) <= Fraction(found.gradient_error[0]) + h, (M[i], i, b, p, at)
+        assert abs(Fraction(float(by)) - slope) <= Fraction(result.gradient_error[0]) + h, (
+            M[i],
+            i,
+            b,
+            p,
+            index,
+        )
+    assert abs(Fraction(result.loss) - brute_force(row, i, b, p)) <= Fraction(result.error_estimate)
 
 
+METHODS = [{}, {"method": "uniform"}, {"method": "uniform", "frequencies": 256}]
+
+
+@pytest.mark.parametrize("limits", METHODS, ids=["auto", "uniform", "few frequencies"])
 @pytest.mark.parametrize("cases", [20, pytest.param(500, marks=pytest.mark.slow)])
-def test_error_estimates_of_gradients_are_never_below_the_error(cases):
+def test_error_estimates_of_gradients_are_never_below_the_error(cases, limits):
     rng = np.random.default_rng(2)
     for _ in range(cases):
         row, i, b, p = random_case(rng)
-        M, bias = np.zeros((row.size, row.size)), np.zeros(row.size)
-        M[i], bias[i] = row, b
-        assert_slopes_honest(M, i, bias, p, int(rng.integers(row.size)))
+        tol = float(rng.choice([1e-5, 1e-7, 1e-12]))
+        assert_slopes_honest(row, i, b, p, int(rng.integers(row.size)), tol, limits)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_gradients_at_corners(case):
+    row, i, b, p = case
+    for j in range(len(row)):
+        assert_slopes_honest(row, i, b, p, j, 1e-12, METHODS[1])
+
+
+@pytest.mark.parametrize("p", [0.01, 0.3])
+def test_the_gradient_of_many_features_is_that_of_other_methods(p):
+    """Sums over patterns (12 features) and over one lattice for all weights (40)."""
+    for n, other in ((12, "folds"), (40, "lattice")):
+        M, b = network(n, 0.25, seed=4)
+        both = [Evaluator(p, method=name)((M, b), True, range(4)) for name in ("uniform", other)]
+        apart = np.abs(both[0].by_M - both[1].by_M).max(axis=1)
+        apart = np.maximum(apart, np.abs(both[0].by_b - both[1].by_b))
+        assert np.all(apart <= both[0].gradient_error + both[1].gradient_error)
+        assert np.all(both[0].gradient_error <= 1e-8 * np.abs(both[1].by_M).max(axis=1))
 
 
 @pytest.mark.parametrize(

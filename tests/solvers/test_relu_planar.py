@@ -5,6 +5,7 @@ import pytest
 
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import best_polygon, geometry, named_groups
+from superposition.solvers.relu.arrangement import shapes
 from superposition.solvers.relu.pair.diagram import phase_diagram
 from superposition.solvers.rug import exact_loss
 from superposition.theory.features import Features
@@ -105,6 +106,8 @@ def test_structure():
     # two pairs, interleaved, one twice as long, beside a feature alone
     W = [[1, 0, 0], [0, 2, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0]]
     assert named_groups(W) == "antipodal pair 0-3, antipodal pair 1-4, single 2"
+    assert shapes(np.eye(4, 2)) == "2 singles, 2 dropped"
+    assert shapes(np.zeros((4, 2))) == "4 dropped"
 
 
 @pytest.mark.parametrize("n", [5, 6, 8, 9, 12])

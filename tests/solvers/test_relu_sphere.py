@@ -11,7 +11,7 @@ from scipy.linalg import block_diag
 
 from superposition.solvers import parallel, rug
 from superposition.solvers.minimise import minimise
-from superposition.solvers.relu import geometry, represented, thomson
+from superposition.solvers.relu import geometry, represented, sphere_check, thomson
 from superposition.solvers.relu.sphere import bounds
 from superposition.solvers.relu.sphere.arrange import energy_and_gradient, hessian
 from superposition.solvers.relu.sphere.bounds import linear_programming_bound
@@ -23,7 +23,6 @@ from superposition.theory.relu import (
     thomson_bound,
     thomson_energy,
 )
-from superposition.validate.experiments.relu.check import sphere_check
 from superposition.validate.proofs.properties import weights
 
 SEEDS = st.integers(0, 2**32 - 1)

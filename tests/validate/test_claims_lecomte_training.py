@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from superposition.solvers.collisions.counts import ZERO
 from superposition.theory.collisions import separated_share
-from superposition.validate.experiments.collisions import VARIANTS, ZERO
+from superposition.validate.experiments.collisions import VARIANTS
 from superposition.validate.ledger import Verdict, verdict
 from superposition.validate.ledger.lecomte_polysemantic import l37 as REMEDY
 

@@ -33,12 +33,6 @@ def test_figure_is_drawn_as_one_small_svg(ds):
     assert len(text) < 600_000
 
 
-def test_plots_return_their_axes(ds):
-    ax = Canvas().subplots()
-    assert maps.plot_envelope(ds, ax, "tied") is ax
-    assert maps.plot_bracket(ds, ax) is ax
-
-
 def test_bad_input_is_named(ds):
     with pytest.raises(ValueError, match=r"`models`.*got 'big'"):
         maps.plot_envelope(ds, Canvas().subplots(), "big")

@@ -3,38 +3,23 @@
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.rug import exact_loss
-from superposition.validate.experiments.codes import (
-    map_figure,
-    plot_marks,
-    run_envelope,
-    run_known,
-    run_marks,
-)
+from superposition.validate.experiments.codes import map_figure, run_envelope, run_known, run_marks
 from superposition.validate.experiments.codes.copies import above_copies
-from superposition.validate.experiments.codes.symmetry import (
-    CELLS,
-    by_cell,
-    change,
-    run_stored,
-)
+from superposition.validate.experiments.codes.symmetry import CELLS, by_cell, change, run_stored
 from superposition.validate.experiments.drawing import svg
 from superposition.validate.training import models_at
+
+PLACE = {"p": 0.1, "ratio": 0.5}
 
 
 def _trained(losses):
     """Models of 8 and 16 features at (0.1, 0.5), one for each loss; the second size has two seeds."""
     rows = [(8, loss) for loss in losses] + [(16, loss) for loss in losses[:2]]
-    number = len(rows)
-    model = {
-        "p": np.full(number, 0.1),
-        "ratio": np.full(number, 0.5),
-        "n_features": np.array([n for n, _ in rows]),
-        "optimum": np.full(number, 0.01),
-    }
+    model = {name: np.full(len(rows), value) for name, value in PLACE.items()}
+    model |= {"n_features": np.array([n for n, _ in rows]), "optimum": np.full(len(rows), 0.01)}
     loss = np.array([[loss for _, loss in rows]] * 2) * [[2.0], [1.0]]
     return xr.Dataset(
         {name: ("model", values) for name, values in model.items()} | {"loss": (("end", "model"), loss)},
@@ -43,14 +28,8 @@ def _trained(losses):
 
 
 def _known(ratio=0.5):
-    columns = {
-        "p": 0.1,
-        "ratio": ratio,
-        "rug": 0.01,
-        "balanced": 0.006,
-        "envelope": 0.004,
-        "lower_bound": 1e-4,
-    }
+    columns = {"p": 0.1, "ratio": ratio, "rug": 0.01}
+    columns |= {"balanced": 0.006, "envelope": 0.004, "lower_bound": 1e-4}
     return xr.Dataset({name: ("point", [value]) for name, value in columns.items()})
 
 
@@ -76,17 +55,10 @@ def test_a_point_without_its_codes_is_named():
         run_marks(_trained([0.007, 0.008, 0.0095]), _known(ratio=0.25))
 
 
-def test_no_axes_no_plot():
-    with pytest.raises(TypeError, match=r"`ax` must be an Axes; got None"):
-        plot_marks(run_marks(_trained([1.0, 2.0, 3.0]), _known()), None)
-
-
 def test_figure_is_drawn():
     plane = run_envelope(4, lowest=0.01, codes=["pair"])
-    drawing = svg(map_figure(plane, run_marks(_trained([0.007, 0.008, 0.0095]), _known())))
-    assert drawing.startswith("<svg")
-    ax = plot_marks(run_marks(_trained([0.007, 0.008, 0.0095]), _known()), Canvas().subplots())
-    assert ax.get_ylabel() == "loss / loss of the rug"
+    marks = run_marks(_trained([0.007, 0.008, 0.0095]), _known())
+    assert svg(map_figure(plane, marks)).startswith("<svg")
 
 
 @pytest.fixture(scope="module")

@@ -119,21 +119,6 @@ def test_a_kick_at_the_rug_grows(n):
     assert float(ds["end"][0]) < float(ds["start"][0])
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "value"),
-    [
-        (lambda: code_structure(np.eye(3)[:2]), "M", "(2, 3)"),
-        (lambda: run_polished(256, [0.1], [0.5], [0]), "n_features", "256"),
-        (lambda: interference_kurtosis(np.eye(3)[:2], 0.1), "M", "(2, 3)"),
-        (lambda: interference_kurtosis(np.eye(3), 0.0), "p", "0"),
-    ],
-)
-def test_bad_input_is_named(call, name, value):
-    with pytest.raises(ValueError, match=f"`{name}`") as error:
-        call()
-    assert value in str(error.value)
-
-
 @pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
@@ -150,8 +135,8 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert "of the curvatures of the exact loss are negative" in shown["saddle"].headline
     rows = sections.judge(lab, ["C26", "C27", "C28", "C29", "C30", "C31"])
     for id in ("C27", "C29", "C30", "C31"):
-        assert any(f.origin.startswith("stored: rug_n*.nc") for f in rows[id].evidence.findings)
-        assert str(rows[id].verdict) == ("overstated" if id == "C27" else "holds")
+        assert any(f.origin.startswith("stored: training.nc") for f in rows[id].evidence.findings)
+        assert str(rows[id].verdict) == ("incomplete" if id == "C27" else "holds")
     assert str(rows["C28"].verdict) == "unsettled: too few runs"
 
 

@@ -5,17 +5,17 @@ import itertools
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from superposition.solvers import collisions as solvers
-from superposition.validate.experiments.collisions import SHIFTED, collision_counts, train_l1
+from superposition.solvers.collisions.counts import SHIFTED, collision_counts
+from superposition.validate.experiments.collisions import train_l1
 
 torch = pytest.importorskip("torch")
 
 from superposition.validate.experiments.collisions import engine  # noqa: E402
+
+WEIGHTS = {"device": "cpu", "keep_weights": True}
 
 
 def weights(runs, n, m, seed=0, scale=0.9):
@@ -27,35 +27,6 @@ def printed_loss(E, D, x, target, lam):
     """Sum over a batch of the squared error and the l1 norm of the activations, in torch."""
     h = x @ E
     return ((torch.relu(h @ D.mT) - target) ** 2).sum() + lam * h.abs().sum()
-
-
-# Counting
-
-
-@given(
-    arrays.arrays(
-        float,
-        st.tuples(st.integers(1, 5), st.integers(1, 4)),
-        elements=st.sampled_from([-1.0, -0.6, -0.01, 0.0, 0.3, 0.7, 1.0]),
-    )
-)
-def test_counts_agree_with_counting_by_hand(W):
-    found = collision_counts(W)
-    columns = [[w for w in column if abs(w) > 0.5] for column in W.T]
-    signs = [a * b for column in columns for a, b in itertools.combinations(column, 2)]
-    assert found["polysemantic"] == sum(len(column) >= 2 for column in columns)
-    assert found["benign"] == sum(s < 0 for s in signs)
-    assert found["malign"] == sum(s > 0 for s in signs)
-    assert found["dead"] == sum(np.sum(row**2) < 0.25 for row in W)
-    # The mean of at most 20 small numbers: a few roundings.
-    assert found["nonzeros"] == pytest.approx(np.mean([np.sum(np.abs(row) > 0.02) for row in W]), rel=1e-14)
-    assert found["l1_norm"] == pytest.approx(np.mean([np.sum(np.abs(row)) for row in W]), rel=1e-14)
-
-
-def test_counts_of_broken_runs_are_nan():
-    W = np.stack([np.eye(3), np.eye(3)])
-    W[1, 0, 0] = np.nan
-    assert np.isnan(collision_counts(W)["polysemantic"]).tolist() == [False, True]
 
 
 # Data
@@ -95,11 +66,8 @@ def exact_loss(torch_W, lam, p):
 def test_steps_on_random_inputs_have_the_exact_mean(p):
     n, m, lam, runs = 3, 4, 0.3, 4000
     start = np.broadcast_to(weights(1, n, m, seed=3), (runs, n, m))
-    ds = train_l1(
-        n, m, lam, range(runs), optimiser="sign", p=p, learning_rate=1.0, steps=1, start=start,
-        device="cpu", keep_weights=True,
-    )  # fmt: skip
-    found = start - ds["W"].values[0]
+    settings = {"optimiser": "sign", "p": p, "learning_rate": 1.0, "steps": 1, "start": start}
+    found = start - train_l1(n, m, lam, range(runs), **settings, **WEIGHTS)["W"].values[0]
     V = torch.from_numpy(start[0].copy()).requires_grad_(True)
     exact_loss(V, lam, p).backward()
     gap = found.mean(axis=0) - V.grad.numpy()
@@ -141,10 +109,8 @@ def test_gradients_agree_with_autograd(tied, kind):
 def test_adamw_is_that_of_torch_on_the_printed_loss():
     n, m, lam, steps = 6, 9, 0.05, 40
     start = weights(2, n, m, seed=5)
-    ds = train_l1(
-        n, m, lam, [0, 1], optimiser="adamw", learning_rate=1e-2, steps=steps, start=start, device="cpu",
-        keep_weights=True,
-    )  # fmt: skip
+    settings = {"optimiser": "adamw", "learning_rate": 1e-2, "steps": steps, "start": start}
+    ds = train_l1(n, m, lam, [0, 1], **settings, **WEIGHTS)
     for run in range(2):
         W = torch.from_numpy(start[run].astype(np.float32)).requires_grad_(True)
         adamw = torch.optim.AdamW([W], lr=1e-2)
@@ -164,17 +130,7 @@ def test_gradient_descent_follows_the_flow_of_the_normal_form():
     errors = []
     for rate in (0.01, 0.005, 0.0025):
         steps = round(until / (4 * rate))
-        ds = train_l1(
-            n,
-            m,
-            lam,
-            range(24),
-            learning_rate=rate,
-            steps=steps,
-            start=start,
-            device="cpu",
-            keep_weights=True,
-        )
+        ds = train_l1(n, m, lam, range(24), learning_rate=rate, steps=steps, start=start, **WEIGHTS)
         assert float(ds["t"][0]) == pytest.approx(until)
         assert float(ds["lam_normal"][0]) == lam / 4
         W = ds["W"].values[0]
@@ -189,12 +145,10 @@ def test_gradient_descent_follows_the_flow_of_the_normal_form():
 
 def test_untied_equal_weights_move_as_tied_ones():
     start = weights(3, 6, 8, seed=8)
-    options = {"start": start, "device": "cpu", "keep_weights": True}
-    tied = train_l1(6, 8, 0.08, range(3), learning_rate=0.01, steps=200, **options)
-    untied = train_l1(
-        6, 8, 0.04, range(3), learning_rate=0.02, steps=200, tied=False, penalty="weights",
-        start_decoder=start, **options,
-    )  # fmt: skip
+    settings = {"start": start, "steps": 200, **WEIGHTS}
+    tied = train_l1(6, 8, 0.08, range(3), learning_rate=0.01, **settings)
+    settings |= {"tied": False, "penalty": "weights", "start_decoder": start}
+    untied = train_l1(6, 8, 0.04, range(3), learning_rate=0.02, **settings)
     assert float(tied["t"][0]) == float(untied["t"][0])
     assert float(tied["lam_normal"][0]) == float(untied["lam_normal"][0])
     for name in ("encoder", "decoder"):
@@ -204,7 +158,7 @@ def test_untied_equal_weights_move_as_tied_ones():
 
 
 def test_a_run_does_not_depend_on_its_neighbours():
-    options = {"optimiser": "sign", "p": 0.2, "steps": 30, "device": "cpu", "keep_weights": True}
+    options = {"optimiser": "sign", "p": 0.2, "steps": 30, **WEIGHTS}
     lams, seeds = [0.1, 0.2, 0.1], [3, 5, 9]
     before = np.array(seeds)
     stack = train_l1(6, 8, lams, seeds, **options)
@@ -213,12 +167,12 @@ def test_a_run_does_not_depend_on_its_neighbours():
     np.testing.assert_allclose(stack["W"][0, 1], alone["W"][0, 0], rtol=0, atol=1e-5)
     assert np.abs(stack["W"][0, 0] - stack["W"][0, 2]).max() > 0.1
     np.testing.assert_array_equal(seeds, before)
-    many = train_l1(6, 8, 0.2, [5, 5, 6], steps=1, device="cpu", keep_weights=True)
+    many = train_l1(6, 8, 0.2, [5, 5, 6], steps=1, **WEIGHTS)
     np.testing.assert_array_equal(many["W"][0, 0], many["W"][0, 1])
 
 
 def test_first_weights_have_the_law_and_starts_are_not_changed():
-    ds = train_l1(20, 50, 0.1, range(10), steps=0, scale=0.7, device="cpu", keep_weights=True)
+    ds = train_l1(20, 50, 0.1, range(10), steps=0, scale=0.7, **WEIGHTS)
     assert stats.kstest(ds["W"].values.ravel(), stats.norm(0, 0.7 / np.sqrt(50)).cdf).pvalue > 1e-4
     start = weights(1, 4, 6)
     kept = start.copy()
@@ -242,9 +196,7 @@ def test_extreme_strengths_and_rates_are_reported():
 def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
     counts = {}
     for optimiser, steps in (("gd", 1500), ("sign", 1500), ("adamw", 6000)):
-        ds = train_l1(
-            12, 12, 0.08, range(24), optimiser=optimiser, steps=steps, device="cpu", keep_weights=True
-        )
+        ds = train_l1(12, 12, 0.08, range(24), optimiser=optimiser, steps=steps, **WEIGHTS)
         assert (ds["dead"] == 0).all()
         counts[optimiser] = ds["polysemantic"].values[0]
         for threshold in SHIFTED:
@@ -309,10 +261,8 @@ def test_training_keeps_a_hadamard_pair_and_turns_others_away():
     W = np.zeros((2, 2, 2))
     for run, angle in enumerate((np.pi / 4 + 0.02, np.pi / 4 + 0.3)):
         W[run] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
-    found = train_l1(
-        2, 2, 0.1, [0, 1], optimiser="sign", p=0.2, learning_rate=0.02, steps=6000, start=W, device="cpu",
-        keep_weights=True,
-    )  # fmt: skip
+    settings = {"optimiser": "sign", "p": 0.2, "learning_rate": 0.02, "steps": 6000, "start": W}
+    found = train_l1(2, 2, 0.1, [0, 1], **settings, **WEIGHTS)
     size = np.sort(np.abs(found["W"].values[0]), axis=-1)
     # Wide bands: the steps are noisy, and the ends 0.7, 0.7 and 0, 1 far apart.
     assert size[0].min() > 0.6

@@ -82,7 +82,7 @@ def test_neurons_alike_that_receive_all_features_are_a_network():
 
 
 def test_neurons_alike_with_few_features_each_are_a_network():
-    from superposition.validate.experiments.computation.equal_neurons import disjoint_inputs_loss
+    from superposition.solvers.computation.equal_neurons import disjoint_inputs_loss
 
     law, k = Features(4, 0.5, "symmetric"), np.linspace(0.0, 0.6, 61)
     models = [best_readout([[1, x, 0, 0], [0, 0, 1, x]], 0.0, law, bias=False) for x in k]

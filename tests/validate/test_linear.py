@@ -7,12 +7,19 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.linear import gradient_flow
 from superposition.validate.experiments import linear
-from superposition.validate.experiments.linear.descent import RULES
-from superposition.validate.experiments.linear.flows import _escapes, lags
-from superposition.validate.experiments.linear.weights import expected_losses, largest_angles
+from superposition.validate.experiments.linear import flows
+from superposition.validate.experiments.linear.descent import RULES, expected_losses, largest_angles
+from superposition.validate.experiments.linear.plateaus import _escapes, euler_delays
 from superposition.validate.reference import files
 
 SIGMA = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.2], [0.1, -0.2, 0.5]])
+TINY = {
+    "plateaus": {"eigenvalues": (4.0, 1.0, 0.2), "n_hidden": 1, "runs": 2, "points": 40, "rate": 0.01},
+    "flows": {"runs": 2, "end": 4.0, "points": 6, "rate": 0.02},
+    "saddles": {"eigenvalues": (3.0, 1.0, 1.0), "n_hidden": 1, "runs": 1, "step": 0.1},
+    "subspaces": {"n_features": 3, "n_hidden": 2, "samples": 50, "runs": 1, "end": 4.0, "points": 6},
+    "representation": {"n_features": 3, "n_hidden": 1, "p": (0.1, 0.5), "runs": 2, "steps": 200},
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +56,13 @@ def test_descent_tends_to_its_flow_as_the_steps_do_to_zero(torch, rule):
         assert np.abs(limit - gradient_flow(A[1], SIGMA, t, "encoder").W[0]).max() > 0.02
 
 
-def test_moment_points_have_the_moments():
-    mean = np.array([0.3, -1.0, 2.0])
-    x = linear.moment_points(SIGMA, mean)
-    np.testing.assert_allclose(x.mean(axis=0), mean, atol=1e-14)
-    np.testing.assert_allclose(x.T @ x / len(x), SIGMA + np.outer(mean, mean), atol=1e-14)
-
-
 def test_a_trained_bias_centres_the_inputs(torch):
     mean = np.array([0.3, -1.0, 2.0])
     rng = np.random.default_rng(2)
     W = 0.3 * rng.normal(size=(3, 3, 1))
-    found = linear.descend(W, W, linear.moment_points(SIGMA, mean), 0.04, [1500], "tied", bias=True)
-    A = found.A[-1]
-    np.testing.assert_allclose(found.bias[-1], mean - A @ (mean @ A)[..., None] @ [1.0], atol=1e-6)
+    trained = linear.descend(W, W, linear.moment_points(SIGMA, mean), 0.04, [1500], "tied", bias=True)
+    A = trained.A[-1]
+    np.testing.assert_allclose(trained.bias[-1], mean - A @ (mean @ A)[..., None] @ [1.0], atol=1e-6)
     np.testing.assert_allclose(
         expected_losses(A, A, SIGMA), np.linalg.eigvalsh(SIGMA)[:2].sum() / 3, rtol=1e-9
     )
@@ -97,7 +97,7 @@ def test_losses_rest_at_the_saddles_and_leave_them_on_time(plateaus, tmp_path):
     late = trained["escape"] / flow["escape"] - 1
     # The first order of Euler's steps is the lag itself; its half is what the nonlinear part may take back.
     assert bool(((late > 0.5 * lag) & (late < 1.1 * lag)).all())
-    np.testing.assert_allclose(lags(ds) / lag, 1, atol=0.03)
+    np.testing.assert_allclose(euler_delays(ds) / lag, 1, atol=0.03)
     for data in ds["data"].values:
         levels = ds["level"].sel(data=data).values
         for values in (flow["loss"], trained["loss"], ds["law_loss"]):
@@ -136,11 +136,10 @@ def test_without_training_there_are_flows_only(ax):
 
 
 def test_plateaus_are_drawn(plateaus, ax):
-    assert linear.plot_plateaus(plateaus, ax, "samples", 1) is ax
+    linear.plot_plateaus(plateaus, ax, "samples", 1)
     assert ax.lines[0].get_ydata()[0] == plateaus["level"].sel(data="samples")[0]
-    one = plateaus.sel(model="tied", data="samples").isel(run=1)
-    np.testing.assert_array_equal(ax.lines[3].get_ydata(), one["loss"].sel(route="flow"))
-    assert linear.plot_escape(plateaus, Canvas().subplots()).get_ylabel() == "measured / predicted"
+    loss = plateaus["loss"].sel(model="tied", data="samples", route="flow").isel(run=1)
+    np.testing.assert_array_equal(ax.lines[3].get_ydata(), loss)
 
 
 # Flows
@@ -162,15 +161,26 @@ def test_flows_end_where_they_should(torch, ax):
     # Decoder and encoder part and meet again.
     assert float(ds["parting"].max("time").min()) > 0.02
     assert float(ds["parting"].isel(time=-1).max()) < 2e-3
-    assert linear.plot_losses(ds, ax) is ax
-    angles = linear.plot_angles(ds, Canvas().subplots(), 2)
-    np.testing.assert_array_equal(angles.lines[0].get_ydata(), ds["angle"].isel(route=0, rule=0, run=2))
+    linear.plot_angles(ds, ax, 2)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), ds["angle"].isel(route=0, rule=0, run=2))
+
+
+def test_the_words_on_flows_follow_the_numbers(torch):
+    ds = linear.run_flows(runs=3, end=30.0, points=3, rate=0.02)
+    text = flows._show(ds).text
+    assert "tied loss: 3" in text
+    assert "alone, Eq. 22: 0" in text
+    # With the angles of two rules exchanged, the counts are as well.
+    swapped = ds.assign(angle=ds["angle"].assign_coords(rule=["encoder", "pair", "tied", "decoder"]))
+    assert "Eq. 22: 3" in flows._show(swapped.reindex(rule=ds["rule"])).text
 
 
 def test_angles_are_those_of_planes():
-    turned = np.array([[np.cos(0.3), 0.0], [np.sin(0.3), 0.0], [0.0, 1.0]])
-    found = largest_angles(np.stack([turned, turned @ [[2.0, 1.0], [0.0, 3.0]]]), np.eye(3)[:, [0, 2]])
-    np.testing.assert_allclose(found, np.degrees(0.3))
+    rotated = np.array([[np.cos(0.3), 0.0], [np.sin(0.3), 0.0], [0.0, 1.0]])
+    same_span = rotated @ [[2.0, 1.0], [0.0, 3.0]]
+    np.testing.assert_allclose(
+        largest_angles(np.stack([rotated, same_span]), np.eye(3)[:, [0, 2]]), np.degrees(0.3)
+    )
     tiny = largest_angles(np.array([[1.0], [1e-12]]), np.array([[1.0], [0.0]]))
     np.testing.assert_allclose(tiny, np.degrees(1e-12))
 
@@ -192,7 +202,7 @@ def test_models_leave_saddles_at_the_predicted_rate(torch, eigenvalues, tmp_path
     files.write_dataset(tmp_path / "saddles.nc", ds)
 
 
-def test_equal_eigenvalues_leave_the_choice_to_start_or_samples(torch, ax):
+def test_equal_eigenvalues_leave_the_choice_to_start_or_samples(torch):
     ds = linear.run_subspaces(4, 2, samples=50, runs=2, end=30.0, step=0.15, points=20)
     last, flown = (ds.isel(time=-1).sel(route=route) for route in ("trained", "flow"))
     # Both terms left out are of the order of the initial weights: 1e-3, in degrees 0.06.
@@ -203,7 +213,6 @@ def test_equal_eigenvalues_leave_the_choice_to_start_or_samples(torch, ax):
     assert bool((last["excess"].sel(data="samples") > 0).all())
     for name in ("angle_start", "angle_samples"):
         np.testing.assert_allclose(last[name], flown[name], atol=0.5)
-    assert linear.plot_subspaces(ds, ax, "samples") is ax
 
 
 # Representation
@@ -225,7 +234,7 @@ def test_shares_add_up_to_the_dimensions(shares):
     assert bool((shares["share"].sel(importance="falling", bias="no bias", p=0.5) > 0.02).all())
 
 
-def test_trained_models_reach_weighted_pca(shares, ax):
+def test_trained_models_reach_weighted_pca(shares):
     excess = shares["loss"] / shares["optimum"] - 1
     np.testing.assert_allclose(excess.sel(model="pair"), 0, atol=1e-4)
     np.testing.assert_allclose(excess.sel(model="tied", bias="bias"), 0, atol=1e-4)
@@ -236,17 +245,27 @@ def test_trained_models_reach_weighted_pca(shares, ax):
         shares["optimum"].sel(bias="bias"), shares["dedicated"].sel(bias="bias"), rtol=1e-10
     )
     assert bool((shares["optimum"] < 0.99 * shares["dedicated"]).sel(bias="no bias").all())
-    assert linear.plot_shares(shares, ax) is ax
     gain = linear.plot_gain(shares, Canvas().subplots())
     np.testing.assert_allclose(gain.lines[0].get_ydata(), 1, rtol=1e-10)
 
 
-# Bad input
+# Bad input, and the section
 
 
 def test_a_rate_that_is_too_large_is_refused(torch):
+    start = np.full((1, 3, 1), 0.1)
     with pytest.raises(ValueError, match=r"`rate` must be small enough for .* finite; got 30"):
-        linear.descend(START, START, SIGMA, 30.0, [50])
+        linear.descend(start, start, SIGMA, 30.0, [50])
 
 
-START = np.full((1, 3, 1), 0.1)
+@pytest.mark.slow
+def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
+    _, contents = sections.show("linear", TINY, tmp_path)
+    for content in contents.values():
+        assert "nan" not in content.text + str([table.rows for table in content.tables])
+    assert [name for name, content in contents.items() for _ in content.figures] == [
+        "plateaus", "flows", "subspaces", "representation",
+    ]  # fmt: skip
+    rows = contents["plateaus"].tables[0].rows
+    assert [row[:3] for row in rows[:2]] == [["tied", "expected", 0], ["tied", "samples", 0]]
+    assert [len(table.rows) for table in contents["saddles"].tables] == [4]

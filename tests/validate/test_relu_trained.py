@@ -8,10 +8,10 @@ from scipy import stats
 
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import pair_basins
+from superposition.solvers.relu.ends import ExactLoss
 from superposition.theory.relu import onset_importance
 from superposition.validate.experiments import relu
-from superposition.validate.experiments.relu import section, trained
-from superposition.validate.experiments.relu.ends import ExactLoss
+from superposition.validate.experiments.relu import phases, trained
 
 TINY = {
     "phases": {"size": 4, "transitions": 1, "gap": 0.5},
@@ -94,15 +94,13 @@ def test_divergence_is_an_error(monkeypatch):
 
 
 def test_training_figures(models):
-    ax = Canvas().subplots()
-    assert relu.plot_excess(models, ax, "sgd") is ax
+    ax = relu.plot_excess(models, Canvas().subplots(), "sgd")
     np.testing.assert_allclose(
         ax.lines[0].get_ydata(), models["trained"].values[0, 1] / float(models["least"][0])
     )
     with pytest.raises(ValueError, match=r"`optimiser` must be one of .*; got 'lion'"):
         relu.plot_excess(models, ax, "lion")
-    ax = Canvas().subplots()
-    assert relu.plot_reached(models, ax) is ax
+    ax = relu.plot_reached(models, Canvas().subplots())
     hits = relu.trained_loss(models, "flow").values.sum(axis=1)
     np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), hits / 8)
     # Clopper and Pearson: the shares at which so many hits, or more, are met in one of forty samples.
@@ -120,12 +118,9 @@ def test_training_figures(models):
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     lab, shown = sections.show("relu", TINY, tmp_path)
-    figures = {figure.name for made in shown.values() for figure in made.figures}
-    assert figures == {"phases", "patterns", "polygons", "truncation", "sphere", "trained"}
-    assert sum(len(made.tables) for made in shown.values()) == 5
-    for made in shown.values():
-        cells = [cell for table in made.tables for row in table.rows for cell in row]
-        assert "nan" not in f"{made.text} {cells}".replace("dominant", "")
+    for content in shown.values():
+        cells = [cell for table in content.tables for row in table.rows for cell in row]
+        assert "nan" not in f"{content.text} {cells}".replace("dominant", "")
     row = sections.judge(lab, ["B14"])["B14"]
     assert row.verdict == "question, answered"
     small = lab["relu.truncation"]["regret"].values
@@ -144,11 +139,11 @@ def test_words_on_transitions_follow_the_numbers():
             "is_jump": ("transition", [True, False, False, True]),
         }
     )
-    text = section._entrance(ds)
+    text = phases._describe_entrance(ds)
     assert "located at 3 values of p, is a jump at 1." in text
     assert "From p = 0.60 to 0.70 it is continuous; the closed form has it to 1e-03." in text
     assert "From p = 0.70 on the encodings also jump" in text
-    assert "continuous" not in section._entrance(ds.isel(transition=[0]))
+    assert "continuous" not in phases._describe_entrance(ds.isel(transition=[0]))
 
 
 def test_words_on_training_follow_the_numbers():
@@ -163,11 +158,11 @@ def test_words_on_training_follow_the_numbers():
         {"case": ["2 in 1"], "optimiser": ["adam"]},
         {"steps": 1, "batch": 1, "init_std": 0.5},
     )
-    made = section._show_trained(ds)
-    assert "over the exact minimum, is 1 +0e+00." in made.text
-    assert "is from 0.75 [0.19, 0.99] (adam; 2 in 1) to 0.75" in made.text
-    cells = made.tables[0].rows[0]
+    content = trained._show_trained(ds)
+    assert "over the exact minimum, is 1 +0e+00." in content.text
+    assert "is from 0.75 [0.19, 0.99] (adam; 2 in 1) to 0.75" in content.text
+    cells = content.tables[0].rows[0]
     assert cells[3] == "1.0e-01"
     assert [cell[:4] for cell in cells[4:]] == ["0.75", "0.50", "0.75"]
-    text = section._show_trained(ds.assign(settled=0.9 * ds["settled"])).text
+    text = trained._show_trained(ds.assign(settled=0.9 * ds["settled"])).text
     assert "over the exact minimum, is 1 -1e-01." in text

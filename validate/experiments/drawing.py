@@ -5,7 +5,7 @@ import html
 import inspect
 import io
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import cycle
 from typing import Any, ParamSpec, TypeVar
 
@@ -95,7 +95,7 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
             return checked(*args, **kwargs)
         except (AttributeError, KeyError, ValueError) as error:
             given = inspect.signature(function).bind(*args, **kwargs).arguments.items()
-            sets = {name: one for name, one in given if isinstance(one, xr.Dataset)}
+            sets = {name: value for name, value in given if isinstance(value, xr.Dataset)}
             names = {str(name) for ds in sets.values() for name in (*ds.variables, *ds.dims, *ds.attrs)}
             lacking = _LACKING.search(str(error.args[0]))
             if not sets or lacking is None or lacking[1] in names:  # another fault
@@ -149,94 +149,53 @@ def largest_interval(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
 
 
 @as_annotated
-def plot_theory_vs_experiment(
-    theory: xr.DataArray | tuple[Any, ...] | list[xr.DataArray | tuple[Any, ...]],
-    experiment: xr.DataArray,
-    ax: Axes,
-) -> Axes:
+def plot_theory_vs_experiment(theory: Sequence[xr.DataArray], experiment: xr.DataArray, ax: Axes) -> Axes:
     """Draw predictions as lines, and runs as small dots with their mean and its Student interval.
 
     Runs are black, and each curve has a colour of its own.
 
     Parameters
     ----------
-    theory : DataArray, (x, y) or (x, y, error), or a list of them
-        Curves, each over one dimension. An error is drawn as a band, y - error to y + error. A DataArray's
-        attribute ``label`` stands in the legend.
+    theory : sequence of DataArray
+        Curves, each over one dimension, with the attribute ``label`` for the legend.
     experiment : DataArray
         Over x and a dimension ``run`` or ``seed`` of independent runs, two or more. Of many runs the first 16
         have dots; the interval is of all.
     ax : Axes
-        The axes are labelled by the name of `experiment` and of its x, or by their attributes ``long_name``
-        and ``units``. Scales stay as they are.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    TypeError
-        If `ax` is no Axes, or `experiment` no DataArray.
-    ValueError
-        If a curve is not over one dimension, or `experiment` not over x and two or more runs.
+        Gets a legend; labels and scales stay as they are.
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure as Canvas
     >>> x = [0.0, 1.0, 2.0]
-    >>> runs = xr.DataArray([[0.1, 1.2, 2.1], [0.0, 0.8, 1.9]], {"x": x}, ["run", "x"], "loss")
-    >>> ax = plot_theory_vs_experiment((x, x), runs, Canvas().subplots())
-    >>> ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)
-    ('x', 'loss', 3)
+    >>> law = xr.DataArray(x, {"x": x}, ["x"], attrs={"label": "law"})
+    >>> runs = xr.DataArray([[0.1, 1.2, 2.1], [0.0, 0.8, 1.9]], {"x": x}, ["run", "x"])
+    >>> len(plot_theory_vs_experiment([law], runs, Canvas().subplots()).lines)
+    3
     """
-    chance = next((str(name) for name in ("run", "seed") if name in experiment.dims), "")
-    others = [str(name) for name in experiment.dims if name != chance]
-    if not chance or len(others) != 1 or experiment.sizes[chance] < 2:
-        said = "`experiment` must be over x and two or more of `run` or `seed`"
-        raise ValueError(f"{said}; got {dict(experiment.sizes)}.")
-    curves = theory if isinstance(theory, list) else [theory]
-    for curve in curves:
-        if not isinstance(curve, xr.DataArray | tuple):
-            rule = "a DataArray, a tuple of arrays, or a list of these"
-            raise ValueError(f"`theory` must be {rule}; got {short_repr(curve)}.")
-    for curve, line in zip(curves, cycle(_coloured()), strict=False):
-        _plot_curve(curve, line, ax)
+    run_dim = next((str(name) for name in ("run", "seed") if name in experiment.dims), "")
+    others = [str(name) for name in experiment.dims if name != run_dim]
+    if not run_dim or len(others) != 1 or experiment.sizes[run_dim] < 2:
+        rule = "over x and two or more of `run` or `seed`"
+        raise ValueError(f"`experiment` must be {rule}; got {dict(experiment.sizes)}.")
+    # The colours of the cycle in use that are no greys.
+    colours = [to_hex(rcParam["color"]) for rcParam in rcParams["axes.prop_cycle"] if "color" in rcParam]
+    colours = [colour for colour in colours if np.ptp(to_rgb(colour)) > 0.0] or ["tab:blue"]
+    for curve, colour in zip(theory, cycle(colours), strict=False):
+        if curve.ndim != 1:
+            raise ValueError(f"`theory` must be curves over one dimension; got shape {curve.shape}.")
+        ax.plot(curve[curve.dims[0]], curve, color=colour, label=curve.attrs.get("label", "theory"))
     x = experiment[others[0]]
-    values = experiment.transpose(chance, others[0]).values.astype(float)
+    values = experiment.transpose(run_dim, others[0]).values.astype(float)
     dots = values[:DOTS]
+    is_part = len(dots) < len(values)
+    count = f"{len(dots)} of {len(values)}" if is_part else f"{len(values)}"
     # Dots of one run after the other: one line of markers makes the smallest file.
     places = np.tile(x.values, len(dots))
-    few = f"{len(dots)} of {len(values)}" if len(dots) < len(values) else f"{len(values)}"
-    ax.plot(places, dots.ravel(), ".", color=DATA, alpha=0.35, markersize=2.5, label=f"{few} {chance}s")
+    ax.plot(places, dots.ravel(), ".", color=DATA, alpha=0.35, markersize=2.5, label=f"{count} {run_dim}s")
     middle, half = student(values, axis=0)
-    said = f"their mean, {LEVEL:.0%} interval" if len(dots) == len(values) else f"mean of all, {LEVEL:.0%}"
-    ax.errorbar(x, middle, half, fmt="o", color=DATA, markersize=3, elinewidth=0.8, label=said)
-    return finish_axes(ax, xlabel=_label(x), ylabel=_label(experiment))
-
-
-def _coloured() -> list[str]:
-    """Return the colours of the cycle in use that are no greys."""
-    colours = [to_hex(rcParam["color"]) for rcParam in rcParams["axes.prop_cycle"] if "color" in rcParam]
-    return [colour for colour in colours if np.ptp(to_rgb(colour)) > 0.0] or ["tab:blue"]
-
-
-def _plot_curve(curve: xr.DataArray | tuple[Any, ...], colour: str, ax: Axes) -> None:
-    columns, said = curve, "theory"
-    if isinstance(curve, xr.DataArray):
-        said = str(curve.attrs.get("label", said))
-        columns = (*(curve[name].values for name in curve.dims), curve.values)
-    x, y, *error = (np.asarray(column, dtype=np.float64) for column in columns)
-    if len(error) > 1 or y.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"`theory` must be over one dimension; got shapes {x.shape} and {y.shape}.")
-    ax.plot(x, y, color=colour, label=said)
-    for half in error:
-        ax.fill_between(x, y - half, y + half, color=colour, alpha=0.15, linewidth=0)
-
-
-def _label(values: xr.DataArray) -> str:
-    name = str(values.attrs.get("long_name", str(values.name or "").replace("_", " ")))
-    return f"{name} ({values.attrs['units']})" if values.attrs.get("units") else name
+    label = f"mean of all, {LEVEL:.0%}" if is_part else f"their mean, {LEVEL:.0%} interval"
+    ax.errorbar(x, middle, half, fmt="o", color=DATA, markersize=3, elinewidth=0.8, label=label)
+    return finish_axes(ax)
 
 
 @as_annotated
@@ -256,12 +215,13 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
 @as_annotated
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
-    kept = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
+    rows = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
     x = numbers_or_repeat("x", x)
-    if len(kept) != x.size:
-        raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(kept)}.")
-    some = [row.size > 1 for row in kept]
-    draw_estimates(ax, x[some], [mean(row) for row in kept if row.size > 1], **style)
+    if len(rows) != x.size:
+        raise ValueError(f"`samples` must have a row for each of {x.size} points `x`; got {len(rows)}.")
+    has_interval = [row.size > 1 for row in rows]
+    if any(has_interval):
+        draw_estimates(ax, x[has_interval], [mean(row) for row in rows if row.size > 1], **style)
 
 
 @as_annotated

@@ -13,9 +13,8 @@ from ...solvers.statistics import Family, growth_power, jackknife, mean, share
 from ...theory import noise
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
+from ..experiments.noise.fig5 import WEAK_LAM, growth, onset
 from ..experiments.noise.mechanism import judge_mechanism
-from ..experiments.noise.runs import WEAK_LAM, growth, onset
-from ..experiments.noise.shapes import random_simplexes, shape_rate
 from .claim import (
     Evidence,
     Finding,
@@ -382,6 +381,19 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
         confirmed(random, gaps, "<=", preregistered((0.5 - 3 / (m + 2)) / 10)),
         *between(not_refuted, random, gaps, derived(0), derived(0)),
     )
+
+
+def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return regular simplexes of n unit encodings on m >= n neurons, turned at random."""
+    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
+    return [corners @ np.linalg.qr(rng.normal(size=(m, m)))[0][:n] for _ in range(count)]
+
+
+def shape_rate(W: FloatArray, std: float) -> float:
+    """Return how fast the mean |W|_4^4/|W|_2^4 of unit encodings grows in noise-averaged descent; exact."""
+    slope = noise.noise_averaged_gradient(W, "bipolar", std)
+    outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
+    return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
 
 @claim("L35", SOURCE, "4, Fig. 5", needs=["noise.fig5", "noise.drop"])

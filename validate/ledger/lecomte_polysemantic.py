@@ -4,12 +4,12 @@ import numpy as np
 import xarray as xr
 
 from ...solvers import collisions as solvers
+from ...solvers.collisions.counts import ZERO
 from ...solvers.statistics import Estimate, Family, growth_power, jackknife, mean, share
 from ...theory.collisions import derive_split, expected_polysemantic, separated_share
 from ...theory.collisions.neuron import untied_length_ratio
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from ..experiments.collisions.counts import ZERO
 from .claim import (
     ROUGHLY,
     SAME,

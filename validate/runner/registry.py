@@ -30,8 +30,6 @@ TRAINING = "training"  # runs of the trainer, which have no section
 def load_section(name: str) -> Section:
     """Return the section of a phenomenon, with the runs and topics of the papers that name it."""
     package = importlib.import_module(f"..experiments.{choice('name', name, PHENOMENA)}", __package__)
-    if not hasattr(package, "SECTION"):
-        package = importlib.import_module(f"{package.__name__}.section")
     merged: Section = package.SECTION
     for paper_name in PAPERS:
         paper = importlib.import_module(f"..experiments.papers.{paper_name}", __package__)

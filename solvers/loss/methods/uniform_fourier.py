@@ -54,17 +54,18 @@ SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
 WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
 UNIT = 2.0**-53  # rounding
+STEEP = 0.01  # with derivatives, what is cut off of these counts so much
 GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 
 @inner
-def _noise(count: int, drift: float) -> float:
+def noise_of(count: int, drift: float) -> float:
     """Return the rounding errors of that many factors: a random walk, and a drift where all are equal."""
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
 
 @inner
-def _all_off(p: FloatArray) -> FloatArray:
+def all_off(p: FloatArray) -> FloatArray:
     """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of 1e-300 stands for 0."""
     none = np.empty(p.size + 1)
     log, rest, none[0] = 0.0, 1.0, 1.0
@@ -78,7 +79,7 @@ def _all_off(p: FloatArray) -> FloatArray:
 
 
 @inner
-def _repair(p: FloatArray) -> float:
+def repair(p: FloatArray) -> float:
     """Return what the rounding of each 1 - p takes from a product of factors near 1."""
     total = 1.0
     for p_j in p:
@@ -87,7 +88,7 @@ def _repair(p: FloatArray) -> float:
 
 
 @inner
-def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
+def blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
     return (
         alpha * u[0] + beta * v[0],
         alpha * u[1] + beta * v[1],
@@ -97,7 +98,7 @@ def _blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
 
 
 @inner
-def _spread(v: Four, x: float) -> Four:
+def spread(v: Four, x: float) -> Four:
     """Return the raw moments 0 to 3 of y + x u, u uniform, from those of y."""
     return (
         v[0],
@@ -108,20 +109,20 @@ def _spread(v: Four, x: float) -> Four:
 
 
 @inner
-def _moments(level: Level, t: float) -> Four:
+def moments_of(level: Level, t: float) -> Four:
     """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
         off = 1.0 - p[j]
-        more_on = _blend(off, more_on, p[j], _spread(_blend(1.0, one_on, 1.0, more_on), m[j]))
-        one_on = _blend(off, one_on, p[j] if j < large else 0.0, _spread(none_on, m[j]))
-        none_on = _blend(off, none_on, 0.0, none_on)
-    return _blend(_repair(p), more_on, 0.0, more_on)
+        more_on = blend(off, more_on, p[j], spread(blend(1.0, one_on, 1.0, more_on), m[j]))
+        one_on = blend(off, one_on, p[j] if j < large else 0.0, spread(none_on, m[j]))
+        none_on = blend(off, none_on, 0.0, none_on)
+    return blend(repair(p), more_on, 0.0, more_on)
 
 
 @inner
-def _mean(polynomial: Four, moments: Four, shift: float) -> float:
+def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
     """Return the mean of a polynomial of y + shift from the raw moments of y."""
     c, v = polynomial, moments
     return (
@@ -133,7 +134,7 @@ def _mean(polynomial: Four, moments: Four, shift: float) -> float:
 
 
 @inner
-def _absolute(level: Level) -> Level:
+def absolute_level(level: Level) -> Level:
     m = np.empty(level.m.size)
     for j in range(m.size):
         m[j] = abs(level.m[j])
@@ -141,16 +142,16 @@ def _absolute(level: Level) -> Level:
 
 
 @inner
-def _sizes(polynomial: Four) -> Four:
+def sizes_of(polynomial: Four) -> Four:
     return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
 
 
 @inner
 def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
     """Return the level's mean of a polynomial of t + nu and its rounding error."""
-    value = _mean(polynomial, _moments(level, t), 0.0)
-    size = _mean(_sizes(polynomial), _moments(_absolute(level), abs(t)), 0.0)
-    return value, UNIT * _noise(level.m.size, 0.015625) * size
+    value = mean_of(polynomial, moments_of(level, t), 0.0)
+    size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
+    return value, UNIT * noise_of(level.m.size, 0.015625) * size
 
 
 @inner
@@ -216,7 +217,7 @@ def _half_period(
 
 
 @inner
-def _advance(
+def advance(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
     """Multiply one factor into D and S at the frequencies of one block.
@@ -250,7 +251,7 @@ def _advance(
 
 
 @inner
-def _fill_table(table: FloatArray, angle: float) -> None:
+def fill_table(table: FloatArray, angle: float) -> None:
     """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
     table[0], table[BLOCK] = 0.0, 0.0
     width, half = 1, np.sin(0.5 * angle)
@@ -264,16 +265,27 @@ def _fill_table(table: FloatArray, angle: float) -> None:
 
 
 @inner
-def _transform(s: complex, u: complex, a: float, shape: Three) -> complex:
-    """Return the transform of J at s = 1/u.
+def rise_of(s: complex, x: float) -> complex:
+    """Return e^(s x) - 1."""
+    rise, half = np.expm1(s.real * x), np.sin(0.5 * s.imag * x)
+    return complex(rise - 2.0 * (1.0 + rise) * half * half, (1.0 + rise) * np.sin(s.imag * x))
 
-    J is shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1-p, p, 0) all of g - p/3.
-    """
-    value = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
-    if shape[1] != 0.0:
-        factor, slope, _ = transform(a * s)
-        value += 2.0 * shape[1] * u * u * (factor * u - slope)
-    return value
+
+@inner
+def rise_at(table: FloatArray, rise: complex, f: int) -> complex:
+    """Return e^(s x) - 1 at frequency f of a block, from that of its first and the table of `fill_table`."""
+    turn = complex(table[f], table[BLOCK + f])
+    return rise + turn + rise * turn
+
+
+@inner
+def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex, complex, complex]:
+    """Return `transform` at z from e^z - 1 and 1/z, which are not used where z is small."""
+    if z.real * z.real + z.imag * z.imag <= 2.25:
+        return transform(z)
+    order_0 = rise * inverse
+    order_1 = (rise + 1.0 - order_0) * inverse
+    return order_0, order_1, (rise + 1.0 - 2.0 * order_1) * inverse
 
 
 @inner
@@ -292,6 +304,16 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
 
 
 @inner
+def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
+    """Fill in 1/s of a block of frequencies, and D = S = 0."""
+    acc[2 * BLOCK :] = 0.0
+    for f in range(BLOCK):
+        k = h * (block * BLOCK + f)
+        inverse = 1.0 / (c * c + k * k)
+        acc[f], acc[BLOCK + f] = c * inverse, -k * inverse
+
+
+@inner
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
@@ -302,33 +324,36 @@ def _lattice_sum(
     mean = 0.0
     for p_j in p:
         mean += p_j
-    noise = _noise(m.size, 2.0 * (mean / m.size))
-    none = _all_off(p)
+    noise = noise_of(m.size, 2.0 * (mean / m.size))
+    none = all_off(p)
     total, lost, size = 0.0, 0.0, 0.0
+    tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
+    fill_table(tables[0], h * t)
+    fill_table(tables[1], h * a)
     for start in range(0, blocks, CHUNK):
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
         for i in range(count):
-            acc[i, 2 * BLOCK :] = 0.0
-            for f in range(BLOCK):
-                inverse = 1.0 / complex(c, h * ((start + i) * BLOCK + f))
-                acc[i, f], acc[i, BLOCK + f] = inverse.real, inverse.imag
+            first_of_block(acc[i], c, h, start + i)
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
-            _fill_table(table, h * x)
-            rise = np.expm1(c * x)
+            fill_table(table, h * x)
             for i in range(count):
-                angle = h * ((start + i) * BLOCK) * x
-                half = np.sin(0.5 * angle)
-                real = rise - 2.0 * (1.0 + rise) * half * half
-                imag = (1.0 + rise) * np.sin(angle)
-                _advance(acc[i], table, complex(real, imag), p[j] / x, p[j], none[j], add)
+                rise = rise_of(complex(c, h * ((start + i) * BLOCK)), x)
+                advance(acc[i], table, rise, p[j] / x, p[j], none[j], add)
         for i in range(count):
+            first_s = complex(c, h * ((start + i) * BLOCK))
+            rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
                 s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
-                term = _transform(s, u, a, shape) * np.exp(s * t)
+                # of J = shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1 - p, p, 0) of all of g - p/3
+                term = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
+                if shape[1] != 0.0:
+                    order_0, order_1, _ = transforms_of(a * s, rise_at(tables[1], rise_a, f), u * by_inverse)
+                    term += 2.0 * shape[1] * u * u * (order_0 * u - order_1)
+                term *= 1.0 + rise_at(tables[0], rise_t, f)
                 term *= complex(acc[i, 2 * BLOCK + f], acc[i, 3 * BLOCK + f])
                 twice = 1.0 if k == 0 else 2.0
                 size += twice * (abs(term.real) + abs(term.imag)) * (noise + (c + h * k) * abs(t))
@@ -337,6 +362,42 @@ def _lattice_sum(
                 lost = (new - total) - step
                 total = new
     return total, size
+
+
+@inner
+def period_of(
+    level: Level, ends: tuple[float, float], growth: Three, tolerance: float
+) -> tuple[float, float]:
+    """Return the period of the lattice, and a bound on what its images on both sides are off by."""
+    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
+    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
+    return max(right, left), escaped + missed
+
+
+@inner
+def blocks_of(
+    level: Level,
+    a: float,
+    t: float,
+    shape: Three,
+    line: tuple[float, float],
+    allowed: float,
+    slopes: bool,
+    most: float,
+) -> tuple[int, float]:
+    """Return the number of blocks of frequencies, `most` at most, and a bound on what is cut off above.
+
+    `line` is c and h. Of derivatives more is cut off, by the frequency in units of the largest weight.
+    """
+    c, h = line
+    most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
+    blocks, steep = 1.0, abs(level.m[0]) if slopes else 0.0
+    while True:
+        omega = h * (BLOCK * blocks - 1.0)
+        cut = _cut_off(level, a, t, shape, c, omega)
+        if cut * max(STEEP * steep * omega, 1.0) <= allowed or blocks >= most:
+            return int(blocks), cut
+        blocks = min(np.ceil(1.2 * blocks), most)
 
 
 @inner
@@ -355,24 +416,17 @@ def _bromwich(
     J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0; `growth` bounds
     what it is, or the polynomial is too much, at a distance beyond.
     """
-    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
-    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
-    period = max(right, left)
-    moments, absolute = _moments(level, t), _moments(_absolute(level), abs(t))
+    period, escaped = period_of(level, ends, growth, tolerance)
+    moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     image, size = 0.0, 0.0
     for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
-        image += np.exp(-KAPPA * l) * _mean(polynomial, moments, l * period)
-        size += np.exp(-KAPPA * l) * _mean(_sizes(polynomial), absolute, l * period)
-    size *= UNIT * _noise(level.m.size, 0.015625)
+        image += np.exp(-KAPPA * l) * mean_of(polynomial, moments, l * period)
+        size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
+    size *= UNIT * noise_of(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    most = max(np.floor(WORK / (level.m.size * BLOCK)), 1.0)
-    blocks = 1.0
-    cut = _cut_off(level, a, t, shape, c, h * (BLOCK - 1.0))
-    while cut > max(0.9 * tolerance, 0.1 * size) and blocks < most:
-        blocks = min(np.ceil(1.2 * blocks), most)
-        cut = _cut_off(level, a, t, shape, c, h * (BLOCK * blocks - 1.0))
-    total, rounding = _lattice_sum(level, a, t, shape, c, h, int(blocks))
-    return total / period - image, cut + escaped + missed + size + UNIT * rounding / period
+    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), False, np.inf)
+    total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
+    return total / period - image, cut + escaped + size + UNIT * rounding / period
 
 
 @inner
@@ -429,7 +483,7 @@ def _output_loss(
     order = ascending(m)
     for j in range(row.size):
         m[j], p[j] = row[order[j]], chances[order[j]]
-    none = _all_off(p)
+    none = all_off(p)
     size, share, loss, error = m.size, tolerance, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
@@ -445,15 +499,15 @@ def _output_loss(
             break
         level = Level(m, large, p)
         value, miss = _level(level, p_target_active, a, b, share / ahead)
-        loss += ahead * (value + p_target_active / 3.0 * _moments(level, b)[0])
+        loss += ahead * (value + p_target_active / 3.0 * moments_of(level, b)[0])
         error += ahead * miss
         m, p = m[large:], p[large:]
-    return loss, error + UNIT * _noise(size, 0.0) * (loss + p_target_active)
+    return loss, error + UNIT * noise_of(size, 0.0) * (loss + p_target_active)
 
 
 @inner
-def _none_on(t: float, a: float, p_target_active: float) -> float:
-    """Return g(t), as `few.pointwise` for any law: here a call of it would take longer than the mean."""
+def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
+    """Return g(t) and its derivatives by t and by a; `at_most_one_active.pointwise` for any law is slower."""
     low, high = 0.0, 0.0  # where the output is on
     if a > 0.0:
         low, high = min(max(-t / a, 0.0), 1.0), 1.0
@@ -465,24 +519,36 @@ def _none_on(t: float, a: float, p_target_active: float) -> float:
     node = half / np.sqrt(3.0)
     left, right = (1.0 - a) * (middle - node) - t, (1.0 - a) * (middle + node) - t
     loss = (low**3 + (1.0 - high) * (1.0 + high + high * high)) / 3.0 + half * (left * left + right * right)
-    ramp = max(t, 0.0)
-    return float((1.0 - p_target_active) * ramp * ramp + p_target_active * loss)
+    ramp, twice = max(t, 0.0), 2.0 * p_target_active * half
+    by_t = 2.0 * (1.0 - p_target_active) * ramp - twice * (left + right)
+    by_a = -twice * ((middle - node) * left + (middle + node) * right)
+    return (1.0 - p_target_active) * ramp * ramp + p_target_active * loss, by_t, by_a
 
 
 @inner
-def _one_on(b: float, m: float, a: float, p_target_active: float) -> float:
-    """Return the mean of g(b + m v), by Gauss points between the breakpoints of the cubics of g."""
+def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
+    """Return the mean of g(b + m v) and its derivatives by b, m and a.
+
+    Gauss points between the breakpoints of the cubics of g give them exactly.
+    """
     first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
-    ends, mean = (0.0, min(first, second), max(first, second), 1.0), 0.0
+    ends = (0.0, min(first, second), max(first, second), 1.0)
+    mean, by_b, by_m, by_a = 0.0, 0.0, 0.0, 0.0
     for piece in range(3):
         width, middle = ends[piece + 1] - ends[piece], 0.5 * (ends[piece + 1] + ends[piece])
         if width > 0.0:
             node = width * GAUSS
-            outer = _none_on(b + m * (middle - node), a, p_target_active) + _none_on(
-                b + m * (middle + node), a, p_target_active
+            low, high = middle - node, middle + node
+            left, right = (
+                loss_none_on(b + m * low, a, p_target_active),
+                loss_none_on(b + m * high, a, p_target_active),
             )
-            mean += width / 18.0 * (5.0 * outer + 8.0 * _none_on(b + m * middle, a, p_target_active))
-    return mean
+            center = loss_none_on(b + m * middle, a, p_target_active)
+            mean += width / 18.0 * (5.0 * (left[0] + right[0]) + 8.0 * center[0])
+            by_b += width / 18.0 * (5.0 * (left[1] + right[1]) + 8.0 * center[1])
+            by_m += width / 18.0 * (5.0 * (low * left[1] + high * right[1]) + 8.0 * middle * center[1])
+            by_a += width / 18.0 * (5.0 * (left[2] + right[2]) + 8.0 * center[2])
+    return mean, by_b, by_m, by_a
 
 
 @inner
@@ -493,11 +559,11 @@ def _few_on(
     back = np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]
-    ahead, behind = _all_off(p), _all_off(back)
-    loss, largest, lost = ahead[row.size] * _none_on(b, a, p_target_active), 0.0, 0.0
+    ahead, behind = all_off(p), all_off(back)
+    loss, largest, lost = ahead[row.size] * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0
     for j in range(row.size):
         share = ahead[j] * p[j] * behind[row.size - 1 - j]
-        step = share * _one_on(b, row[j], a, p_target_active) - lost
+        step = share * loss_one_on(b, row[j], a, p_target_active)[0] - lost
         new = loss + step  # compensated: thousands of equal terms would round alike
         lost = (new - loss) - step
         loss = new
@@ -542,7 +608,7 @@ ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in 
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of independent uniform features; losses alone."""
+    """Return which outputs it can do: all with a ReLU, of independent uniform features."""
     return np.full(rows.b.size, rows.relu and law.independent and law.values.uniform)
 
 
@@ -551,16 +617,30 @@ def terms(law: Law) -> float:
     return float(BLOCK * law.n)
 
 
+# Seconds of an output of 30 features to an error of 1e-5, measured, and how many times that to 1e-12: of
+# losses, and with derivatives. Few features take at least as long as the rest of the call.
+SECONDS = {False: (4e-5, 12.0), True: (8e-5, 90.0)}
+LEAST_SECONDS = 5e-5
+
+
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     """Return the seconds that an output takes, measured; the levels fit sums to weights of all sizes."""
-    return 5e-4 + 1e-5 * law.n
+    seconds, growth = SECONDS[request.slopes]
+    digits = min(max(-np.log10(request.tol), 5.0), 12.0)
+    return float(LEAST_SECONDS + (0.1 + law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the losses; there are no derivatives."""
+    """Return the outputs, with their derivatives if they are asked for."""
+    from .uniform_slopes import rows_uniform_slopes
 
-    def part(which: slice) -> tuple[FloatArray, FloatArray]:
-        return rows_uniform(rows.M[which], rows.features[which], rows.b[which], law.p, request.tol, law.aim)
+    most = np.inf if request.frequencies is None else max(float(request.frequencies // BLOCK), 1.0)
 
-    losses, errors = parallel_concat(part, rows.b.size, request.workers)
-    return Outputs(losses, errors, np.empty((0, law.n)), np.empty(0), np.empty(0))
+    def part(which: slice) -> tuple[FloatArray, ...]:
+        arrays = rows.M[which], rows.features[which], rows.b[which], law.p, request.tol, law.aim
+        return rows_uniform_slopes(*arrays, most) if request.slopes else rows_uniform(*arrays)
+
+    arrays = parallel_concat(part, rows.b.size, request.workers)
+    if request.slopes:
+        return Outputs(*arrays)
+    return Outputs(*arrays, np.empty((0, law.n)), np.empty(0), np.empty(0))

@@ -1,5 +1,7 @@
 """Values that are uniform on [0, 1]."""
 
+from math import factorial
+
 import numpy as np
 
 from ...compile.kernels import inlined
@@ -10,6 +12,10 @@ from .law import Definition, Three, Values, register
 __all__ = ["UNIFORM", "transform"]
 
 
+# Coefficients 1/(k! (k + 1 + r)) of z^k, the last one first, of the transform and its derivatives of order r.
+_SERIES = np.array([[1.0 / (factorial(k) * (k + 1 + r)) for r in range(3)] for k in range(23, -1, -1)])
+
+
 @inlined
 def transform(z: complex) -> Three:
     """(e^z - 1)/z and its derivatives."""
@@ -18,12 +24,11 @@ def transform(z: complex) -> Three:
         first = (growth - 1.0) / z
         second = (growth - first) / z
         return first, second, (growth - 2.0 * second) / z
-    a, b, c, term = 0j, 0j, 0j, 1.0 + 0j
-    for k in range(24):  # the terms are z^k/k! times the moments
-        a += term / (k + 1)
-        b += term / (k + 2)
-        c += term / (k + 3)
-        term *= z / (k + 1)
+    a, b, c = 0j, 0j, 0j
+    for k in range(_SERIES.shape[0]):
+        a = a * z + _SERIES[k, 0]
+        b = b * z + _SERIES[k, 1]
+        c = c * z + _SERIES[k, 2]
     return a, b, c
 
 

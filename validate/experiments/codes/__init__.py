@@ -3,8 +3,6 @@
 from ...runner.declarations import Section
 from . import copies, envelope, lines, marks, pair, saddle, symmetry, trained
 from .envelope import envelope_figure, plot_bracket, plot_envelope, run_envelope
-from .graphs import adjacency, block_model
-from .hessian import Curvatures, RugHessian, RugPoint, curvatures, rug_hessian, rug_point
 from .lines import known_blocks, known_envelope, run_lines
 from .marks import map_figure, plot_map, plot_marks, run_known, run_marks
 from .pair import run_pair
@@ -14,12 +12,10 @@ from .symmetry import plot_symmetry, run_stored
 from .trained import plot_shares, run_structure
 
 __all__ = [
-    "CodeStructure", "Curvatures", "RugHessian", "RugPoint", "adjacency", "block_model", "code_structure",
-    "curvatures", "envelope_figure", "interference_kurtosis", "known_blocks", "known_envelope",
-    "map_figure", "plot_bracket",
-    "plot_curvature", "plot_envelope", "plot_map", "plot_marks", "plot_shares", "plot_symmetry",
-    "rug_hessian", "rug_point", "run_departure", "run_envelope", "run_hessian", "run_known", "run_lines",
-    "run_marks", "run_pair", "run_polished", "run_stored", "run_structure",
+    "SECTION", "CodeStructure", "code_structure", "envelope_figure", "interference_kurtosis", "known_blocks",
+    "known_envelope", "map_figure", "plot_bracket", "plot_curvature", "plot_envelope", "plot_map",
+    "plot_marks", "plot_shares", "plot_symmetry", "run_departure", "run_envelope", "run_hessian",
+    "run_known", "run_lines", "run_marks", "run_pair", "run_polished", "run_stored", "run_structure",
 ]  # fmt: skip
 
 TEXT = """
@@ -47,12 +43,5 @@ SECTION = Section.of(
     "codes",
     "Structured codes and the symmetry of trained weights",
     TEXT,
-    marks,
-    copies,
-    symmetry,
-    pair,
-    trained,
-    saddle,
-    lines,
-    envelope,
-)
+    marks, copies, symmetry, pair, trained, saddle, lines, envelope,
+)  # fmt: skip

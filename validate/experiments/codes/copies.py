@@ -29,8 +29,8 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     )
     largest = models["n_features"].values == models["n_features"].values.max()
     value, low, high = map(float, losses[largest].min(axis=0))
-    other, least, most = map(float, losses[~largest].min(axis=0))
-    return Estimate(value / other - 1, low / most - 1, high / least - 1, level, len(losses))
+    best_small, least, most = map(float, losses[~largest].min(axis=0))
+    return Estimate(value / best_small - 1, low / most - 1, high / least - 1, level, len(losses))
 
 
 def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:

@@ -21,9 +21,7 @@ KINDS = {name: name for name in ("dropped", "cut polygon", "priority", "rug")}
 KINDS |= {"identity": "kept exactly", "pair": "pairs", "skew pair": "pairs"}
 KINDS |= {"triangle": "simplices", "tetrahedron": "simplices"}
 
-
 OTHER = "graph code"
-
 
 # What wins, in words, with a colour (Okabe and Ito, and paler ones of the same).
 WINNERS = {
@@ -50,10 +48,8 @@ WINNERS = {
     "other": "#BBBBBB",
 }
 
-
 # Behind text on the coloured plane; outlined letters would be most of the file.
 LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.0}
-
 
 LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 

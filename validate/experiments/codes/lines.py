@@ -17,7 +17,6 @@ from ...runner.declarations import ReproductionCheck, Run
 # Which values of p the table holds depends on the last digits of losses; these are the same in every run.
 TABLE_P = tuple(np.geomspace(1e-6, 0.9, 20).tolist())
 
-
 # Names of the arrays of a line, in its order, in the table.
 _COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
 
@@ -125,7 +124,6 @@ _NODES = ReproductionCheck(
     "which values of p are added depends on the last digits of losses, and what is interpolated on these; "
     "differences are in units of the largest loss",
 )
-
 
 RUNS = {
     "lines": Run.shipped("codes_lines", "the best blocks at any p", run_lines, seconds=1800.0, check=_NODES)

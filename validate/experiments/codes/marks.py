@@ -21,9 +21,7 @@ from .symmetry import CELLS, describe_ends, run_stored
 # Of fewer seeds no interval is drawn.
 ENOUGH_SEEDS = Criterion("seeds of an interval", ">=", post_hoc(3))
 
-
 HIGHEST = 1.25
-
 
 LOWEST = 2e-3
 

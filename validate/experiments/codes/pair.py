@@ -46,5 +46,4 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
 
 PAIR = {"p": [0.01, 0.05, 0.1]}
 
-
 RUNS = {"pair": Run(run_pair, PAIR, PAIR)}

@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers import rug as solvers
+from ....solvers.codes import curvatures, rug_hessian, rug_point
 from ....solvers.minimise import descend
 from ....theory import validation
 from ....theory.annotations import as_annotated
@@ -23,7 +24,6 @@ from ...runner.declarations import (
     from_rows,
 )
 from ..drawing import finish_axes, plot_function, size_axis
-from .hessian import curvatures, rug_hessian, rug_point
 from .structure import CASE_COLUMNS, SHARE_COLUMNS, code_shares
 from .trained import run_structure
 
@@ -200,6 +200,15 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         "the rate at which interference becomes normal."
     )
     figure = Figure("curvature", title, caption, hessian, plot_curvature, size=(5.2, 3.6))
+    headline = (
+        f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "
+        f"{float(share.max()):.0%} of the curvatures of the exact loss are negative."
+    )
+    tables = [_hessian_table(hessian), _departure_table(departure), _polished_table(polished)]
+    return TopicContent("", [figure], tables, headline)
+
+
+def _hessian_table(ds: xr.Dataset) -> Table:
     columns = {
         **CASE_COLUMNS,
         "n_features": "{n_features}",
@@ -217,7 +226,10 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         "biases, of unit length; the last three columns are shares of the squared length of the step of "
         "least curvature."
     )
-    curvatures = Table.formatted("Exact Hessian at the rug", hessian, columns, caption)
+    return Table.formatted("Exact Hessian at the rug", ds, columns, caption)
+
+
+def _departure_table(ds: xr.Dataset) -> Table:
     columns = {
         **CASE_COLUMNS,
         "loss at the rug": "{start:.3f}",
@@ -228,42 +240,38 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
         "slope / p": "{slope:.1e}",
     }
     caption = (
-        f"n_features = {departure.attrs['n_features']}. Weights of the critical point near the rug, each "
-        f"moved by a normal number of standard deviation {departure.attrs['kick']:g}, then L-BFGS on the "
+        f"n_features = {ds.attrs['n_features']}. Weights of the critical point near the rug, each "
+        f"moved by a normal number of standard deviation {ds.attrs['kick']:g}, then L-BFGS on the "
         "exact loss. Losses in units of the macroscopic rug's. `largest off-diagonal` is the largest "
         "|M_ij| with i != j."
     )
-    stays = Table.formatted("Started at the rug, does it stay?", departure, columns, caption)
-    ends = Table.formatted(
-        "Trained models on the exact loss",
-        polished.assign({name: polished[name] / polished["optimum"] for name in ("before", "after")}),
-        {
-            **CASE_COLUMNS,
-            "n_features": "{n_features}",
-            "trained": "{before:.5f}",
-            "polished": "{after:.5f}",
-            "slope / p": "{slope:.1e}",
-            "least curvature / p": "{lowest:+.1e} ± {lowest_error:.0e}",
-            "negative": "{negative}",
-            **SHARE_COLUMNS,
-        },
+    return Table.formatted("Started at the rug, does it stay?", ds, columns, caption)
+
+
+def _polished_table(ds: xr.Dataset) -> Table:
+    columns = {
+        **CASE_COLUMNS,
+        "n_features": "{n_features}",
+        "trained": "{before:.5f}",
+        "polished": "{after:.5f}",
+        "slope / p": "{slope:.1e}",
+        "least curvature / p": "{lowest:+.1e} ± {lowest_error:.0e}",
+        "negative": "{negative}",
+        **SHARE_COLUMNS,
+    }
+    caption = (
         "Exact losses in units of the macroscopic rug's. Without a slope, and without negative curvature "
         "beyond its error, a model is at a local minimum. One that still has a slope was stopped on its way: "
-        "its losses and codes are the same on another processor, its curvatures are not.",
+        "its losses and codes are the same on another processor, its curvatures are not."
     )
-    headline = (
-        f"The Persian rug is a saddle: at n_features = {many}, {float(share.min()):.0%} to "
-        f"{float(share.max()):.0%} of the curvatures of the exact loss are negative."
-    )
-    return TopicContent("", [figure], [curvatures, stays, ends], headline)
+    relative = ds.assign({name: ds[name] / ds["optimum"] for name in ("before", "after")})
+    return Table.formatted("Trained models on the exact loss", relative, columns, caption)
 
 
 POLISHED: dict[str, Any] = {"n_features": 64, "p": [0.05, 0.1, 0.4], "ratio": [0.25, 0.5], "seeds": [0]}
 POLISHED |= {"train_steps": 8000, "steps": 600}
 
-
 ENDS = ["optimum", "before", "after", "rank", "paired", "dropped"]
-
 
 RUNS = {
     "hessian": Run(

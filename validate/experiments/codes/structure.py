@@ -15,22 +15,17 @@ from ...training.weights import DROPPED, square
 
 __all__ = ["CodeStructure", "code_structure", "interference_kurtosis"]
 
-
 SHARES = ("alone", "paired", "blocked", "remainder", "dropped")
-
 
 # Two features belong to one block if M_ij M_ji exceeds this share of M_ii M_jj: 1 for antipodal pairs, 1/4
 # for triangles, and of order 1/n_features, with chance on top, for a rug.
 COUPLED = 0.2
 
-
 # A block explains a row if it holds this share of the squares beside the diagonal.
 EXPLAINED = 0.8
 
-
 # A row whose squares beside the diagonal are below this share of the diagonal's has no interference.
 ALONE = 0.01
-
 
 LARGEST_BLOCK = 8
 
@@ -153,7 +148,6 @@ def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
 
 # Columns of tables, as formats.
 CASE_COLUMNS = {"p": "{p:g}", "ratio": "{ratio:g}"}
-
 
 SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
 

@@ -26,16 +26,12 @@ from ..rug.models import RATIOS, nearest_ratio, unbroken_lines
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
 
-
 CELLS = tuple((p, ratio) for p in P for ratio in RATIOS)
-
 
 # Settings of stored runs: trained to the stopping rule and on, for one number of steps.
 TRAINED = {"schedule": "both", "steps": 8000}
 
-
 AVERAGED = 10  # blocks over which the fall of the loss is averaged
-
 
 # The statistics of Figs. 4-7: name in the dataset, label.
 STATISTICS = {
@@ -44,7 +40,6 @@ STATISTICS = {
     "row_variance_spread": "s.d. / mean of row variances (Fig. 6)",
     "lyapunov_max": "Lyapunov ratio (Fig. 7)",
 }
-
 
 DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
@@ -233,15 +228,11 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
 
 LARGE = {"where": {**TRAINED, "n_features": list(SIZES)}}
 
-
 LATER = {"where": {"schedule": "converged", "steps": 16_000}}
-
 
 PUBLISHED = {"where": {"experiment": "training.published"}}
 
-
 FIG3 = {"where": {"schedule": "both", "steps": 4000}}
-
 
 RUNS = {
     "symmetry": Run(run_stored),

@@ -59,11 +59,11 @@ def run_structure(
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
     last_end = ds.isel(end=-1)
-    left = np.zeros(last_end.sizes["model"])
+    start = np.zeros(last_end.sizes["model"])
     rows = np.arange(last_end.sizes["model"])
     for k, name in enumerate(SHARES):
-        ax.barh(rows, last_end[name], left=left, color=f"C{k}", label=name)
-        left += last_end[name].values
+        ax.barh(rows, last_end[name], left=start, color=f"C{k}", label=name)
+        start += last_end[name].values
     names = [f"{p:g}, {r:g}" for p, r in zip(last_end["p"].values, last_end["ratio"].values, strict=True)]
     ax.set_yticks(rows, names, fontsize=7)
     ax.invert_yaxis()

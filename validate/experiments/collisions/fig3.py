@@ -1,18 +1,21 @@
-"""Fig. 3 of Lecomte et al. (2024) by the flow itself: how many polysemantic neurons, and decided when."""
+"""Fig. 3 of Lecomte et al. (2024) by the flow itself: how many neurons end polysemantic."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ....solvers import collisions as solvers
+from ....solvers.collisions.counts import ON
+from ....solvers.collisions.displaced import first_weights, fitted_preference
 from ....theory import collisions as theory
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
-from ...runner.declarations import from_rows
-from .counts import ON
-from .displaced import first_weights, fitted_preference
+from ...runner.declarations import ReproductionCheck, Run
+from ..drawing import finish_axes, plot_function, size_axis
+from .labels import OPTIMISER_LABELS, draw_runs
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
 UNTIL = 6.0
@@ -22,8 +25,6 @@ SCALE = 0.9
 RTOL = 1e-4
 # Of how many of a feature's largest first weights the winners are counted.
 RANKS = 8
-# Times of a course in 1/lam: from the end of the first conflict, which takes a time of order 1, to one-hot.
-TIMES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 6.0)
 
 
 @as_annotated
@@ -61,7 +62,7 @@ def run_fig3(
         (n_hidden, run, rank): ``won``, the share of the features that end on the neuron of their largest,
         second largest, ... first weight. Over n_hidden: the predictions ``quoted`` = n^2/(4m), ``exclusive``
         and ``independent`` of :func:`theory.expected_polysemantic`, and ``preference``, fitted to the mean,
-        of `displaced_polysemantic` (nan if none fits).
+        of :func:`solvers.collisions.displaced_polysemantic` (nan if none fits).
 
     Examples
     --------
@@ -75,22 +76,22 @@ def run_fig3(
         raise ValueError("`n_hidden` must hold one number or more; got [].")
     validation.real("lam", lam, 0.0, brackets="(]")
     validation.real("scale", scale, 0.0, brackets="(]")
-    found = [_counted(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
-    ds = xr.concat(found, "n_hidden").assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
+    columns = [_count_winners(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
+    ds = xr.concat(columns, "n_hidden")
+    ds = ds.assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
     m, means = np.array(sizes), (ds[name].mean("run").values.tolist() for name in ("stayed", "polysemantic"))
-    fitted = [fitted_preference(n, *each) for each in zip(sizes, *means, strict=True)]
     return ds.assign(
         quoted=("n_hidden", theory.quoted_polysemantic(n, m)),
         exclusive=("n_hidden", theory.expected_polysemantic(n, m)),
         independent=("n_hidden", theory.expected_polysemantic(n, m, exclusive=False)),
-        preference=("n_hidden", fitted),
+        preference=("n_hidden", [fitted_preference(n, *row) for row in zip(sizes, *means, strict=True)]),
     ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=ON, seed=seed)
 
 
-def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
+def _count_winners(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     m = W0.shape[-1]
-    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, threshold=ON, workers=workers)
-    neuron, _ = solvers.owners(result.W, ON)
+    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, workers=workers)
+    neuron, _ = solvers.owners(result.W)
     size = np.abs(W0)
     ends = np.take_along_axis(size, np.maximum(neuron, 0)[..., None], axis=2)
     larger = np.where(neuron < 0, m, np.sum(size > ends, axis=2))  # a feature on no neuron has no rank
@@ -107,56 +108,71 @@ def _counted(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     )
 
 
-@as_annotated
-def run_course(
-    n_features: int = 32,
-    n_hidden: int = 64,
-    runs: int = 64,
-    lam: float = 3e-3,
-    times: Sequence[float] = TIMES,
-    *,
-    seed: int = 0,
-) -> xr.Dataset:
-    """Stop the flow at several times, and give places to its weights as if interference ended there.
+def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
+    """Draw counts or their ratio to n^2/(4m), of the flow or several optimisers; return the least drawn."""
+    n, m = ds.attrs["n_features"], ds["n_hidden"].values
+    fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
+    quoted = theory.quoted_polysemantic(n, fine)
+    unit = quoted if ratio else 1.0
+    ax.plot(fine, quoted / unit, color="0.5", linestyle="--", label="n²/(4m)")
+    ax.plot(fine, theory.expected_polysemantic(n, fine) / unit, color="C0", label="one place a feature")
+    alone = theory.expected_polysemantic(n, fine, exclusive=False) / unit
+    ax.plot(fine, alone, color="C0", linestyle=":", label="independent choice")
+    has_optimisers = "optimiser" in ds["polysemantic"].dims
+    counts = ds["polysemantic"].assign_coords(scale=ds["quoted"] if ratio else 1.0)
+    counts = counts if has_optimisers else counts.expand_dims(optimiser=["flow"])
+    least = np.inf
+    for k, name in enumerate(map(str, counts["optimiser"].values)):
+        row = counts.sel(optimiser=name).transpose("n_hidden", "run").dropna("n_hidden", how="all")
+        values = (row / row["scale"]).values
+        # Side by side, so that bars do not overlap.
+        x = row["n_hidden"].values * 1.03 ** (k - (counts.sizes["optimiser"] - 1) / 2)
+        if not ratio:
+            ax.plot(np.repeat(x, values.shape[1]), values.ravel(), ".", color=f"C{k + 1}", alpha=0.25)
+        runs = np.isfinite(values).sum(axis=1)
+        many = f"{runs.min()} to {runs.max()}" if np.ptp(runs) else f"{runs[0]}"
+        draw_runs(ax, x, values, k, f"{OPTIMISER_LABELS.get(name, name)}, {many} runs")
+        least = min(least, values[values > 0].min(initial=np.inf))
+    kind = "printed loss" if has_optimisers else "normal form"
+    size_axis(ax, m, xlabel="hidden neurons m", title=f"n = {n}, λ = {ds.attrs['lam']:g} ({kind})")
+    return ax, least
 
-    If the count of :func:`superposition.solvers.collisions.assign` at some time is already the final one,
-    interference has done its part by then.
 
-    Parameters
-    ----------
-    n_features, n_hidden, runs, lam, seed
-        As in `run_fig3`, whose runs these are; one m.
-    times : sequence of float
-        Sorted flow times in units of 1/lam, not negative.
+@plot_function
+def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
 
-    Returns
-    -------
-    xarray.Dataset
-        Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of the
-        pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of an
-        encoding. Attribute ``expected``: the count if chance alone decides.
-
-    Examples
-    --------
-    >>> ds = run_course(8, 8, runs=4, lam=0.02)
-    >>> ds["count"].dims, ds["count"].shape
-    (('time', 'run'), (10, 4))
+    Of `run_fig3`, `run_trained` or `run_printed`.
     """
-    n, runs = validation.integers(n_features=(n_features, 2), runs=(runs, 2))
-    m = validation.integer("n_hidden", n_hidden, (n + 1) // 2)
-    lam = validation.number("lam", lam, 0.0, brackets="(]")
-    stops = validation.vector("times", validation.real("times", times, 0.0))
-    if np.any(np.diff(stops) < 0):
-        raise ValueError(f"`times` must be sorted; got {stops.tolist()}.")
-    W, at, others = first_weights(n, m, runs, SCALE, seed), 0.0, ~np.eye(n, dtype=bool)
-    rows = []
-    for stop in stops:
-        if stop > at:
-            W, at = solvers.flow(W, lam, (stop - at) / lam, tol=RTOL).W, stop
-        held = np.mean((W @ W.mT)[:, others] > 1e-9, axis=1)
-        nonzeros = np.mean(np.sum(W != 0, axis=2), axis=1)
-        counts = {"count": solvers.assign(W).polysemantic.astype(float), "held": held, "nonzeros": nonzeros}
-        rows.append({name: ("run", values) for name, values in counts.items()})
-    ds = from_rows(rows, time=stops).assign_coords(run=range(runs))
-    expected = float(np.asarray(theory.expected_polysemantic(n, m)))
-    return ds.assign_attrs(n_features=n, n_hidden=m, lam=lam, scale=SCALE, seed=seed, expected=expected)
+    ax, least = _against_m(ds, ax, ratio=False)
+    ax.set_yscale("log")
+    if np.isfinite(least):
+        ax.set_ylim(bottom=least / 7)  # room for the legend below the data
+    return finish_axes(ax, "lower left", ylabel="polysemantic neurons")
+
+
+@plot_function
+def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
+    ax, _ = _against_m(ds, ax, ratio=True)
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom - 0.45 * (top - bottom), top)
+    return finish_axes(ax, {"loc": "lower right", "ncols": 2}, ylabel="polysemantic neurons / (n²/4m)")
+
+
+# Seeds that nothing has used: the runs of L18 had been raised after a look.
+FRESH = {"n_features": 32, "n_hidden": [64], "runs": 400, "seed": 1801}
+PRINTED_SIZES = {"n_features": 256, "n_hidden": [256, 512, 1024, 2048, 4096], "runs": 64}
+_CHECK = ReproductionCheck({"n_hidden": [256], "runs": 2}, ["polysemantic", "stayed", "stayed_pairs", "dead"])
+RUNS = {
+    "fig3": Run(
+        run_fig3,
+        quick={"n_features": 32, "n_hidden": (32, 64, 128), "runs": 96},
+        full={"n_features": 128, "n_hidden": (128, 256, 512, 1024), "runs": 64},
+        seconds=10,
+    ),
+    "fresh": Run.shipped("collisions_fig3", "new runs for L18", run_fig3, FRESH, seconds=60.0),
+    "long": Run.shipped(
+        "collisions_fig3", "Fig. 3 of Lecomte et al. by the flow", run_fig3, PRINTED_SIZES, check=_CHECK
+    ),
+}

@@ -1,20 +1,30 @@
 """The remedy of Lecomte et al. (2024), §5: split each polysemantic neuron in two, perturb, train on."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from matplotlib.axes import Axes
 
+from ....solvers.collisions import Split, outcomes, split_neurons
+from ....solvers.collisions.counts import ZERO, signed_root
+from ....solvers.collisions.splitting import OUTCOMES, PROTOCOLS
+from ....solvers.statistics import Estimate, first_level, share
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.collisions import separated_share
 from ....theory.validation import FloatArray
-from .counts import ZERO, signed_root
-from .splitting import OUTCOMES, PROTOCOLS, Split, outcomes, split_neurons
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent
+from ...runner.findings import Criterion, post_hoc
+from ..drawing import draw_estimates, finish_axes, plot_function
+from .labels import INTERVALS, MARKERS
 from .training import merge_settings, train_l1
 
+# Perturbations for which the prediction is meant.
+SMALL = Criterion("perturbation", "<", post_hoc(0.05))
 # Ways to split, as options of `run_remedy`. The source's loss has the l1 term on activations: after an untied
 # split it acts on the encoder. The authors' code has it on the weights of both.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -56,8 +66,8 @@ def run_remedy(
     seeds : sequence of int
         Runs at each l1 strength; the same trained models are split for every eps.
     protocol, correlation : str, float
-        As in `split_neurons`. Models are trained tied; after an "untied" split encoder and decoder go on
-        separately.
+        As in `solvers.collisions.split_neurons`. Models are trained tied; after an "untied" split encoder and
+        decoder go on separately.
     regularised, penalty : bool, {"activations", "weights"}
         Whether the l1 term stays on after the split; what it acts on after an "untied" one: on the encoder
         alone, as in the source's loss, or on both, as in the authors' code.
@@ -68,8 +78,9 @@ def run_remedy(
     Returns
     -------
     xarray.Dataset
-        ``pairs`` (lam): neurons that were split. Of (lam, eps, time): the counts of `outcomes`, and
-        ``predicted`` and ``predicted_together``, the shares that `separated_share` gives for tied weights.
+        ``pairs`` (lam): neurons that were split. Of (lam, eps, time): the counts of
+        `solvers.collisions.outcomes`, and ``predicted`` and ``predicted_together``, the shares that
+        `theory.collisions.separated_share` gives for tied weights.
 
     Examples
     --------
@@ -78,14 +89,13 @@ def run_remedy(
     True
     """
     protocol = validation.choice("protocol", protocol, PROTOCOLS)
-    given = {"lam": lam, "eps": eps, "times": times}
     lams, sizes, clock = (
-        validation.real(name, validation.vector(name, each), 0, brackets="()") for name, each in given.items()
+        validation.real(name, validation.vector(name, values), 0, brackets="()")
+        for name, values in (("lam", lam), ("eps", eps), ("times", times))
     )
     before = validation.number("before", before, 0, brackets="()")
     validation.real("lam", lams, 0, 1e30)
     validation.real("times", clock, 0, MOST_STEPS * RATE * float(lams.min()))
-    how: dict[str, Any] = {"protocol": protocol, "correlation": correlation}
     seeds, rows = list(seeds), []
     for i, strength in enumerate(map(float, lams)):
         # One step is 4 * RATE * lam / 4 units of time, tied; untied weights have half the gradient.
@@ -93,23 +103,25 @@ def run_remedy(
         options |= {"device": device, "keep_weights": True}
         trained = train_l1(n_features, n_hidden, strength, seeds, **options)["W"].values[0]
         stops = np.maximum(np.round(clock / (RATE * strength)), 1).astype(int)
-        left = strength if regularised else 0.0
+        remaining = strength if regularised else 0.0
         columns = []
         for k, size in enumerate(map(float, sizes)):
+            rngs = [np.random.default_rng([seed, i, k]) for seed in seeds]
             splits = [
-                split_neurons(W, size, np.random.default_rng([seed, i, k]), **how)
-                for W, seed in zip(trained, seeds, strict=True)
+                split_neurons(W, size, protocol=protocol, correlation=correlation, rng=rng)
+                for W, rng in zip(trained, rngs, strict=True)
             ]
-            after = _train_on(splits, left, np.unique(stops), protocol, penalty, device)
+            after = _train_on(splits, remaining, np.unique(stops), protocol, penalty, device)
             rate = strength / 4
             law = separated_share(clock / rate, rate, size, correlation=correlation, left=ZERO)
-            found = dict(zip(("predicted", "predicted_together"), law, strict=True))
+            columns_of_time = dict(zip(("predicted", "predicted_together"), law, strict=True))
             counts = [
                 [outcomes(W, s.pairs, s.copies) for W, s in zip(after[int(stop)], splits, strict=True)]
                 for stop in stops
             ]
-            found |= {name: np.array([sum(one[name] for one in row) for row in counts]) for name in OUTCOMES}
-            data = {name: ("time", values) for name, values in found.items()}
+            for name in OUTCOMES:
+                columns_of_time[name] = np.array([sum(count[name] for count in row) for row in counts])
+            data = {name: ("time", values) for name, values in columns_of_time.items()}
             columns.append(xr.Dataset(data, {"time": clock}))
         pairs = sum(len(split.pairs) for split in splits)
         rows.append(merge_settings(columns, eps=sizes).assign(pairs=pairs))
@@ -169,6 +181,121 @@ def _train_on(
     else:
         # Untied weights share the gradient: half the l1 strength and twice the rate give the same flow.
         options |= {"start": first, "start_decoder": second, "tied": False, "penalty": penalty}
-        found = train_l1(*sizes, lam / 2, runs, learning_rate=2 * RATE, **options)
-        W = signed_root(found["encoder"].values, found["decoder"].values)
+        ds = train_l1(*sizes, lam / 2, runs, learning_rate=2 * RATE, **options)
+        W = signed_root(ds["encoder"].values, ds["decoder"].values)
     return dict(zip(stops.tolist(), W.astype(float), strict=True))
+
+
+@plot_function
+def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
+    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
+    fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
+    for k, size in enumerate(ds["eps"].values):
+        law, _ = separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
+        ax.plot(fine, law, color=f"C{k}", label=f"perturbation {size:g}")
+        at = ds.isel(lam=i, eps=k)
+        shares = [share(int(hits), int(at["pairs"])) for hits in at["apart"].values]
+        style = {"color": f"C{k}", "markersize": 3, "elinewidth": 0.8, "fmt": MARKERS[k], "capsize": 0}
+        draw_estimates(ax, at["time"], shares, **style)
+    ax.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    title = f"λ = {float(ds['lam'][i]):g} (printed loss), {int(ds['pairs'][i])} pairs"
+    ax.set(xlabel="time since the split × λ/4", ylabel="share of pairs parted")
+    return finish_axes(ax, "upper left", title=title, ylim=(-0.03, 1.2))  # no share is above 1: there is room
+
+
+def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
+    """Return the time, times lam_normal, at which half of the split neurons have decided, and that predicted.
+
+    Of `run_remedy` at positions `i` of lam and `k` of eps; with the exact interval of a median, linear
+    between the times counted; nan if not reached.
+    """
+    hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
+    shares = [share(int(hit), pairs) for hit in hits]
+    # Where the upper limit of the share has reached one half is the earliest time.
+    middle, low, high = (
+        first_level(times, [getattr(s, end) for s in shares], 0.5) for end in ("value", "high", "low")
+    )
+    fine = np.linspace(0.0, 2 * float(times[-1]), 4001)
+    options = {"correlation": ds.attrs["correlation"], "left": ZERO}
+    law = np.sum(np.array(separated_share(fine, 1.0, float(ds["eps"][k]), **options)), axis=0)
+    return Estimate(middle, low, high, shares[0].level, pairs), first_level(fine, law, 0.5)
+
+
+def _outcome_cells(at: xr.Dataset) -> list[str]:
+    """Return the number of split neurons, and shares of the outcomes."""
+    pairs = int(at["pairs"])
+    apart, *others = (int(at[name]) for name in OUTCOMES)
+    if not pairs:
+        return ["0", *["–"] * len(OUTCOMES)]
+    return [f"{pairs}", f"{share(apart, pairs):.2f}", *(f"{count / pairs:.2f}" for count in others)]
+
+
+def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
+    caption = (
+        "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
+        f"without a fitted constant (for small perturbations). {INTERVALS}"
+    )
+    panels = [partial(plot_remedy, i=i) for i in range(ds.sizes["lam"])]
+    figure = Figure("remedy", "Polysemantic neurons that are split", caption, ds, panels)
+    end = ds.isel(time=-1)
+    small = end.isel(eps=np.flatnonzero(SMALL.satisfied(ds["eps"])))
+    apart, pairs = int(small["apart"].sum()), int(small["pairs"].sum()) * small.sizes["eps"]
+    parted = share(apart, pairs)
+    text = (
+        "The remedy that the source proposes: split each polysemantic neuron in two, perturb the incoming "
+        "weights of both copies, train on. With independent noise each feature chooses a copy for itself, "
+        f"so half of the pairs are predicted to part. In these runs {apart} of {pairs} parted "
+        f"(perturbations below {SMALL:g}), {parted:.2f}."
+    )
+    headline = (
+        f"Splitting a polysemantic neuron is a coin toss: {parted.value:.0%} of {pairs} split pairs of "
+        "features ended on different copies; one half is predicted."
+    )
+    return TopicContent(text, [figure], [_outcome_table(ds), _variant_table(variants)], headline)
+
+
+def _outcome_table(ds: xr.Dataset) -> Table:
+    rows = []
+    for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):
+        at, (time, law) = ds.isel(lam=i, eps=k, time=-1), median_time(ds, i, k)
+        lam, eps, predicted = (float(at[name]) for name in ("lam", "eps", "predicted"))
+        median = f"{time:.2f}" if np.isfinite(time.value) else "not reached"
+        rows.append((f"{lam:g}", f"{eps:g}", *_outcome_cells(at), f"{predicted:.2f}", median, f"{law:.2f}"))
+    predicted_columns = ("apart, predicted", "median time", "predicted")
+    columns = ("λ", "perturbation", "split neurons", *OUTCOMES, *predicted_columns)
+    caption = (
+        f"At time × λ/4 = {float(ds['time'][-1]):g} after the split. Tied weights, each copy sqrt(1/2) times "
+        "the neuron. Lost: a feature that neither copy holds (it may be on another neuron). Median time: × "
+        "λ/4, after which half of the split neurons have both features on one copy each; the prediction has "
+        f"no fitted constant, and is for small λ and small perturbations. {INTERVALS}"
+    )
+    return Table("What became of split neurons", columns, rows, caption)
+
+
+def _variant_table(ds: xr.Dataset) -> Table:
+    last = ds.isel(lam=0, eps=0, time=-1)
+    rows = [(str(name), *_outcome_cells(last.sel(variant=name))) for name in last["variant"].values]
+    lam, eps, time = (float(last[name]) for name in ("lam", "eps", "time"))
+    caption = f"λ = {lam:g}, perturbation {eps:g}, time × λ/4 = {time:g}. {INTERVALS}"
+    return Table("Other ways to split", ("split", "split neurons", *OUTCOMES), rows, caption)
+
+
+TIMES = tuple(np.arange(0.5, 10.01, 0.5).tolist())  # since the split, in units of 4/lam
+QUICK = {"lam": (0.04, 0.16), "eps": (1e-3, 1e-2, 1e-1, 0.3), "seeds": range(40), "times": TIMES}
+FULL = {
+    "n_features": 64,
+    "n_hidden": 64,
+    "lam": (0.02, 0.08, 0.2),
+    "eps": (1e-4, 1e-3, 1e-2, 1e-1),
+    "seeds": range(64),
+    "times": TIMES,
+}
+AT_END = {"times": TIMES[-1:]}
+RUNS = {
+    "remedy": Run(run_remedy, QUICK, FULL, torch=True, seconds=9),
+    "variants": Run(
+        run_variants, {"seeds": range(40), **AT_END}, {"seeds": range(400), **AT_END}, torch=True, seconds=3
+    ),
+}
+TOPICS = [Topic("remedy", ["remedy", "variants"], _show_remedy, claims=["L37"])]

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from ....solvers.collisions.counts import ON, SHIFTED, agreement, collision_counts, printed_loss, signed_root
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...training.engine import choose_device, load_torch, provenance
 from ...training.points import broadcast
-from .counts import ON, SHIFTED, agreement, collision_counts, printed_loss, signed_root
 from .engine import Rule, batch_of, train_stack
 
 OPTIMISERS = ("gd", "sign", "adamw")
@@ -25,6 +25,8 @@ PENALTIES = ("activations", "weights")
 # at the start (n_hidden = n_features) and 2 later; AdamW's is that of the authors' published code.
 RATES = {"gd": 0.05, "sign": 0.05, "adamw": 1e-3}
 DECAYS = {"gd": 0.0, "sign": 0.0, "adamw": 0.01}  # AdamW: PyTorch's default, which that code leaves alone
+
+AUTHORS_SCALE = 1.0  # of their code: standard deviation of first weights times sqrt(m)
 
 # Floats of one stack's largest array: a few of them stay in the cache of a core, and on a GPU in its memory.
 STACK_CPU, STACK_CUDA = 2**18, 2**29
@@ -100,9 +102,10 @@ def train_l1(
     -------
     xarray.Dataset
         Of (run): ``seed``, ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw").
-        Of (step, run): what `collision_counts` gives, ``loss`` (printed, on the standard basis), ``diverged``
-        (0 or 1; all else is NaN then), and for untied weights the means of |E_i - D_i|/|D_i| (``mismatch``),
-        of the cosine of the two (``cosine``) and of |D_i|/|E_i| (``norm_ratio``) over the features that are
+        Of (step, run): what `solvers.collisions.collision_counts` gives, ``loss`` (printed, on the standard
+        basis), ``diverged`` (0 or 1; all else is NaN then), and for untied weights the means of
+        |E_i - D_i|/|D_i| (``mismatch``), of the cosine of the two (``cosine``) and of |D_i|/|E_i|
+        (``norm_ratio``) over the features that are
         learned, D_i.E_i at least `DEAD`. Untied weights are counted by the signed root of E_ik D_ik, which is
         W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
         hidden), float32.
@@ -114,47 +117,32 @@ def train_l1(
     (True, 0, 0)
     """
     n, m = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
-    validation.check_fits(
-        "n_features", n_features, 4.0 * n * (m + n)
-    )  # weights, inputs and the steps of one run
+    # weights, inputs and the steps of one run
+    validation.check_fits("n_features", n_features, 4.0 * n * (m + n))
     lams, seed_row = map(np.array, broadcast(lam=validation.real("lam", lam, 0, 1e30), seeds=seeds))
     seed_list = [validation.integer("seeds", item, 0) for item in seed_row]
-    optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
-    rate, decay = RATES[optimiser], DECAYS[optimiser]
-    p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")
-    rule = Rule(
-        optimiser,
-        validation.number(
-            "learning_rate", rate if learning_rate is None else learning_rate, 0, brackets="()"
-        ),
-        validation.number("weight_decay", decay if weight_decay is None else weight_decay, 0),
-        validation.choice("penalty", penalty, PENALTIES),
-        validation.flag("tied", tied),
-        p,
-    )
+    rule = _checked_rule(optimiser, learning_rate, weight_decay, penalty, tied, p)
     stops = [validation.integer("steps", item, 0) for item in np.atleast_1d(np.asarray(steps))]
     if not stops or any(b <= a for a, b in itertools.pairwise(stops)):
         raise ValueError(f"`steps` must be one number or increasing; got {stops}.")
     scale = validation.number("scale", scale, 0)
-    if p is not None and rule.optimiser == "gd" and rule.penalty == "activations":
-        where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
-        raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
     place = choose_device(torch, device)
-    batch = n if p is None else batch_of(n, p)[0]
+    batch = n if rule.p is None else batch_of(n, rule.p)[0]
     began = time.perf_counter()
 
-    def trained(one: slice) -> list[tuple[FloatArray, ...]]:
-        parts = (E[one], D[one], lams[one])
-        first, second, strengths = (torch.from_numpy(part.astype(np.float32)).to(place) for part in parts)
-        generators = [_generator(torch, place, (seed, n, m), p) for seed in seed_list[one]] if p else []
+    def train(chunk: slice) -> list[tuple[FloatArray, ...]]:
+        arrays = (E[chunk], D[chunk], lams[chunk])
+        first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(place) for a in arrays)
         second = first if rule.tied else second
+        p = rule.p
+        generators = [_generator(torch, place, (seed, n, m), p) for seed in seed_list[chunk]] if p else []
         stages = train_stack(torch, first, second, strengths, generators, rule, stops)
-        return [tuple(W.cpu().numpy().astype(np.float64) for W in both) for both in stages]
+        return [tuple(W.cpu().numpy().astype(np.float64) for W in weights) for weights in stages]
 
     with torch.no_grad():
-        chunks = [trained(chunk) for chunk in _chunks(len(seed_list), n, m, batch, place.type)]
+        chunks = [train(chunk) for chunk in _chunks(len(seed_list), n, m, batch, place.type)]
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
@@ -167,9 +155,16 @@ def train_l1(
         for part, name in enumerate(("W",) if rule.tied else ("encoder", "decoder")):
             weights = np.stack([end[part] for end in ends]).astype(np.float32)
             ds[name] = (("step", "run", "feature", "hidden"), weights)
-    facts = {"n_features": n, "n_hidden": m, **asdict(rule), "tied": int(rule.tied), "p": p or 0.0}
+    facts = {"n_features": n, "n_hidden": m, **asdict(rule), "tied": int(rule.tied), "p": rule.p or 0.0}
     facts |= {"batch": batch, "scale": scale, "threshold": ON}
     return ds.assign_attrs(facts | provenance(torch, place, began))
+
+
+def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
+    """Check what runs of several sizes share: an l1 strength, and two seeds or more."""
+    if len(seeds) < 2:
+        raise ValueError(f"`seeds` must be at least two, for an interval; got {list(seeds)}.")
+    return validation.number("lam", lam, 0, brackets="()"), list(seeds)
 
 
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
@@ -186,22 +181,43 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
     return ds
 
 
+def _checked_rule(
+    optimiser: str, rate: float | None, decay: float | None, penalty: str, tied: bool, p: float | None
+) -> Rule:
+    optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
+    p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")
+    rate = RATES[optimiser] if rate is None else rate
+    decay = DECAYS[optimiser] if decay is None else decay
+    rule = Rule(
+        optimiser,
+        validation.number("learning_rate", rate, 0, brackets="()"),
+        validation.number("weight_decay", decay, 0),
+        validation.choice("penalty", penalty, PENALTIES),
+        validation.flag("tied", tied),
+        p,
+    )
+    if p is not None and optimiser == "gd" and penalty == "activations":
+        where = "where activations are sums of weights, and a soft threshold no step of the l1 term"
+        raise ValueError(f"`optimiser` must be 'sign' or 'adamw' {where}; got 'gd'.")
+    return rule
+
+
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
 ) -> tuple[FloatArray, FloatArray]:
     if tied and start_decoder is not None:
-        given = np.shape(start_decoder)
-        raise ValueError(f"`start_decoder` must be left out with tied weights; got shape {given}.")
+        got = f"got shape {np.shape(start_decoder)}"
+        raise ValueError(f"`start_decoder` must be left out with tied weights; {got}.")
     shape = (len(seeds), n, m)
-    each = [np.random.default_rng([seed, n, m]).standard_normal((2, n, m)) for seed in seeds]
-    drawn = scale / np.sqrt(m) * np.stack(each, axis=1)
-    for k, (name, given) in enumerate((("start", start), ("start_decoder", start_decoder))):
-        if given is not None:
-            W = validation.real(name, given)
+    normals = [np.random.default_rng([seed, n, m]).standard_normal((2, n, m)) for seed in seeds]
+    first = scale / np.sqrt(m) * np.stack(normals, axis=1)
+    for k, (name, weights) in enumerate((("start", start), ("start_decoder", start_decoder))):
+        if weights is not None:
+            W = validation.real(name, weights)
             if W.shape != shape:
                 raise ValueError(f"`{name}` must have shape {shape}; got {W.shape}.")
-            drawn[k] = W
-    return drawn[0], drawn[0] if tied else drawn[1]
+            first[k] = W
+    return first[0], first[0] if tied else first[1]
 
 
 def _generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
@@ -210,15 +226,15 @@ def _generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
 
 
 def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
-    each = max(n * m, batch * m, batch * n)
-    size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // each)
+    largest = max(n * m, batch * m, batch * n)
+    size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // largest)
     return [slice(first, first + size) for first in range(0, runs, size)]
 
 
 def _counted(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
-    found = collision_counts(E if rule.tied else signed_root(E, D))
-    found["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)
-    found["diverged"] = (~np.isfinite(found["loss"])).astype(np.int8)
+    columns = collision_counts(E if rule.tied else signed_root(E, D))
+    columns["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)
+    columns["diverged"] = (~np.isfinite(columns["loss"])).astype(np.int8)
     if not rule.tied:
-        found |= agreement(E, D)
-    return xr.Dataset({name: ("run", value) for name, value in found.items()})
+        columns |= agreement(E, D)
+    return xr.Dataset({name: ("run", values) for name, values in columns.items()})

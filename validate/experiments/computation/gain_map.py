@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.computation import best_network
+from ....solvers.computation.equal_neurons import disjoint_inputs_loss, shared_inputs_loss
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.computation import equal_features_loss, loss_floor, target_moments
@@ -28,7 +29,6 @@ from ...runner.declarations import (
 )
 from ...runner.findings import Criterion, Finding, post_hoc, preregistered, rounding
 from ..drawing import finish_axes, plot_function
-from .equal_neurons import disjoint_inputs_loss, shared_inputs_loss
 from .fans import Size, best_fan
 
 # Losses lie above a lower bound "with their error", so that has a limit of its own.

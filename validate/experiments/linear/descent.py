@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from ....solvers.linear import gradient_flow
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.validation import FloatArray
+from ....theory.linear import spectrum
+from ....theory.validation import FloatArray, IntArray
 from ...training import loop
 from ...training.engine import load_torch
 
@@ -20,14 +22,61 @@ MODELS = ("tied", "pair")  # those of the rules that descend a loss
 LABELS = {"tied": "tied", "pair": "untied"}
 
 
-def falling(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
-    """Check eigenvalues, two or more and from the largest on."""
-    values = validation.real("eigenvalues", validation.vector("eigenvalues", eigenvalues), 1e-100, 1e100)
+def check_eigenvalues(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
+    """Return eigenvalues as an array after checking that they are two or more and fall."""
+    values = validation.real("eigenvalues", eigenvalues, 1e-100, 1e100)
     steps = np.diff(values)
     if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):
         order = "fall" if strictly else "not rise"
         raise ValueError(f"`eigenvalues` must be two or more and {order}; got {values.tolist()}.")
     return values
+
+
+def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) -> FloatArray:
+    r"""Return inputs whose mean and covariance, as averages over them, are the given ones.
+
+    The loss of an affine model depends on nothing else: training on these few inputs is training on the
+    expected loss.
+
+    Parameters
+    ----------
+    covariance : (n_features, n_features) array_like of float
+        Symmetric, without negative eigenvalues.
+    mean : (n_features,) array_like of float, optional
+        0 by default: then the covariance is the second-moment matrix.
+
+    Returns
+    -------
+    inputs : ndarray (2 n_features, n_features)
+        The mean plus and minus :math:`\sqrt{n\lambda_i}\,u_i`.
+
+    Examples
+    --------
+    >>> x = moment_points([[2.0, 1.0], [1.0, 2.0]], [1.0, 0.0])
+    >>> x.shape, x.mean(axis=0).round(12) + 0.0
+    ((4, 2), array([1., 0.]))
+    >>> np.cov(x.T, bias=True).round(12)
+    array([[2., 1.],
+           [1., 2.]])
+    """
+    eigen = spectrum(covariance)
+    n = eigen.eigenvalues.size
+    centre = np.zeros(n) if mean is None else validation.vector("mean", mean, n)
+    axes = (eigen.eigenvectors * np.sqrt(n * eigen.eigenvalues)).T
+    return np.concatenate((centre + axes, centre - axes))
+
+
+def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return losses per feature of many models; A and C of shape (..., n_features, n_hidden)."""
+    rest = np.eye(A.shape[-2]) - A @ C.mT
+    return np.asarray(np.sum((rest @ covariance) * rest, axis=(-2, -1)) / A.shape[-2])
+
+
+def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
+    """Return the largest angle in degrees between the spans of two matrices' columns; (..., n, d) each."""
+    Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
+    sines = np.linalg.norm(V - Q @ (Q.mT @ V), 2, axis=(-2, -1))
+    return np.asarray(np.degrees(np.arcsin(np.minimum(sines, 1.0))))
 
 
 @dataclass(frozen=True)
@@ -85,8 +134,7 @@ def descend(
     rule = validation.choice("rule", rule, RULES)
     rate = validation.number("rate", rate, 0, brackets="()")
     momentum = validation.number("momentum", momentum, 0, 1, brackets="[)")
-    given = {"A0": A0, "C0": C0, "inputs": inputs}
-    first, second, data = (validation.real(name, values) for name, values in given.items())
+    first, second, data = map(np.asarray, (A0, C0, inputs))
     if first.ndim != 3:
         raise ValueError(f"`A0` must have three axes; got shape {first.shape}.")
     if second.shape != first.shape:
@@ -96,16 +144,15 @@ def descend(
         raise ValueError(f"`inputs` must have shape ([{runs},] any, {n}); got {data.shape}.")
     weights = validation.vector("importance", np.ones(n) if importance is None else importance, n)
     weights = validation.real("importance", weights, 0)
-    wanted = [validation.integer("steps", k, 0) for k in steps]
-    if not wanted or np.any(np.diff(wanted) < 0):
-        raise ValueError(f"`steps` must be sorted and not empty; got {wanted}.")
+    if np.any(np.diff(steps) < 0):
+        raise ValueError(f"`steps` must be sorted; got {list(steps)}.")
 
     torch = load_torch()
     x, scale = torch.tensor(data), torch.tensor(weights)
     A = torch.tensor(first, requires_grad=True)
     C = torch.tensor(second, requires_grad=True) if rule == "pair" else A
     b = torch.zeros((runs, 1, n), dtype=torch.float64, requires_grad=bias)
-    moved = [A, *([C] if rule == "pair" else []), *([b] if bias else [])]
+    parameters = [A, *([C] if rule == "pair" else []), *([b] if bias else [])]
 
     def loss() -> Any:
         encoder = C.detach() if rule == "decoder" else C
@@ -113,20 +160,20 @@ def descend(
         error = x - torch.baddbmm(b, x @ encoder, decoder.mT)
         return (error.square() * scale).sum().div(x.shape[-2])
 
-    kept: list[list[FloatArray]] = []
-    for _ in loop.descend(torch.optim.SGD(moved, lr=rate, momentum=momentum), loss, wanted):
+    snapshots: list[list[FloatArray]] = []
+    for _ in loop.descend(torch.optim.SGD(parameters, lr=rate, momentum=momentum), loss, steps):
         if not torch.isfinite(A).all():
             raise ValueError(f"`rate` must be small enough for the weights to stay finite; got {rate:g}.")
-        kept.append([part.detach().numpy().copy() for part in (A, C, b[:, 0])])
-    return Trained(*(np.stack(part) for part in zip(*kept, strict=True)))
+        snapshots.append([weight.detach().numpy().copy() for weight in (A, C, b[:, 0])])
+    return Trained(*map(np.stack, zip(*snapshots, strict=True)))
 
 
-def courses(
+def follow_routes(
     A0: FloatArray,
     C0: FloatArray,
     inputs: FloatArray,
     rate: float,
-    steps: Sequence[int],
+    steps: IntArray,
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
@@ -134,11 +181,16 @@ def courses(
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """
-    sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * np.asarray(steps)
+    sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]
-    exact = [gradient_flow(A, sigma, t, rule, B0=B) for A, B in zip(A0, encoders, strict=True)]
-    routes = [np.stack([[one.W, np.swapaxes(one.B, 1, 2)] for one in exact], axis=1)]
+    flows = [gradient_flow(A, sigma, t, rule, B0=B) for A, B in zip(A0, encoders, strict=True)]
+    routes = [np.stack([[flow.W, flow.B.mT] for flow in flows], axis=1)]
     if trained:
-        descent = descend(A0, C0, inputs, rate, steps, rule)
+        descent = descend(A0, C0, inputs, rate, steps.tolist(), rule)
         routes.append(np.swapaxes([descent.A, descent.C], 1, 2))
     return np.stack(routes, axis=1)
+
+
+def list_eigenvalues(ds: xr.Dataset) -> str:
+    """Return the eigenvalues of a run as text."""
+    return ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])

@@ -1,17 +1,23 @@
 """Fig. 6 of Lecomte et al. (2024): an encoding that stays spread while all others sparsify."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ....solvers import noise as solvers
+from ....solvers.statistics import share
 from ....theory import noise as theory
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ...runner.declarations import from_rows
-from .runs import MOST_STEPS, starts
-from .shapes import LARGE_STEP, LEVEL, curvature, descend_from, is_settled, is_stuck, shape, symmetric_minimum
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, Run, Topic, TopicContent
+from ..drawing import finish_axes, plot_function
+from .encodings import LARGE_STEP, draw_starts, follow_averaged_flow, is_stuck, sizes
+
+_SPACING = 1e-4  # of the differences that give curvatures
 
 
 @as_annotated
@@ -33,8 +39,7 @@ def run_fig6(
     ----------
     n_features, n_hidden : int
         n, at least 3, and m, at most 40.
-    noise_std, learning_rate : float
-    steps, runs, seed : int
+    runs : int
         Of the runs the first with an encoding that is :func:`is_stuck` is taken; the first of all if none is.
     points, settle : int, float
         Steps at which norms are kept, about; time for which the flow of the averaged loss goes on from the
@@ -50,102 +55,137 @@ def run_fig6(
         averaged ``loss``; ``loss_spread``, ``loss_sparse`` of the symmetric minima with and without a spread
         encoding; ``spread_norm``, the fourth norm of the spread encoding there; ``owned``, the part of the
         first encoding's squared length on neurons where another one has more than half of its own.
-
-    Examples
-    --------
-    >>> ds = run_fig6(3, 4, steps=20, runs=1, settle=1.0)
-    >>> ds["settled"].shape
-    (3, 4)
     """
     n, m, runs = validation.integers(n_features=(n_features, 3), n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = validation.number("noise_std", noise_std, 0.0, brackets="()")
     settle = validation.number("settle", settle, 0.0)
     record = np.unique(np.linspace(0, validation.integer("steps", steps, 1), points + 1).astype(int))
-    W0 = starts(n, m, runs, seed)
+    W0 = draw_starts(n, m, runs, seed)
     rng = np.random.default_rng([seed, 500])
-    made = solvers.descend(W0, "bipolar", std, learning_rate, steps, rng, record=record)
-    having = is_stuck(made.W).any(axis=1)
-    run = int(np.argmax(having))
-    order = np.argsort(made.fourth_norm[run, -1])
-    W = made.W[run][order]
+    descent = solvers.descend(W0, "bipolar", std, learning_rate, steps, rng, record=record)
+    has_stuck = is_stuck(descent.W).any(axis=1)
+    run = int(np.argmax(has_stuck))
+    order = np.argsort(descent.fourth_norm[run, -1])
+    W = descent.W[run][order]
     share = W**2 / np.sum(W**2, axis=1, keepdims=True)
     # Neurons that a sparse encoding owns first, in the order of these.
     column = np.argsort(np.where(share.max(axis=0) > 0.5, np.argmax(share, axis=0), n), kind="stable")
-    rest = is_settled(W, std, settle)
-    slope, smallest = curvature(rest, "bipolar", std)
-    minima = {name: symmetric_minimum(n, std, spread=name == "spread") for name in ("spread", "sparse")}
-    losses = {f"loss_{name}": theory.noise_averaged_loss(V, "bipolar", std) for name, V in minima.items()}
-    numbers = {"found": int(having.sum()), "slope": slope, "curvature": smallest, **losses}
-    owner = np.any(share[1:] > 0.5, axis=0)
+    settled = follow_averaged_flow(W, std, settle)
+    slope, smallest = curvature(settled, "bipolar", std)
+    spread, sparse = (symmetric_minimum(n, std, spread=spread) for spread in (True, False))
+    is_owned = np.any(share[1:] > 0.5, axis=0)
     return xr.Dataset(
         {
-            "fourth_norm": (("step", "feature"), made.fourth_norm[run][:, order]),
+            "fourth_norm": (("step", "feature"), descent.fourth_norm[run][:, order]),
             "W": (("feature", "hidden"), W[:, column]),
-            "settled": (("feature", "hidden"), rest[:, column]),
+            "settled": (("feature", "hidden"), settled[:, column]),
             "stuck": ("feature", is_stuck(W).astype(np.int8)),
-            "still_stuck": ("feature", is_stuck(rest).astype(np.int8)),
-            "loss": theory.noise_averaged_loss(rest, "bipolar", std),
-            "spread_norm": float(np.sum(minima["spread"][-1] ** 4)),
-            "owned": float(share[0, owner].sum()),
-            **numbers,
+            "still_stuck": ("feature", is_stuck(settled).astype(np.int8)),
+            "found": int(has_stuck.sum()),
+            "slope": slope,
+            "curvature": smallest,
+            "loss": theory.noise_averaged_loss(settled, "bipolar", std),
+            "loss_spread": theory.noise_averaged_loss(spread, "bipolar", std),
+            "loss_sparse": theory.noise_averaged_loss(sparse, "bipolar", std),
+            "spread_norm": float(np.sum(spread[-1] ** 4)),
+            "owned": float(share[0, is_owned].sum()),
         },
         {"step": record, "t": ("step", record * learning_rate)},
         {"n_features": n, "n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "runs": runs},
     )
 
 
-@as_annotated
-def run_stuck(
-    n_features: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 12),
-    n_hidden: int = 8,
-    noise_std: float = 0.2,
-    learning_rate: float = 0.05,
-    time: float = 1000.0,
-    runs: int = 20,
-    *,
-    settle: float = 25.0,
-    seed: int = 0,
-) -> xr.Dataset:
-    """Count stuck encodings against n/m under bipolar noise.
+def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
+    """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
 
-    Parameters
-    ----------
-    n_features, n_hidden : sequence of int, int
-        Values of n, at least 2, and m, at most 40.
-    noise_std, learning_rate, time : float
-        `time` is learning_rate * steps.
-    runs, seed : int
-        So many runs for each n.
-    settle : float
-        Time for which the flow of the averaged loss goes on from the last weights, before they are judged:
-        what only the noise of the gradient keeps spread has then left.
-
-    Returns
-    -------
-    xarray.Dataset
-        Over (n_features, run): ``stuck``, the number of encodings that are :func:`is_stuck`, ``sparse``, that
-        of encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth norm of stuck
-        encodings (nan without any).
-
-    Examples
-    --------
-    >>> run_stuck((3, 4), 4, time=1.0, runs=2, settle=1.0)["stuck"].shape
-    (2, 2)
+    Of the printed loss, for encodings W of one run; at a minimum 0 and positive. The Hessian is that of
+    differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
-    sizes = [validation.integer("n_features", n, 2) for n in n_features]
-    m, runs = validation.integers(n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
-    std = validation.number("noise_std", noise_std, 0.0, brackets="()")
-    learning_rate = validation.number("learning_rate", learning_rate, 0.0, brackets="(]")
-    time = validation.number("time", time, 0.0, MOST_STEPS * learning_rate)
-    settle = validation.number("settle", settle, 0.0, MOST_STEPS * LARGE_STEP)
-    rows = []
-    for n in sizes:
-        rng = np.random.default_rng([seed, 600, n])
-        W = descend_from(starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
-        W = is_settled(W, std, settle)
-        which, fourth = is_stuck(W), shape(W)
-        counts = {"stuck": ("run", which.sum(axis=1)), "sparse": ("run", np.sum(fourth >= LEVEL, axis=1))}
-        rows.append({**counts, "norm": fourth[which].mean() if which.any() else np.nan})
-    ds = from_rows(rows, n_features=sizes).assign_coords(run=range(runs))
-    settings = {"n_hidden": m, "noise_std": std, "learning_rate": learning_rate, "time": time, "seed": seed}
-    return ds.assign_attrs(settings)
+    at = validation.matrix("W", W)
+
+    def gradient(W: FloatArray) -> FloatArray:
+        return theory.noise_averaged_gradient(W, noise, noise_std)
+
+    sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)
+    hessian = np.array([(gradient(at + side) - gradient(at - side)).ravel() for side in sides])
+    smallest = np.linalg.eigvalsh((hessian + hessian.T) / (4 * _SPACING))[0]
+    return float(np.linalg.norm(gradient(at))), float(smallest)
+
+
+def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
+    """Find the most symmetric minimum of the loss averaged over bipolar noise, by descent from its shape.
+
+    One encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot
+    (`spread`), or all n, 3 or more, are near one-hot. Encodings are (n, n), the spread one last: more hidden
+    neurons would stay empty.
+    """
+    n = validation.integer("n_features", n_features, 3)
+    validation.check_fits("n_features", n_features, 8.0 * n * n)
+    noise_std, spread = validation.number("noise_std", noise_std, 0.0), validation.flag("spread", spread)
+    W = (1 + noise_std / 2) * np.eye(n) - noise_std / 2
+    if spread:
+        W[-1], W[:, -1] = -1 / np.sqrt(n - 1), 0.0
+    for rate in (LARGE_STEP / 2, LARGE_STEP / 10):
+        W = solvers.descend_averaged(W, "bipolar", noise_std, rate, 1000).W
+    return W
+
+
+@plot_function
+def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the fourth norm of each encoding of one run against time (Fig. 6a); of `run_fig6`."""
+    styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
+    for k, norms in enumerate(ds["fourth_norm"].values.T):
+        ax.plot(ds["t"], norms, zorder=3 - k / 99, **styles[int(ds["stuck"][k])])
+    for style, label in zip(styles, ("others", "stuck"), strict=True):
+        ax.plot([], [], label=label, **style)
+    at_rest = "spread encoding at the minimum of the averaged loss"
+    ax.axhline(float(ds["spread_norm"]), color="C0", linewidth=1, label=at_rest)
+    ax.set(xlabel="learning rate × steps", ylabel="fourth norm $|W_i|_4^4$")
+    return finish_axes(ax, "upper left", ylim=(0, 1.6))
+
+
+@plot_function
+def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the last weights of that run (Fig. 6b); of `run_fig6`."""
+    n, m = ds["W"].shape
+    ax.grid(False)
+    picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    ax.set(xticks=range(0, m, max(1, m // 8)), yticks=range(n))
+    ax.figure.colorbar(picture, ax=ax, label="weight")
+    return finish_axes(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    n_stuck, runs = int(ds["found"]), ds.attrs["runs"]
+    text = (
+        "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "
+        f"half of its run's encodings: {n_stuck} of {runs} runs have one, a share of "
+        f"{share(n_stuck, runs):.2f}. "
+    )
+    if n_stuck:
+        text += (
+            f"In the first of these, which is shown, it keeps {float(ds['owned']):.0%} of its squared length "
+            "on neurons that others own. The flow of the averaged loss leaves "
+            f"{int(ds['still_stuck'].sum())} stuck, at a gradient of length {float(ds['slope']):.1g} and "
+            f"with a smallest curvature of {float(ds['curvature']):.2g}; positive is a strict minimum. Its "
+            f"loss is {float(ds['loss']):.4f}. "
+        )
+    text += (
+        "The symmetric minimum in which one encoding opposes all others at once has a loss of "
+        f"{float(ds['loss_spread']):.4f}, with a fourth norm of {float(ds['spread_norm']):.3f} for this "
+        f"encoding, near 1/(n-1); that in which all are near one-hot has {float(ds['loss_sparse']):.4f}. The "
+        "source has the spread encoding kept from a better place, and the figure at σ = 0.01."
+    )
+    caption = f"{sizes(ds)}, σ = {ds.attrs['noise_std']:g}, learning rate {ds.attrs['learning_rate']:g}."
+    draw = (plot_fig6, plot_weights)
+    figure = Figure("fig6", "Fig. 6: an encoding that stays spread", caption, ds, draw)
+    headline = (
+        f"Hidden noise leaves one encoding spread over the neurons of all others in {n_stuck} of {runs} "
+        "runs; in the first, the smallest curvature of the noise-averaged loss there is "
+        f"{float(ds['curvature']):.2g}."
+    )
+    return TopicContent(text, [figure], (), headline if n_stuck else "")
+
+
+RUNS = {"fig6": Run(run_fig6, {"runs": 24}, {"runs": 100}, seconds=3)}
+TOPICS = [Topic("fig6", ["fig6"], _show, claims=["L36"])]

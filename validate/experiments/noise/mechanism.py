@@ -4,16 +4,27 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
-from ....solvers.statistics import Estimate, Family, crossing, growth_power, jackknife, mean
+from ....solvers.statistics import LEVEL, Estimate, Family, crossing, growth_power, jackknife, mean
 from ....theory import noise as theory
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
-from ..drawing import plot_function
-from .runs import MOST_STEPS, positive, starts
-from .shapes import descend_from, is_settled, overlaps, shape
+from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Table, Topic, TopicContent
+from ..drawing import draw_estimates, finish_axes, plot_function
+from .encodings import (
+    BARS,
+    GREY,
+    MOST_STEPS,
+    descend_from,
+    draw_run_means,
+    draw_starts,
+    follow_averaged_flow,
+    shape,
+)
 
+GROWTH_LABEL = "growth of $|W_i|_4^4/|W_i|_2^4$"
 _KURTOSES = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 10.0)
 SOURCE_RATE = 0.02  # learning rate where it is not varied
 LONE_STD = 0.15  # noise of single encodings, stronger, as their drift is small
@@ -67,90 +78,89 @@ def run_mechanism(
         encodings under normal noise, which has no axes: ``overlap`` (run), the mean of W_i.W_k/(noise_std
         |W_k|) less the same without noise, and ``force`` (run), the mean rate at which bipolar noise would
         sparsify them (:func:`theory.noise.sparsifying_rate`).
-
-    Examples
-    --------
-    >>> ds = run_mechanism(2, 4, time=2.0, runs=2, lone_runs=2, averaged_runs=1)
-    >>> ds["by_rate"].shape, ds["by_number"].shape
-    ((4, 2), (2, 2))
     """
     n = validation.integer("n_features", validation.power_of_two("n_features", n_features), 2)
     m, runs, lone_runs = validation.integers(n_hidden=(n_hidden, 2), runs=(runs, 2), lone_runs=(lone_runs, 2))
     std = validation.number("noise_std", noise_std, 0.0, brackets="()")
-    rates = positive("learning_rate", learning_rate)
-    if rates.ndim != 1 or rates.size < 2 or np.any(np.diff(rates) <= 0):
+    rates = validation.real("learning_rate", learning_rate, 0.0, brackets="()")
+    if rates.size < 2 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"`learning_rate` must be two or more, ascending; got {rates.tolist()}.")
-    kurtoses = np.atleast_1d(validation.real("excess_kurtosis", excess_kurtosis, -2.0))
+    kurtoses = validation.real("excess_kurtosis", excess_kurtosis, -2.0)
     longest = MOST_STEPS * min(SOURCE_RATE, float(rates.min()))
     time = validation.number("time", time, 0.0, longest, brackets="(]")
     averaged_runs = validation.integer("averaged_runs", averaged_runs, 0, runs)
-    W0 = starts(n, m, runs, seed)
-    still = descend_from(W0, "bipolar", 0.0, SOURCE_RATE, time, 0).W
-    quiet = shape(still).mean(axis=1)
+    W0 = draw_starts(n, m, runs, seed)
+    noiseless = descend_from(W0, "bipolar", 0.0, SOURCE_RATE, time, 0).W
+    baseline = shape(noiseless).mean(axis=1)
 
-    def last(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
+    def descend(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
         rng = np.random.default_rng([seed, tag])
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        return np.asarray(shape(W).mean(axis=1) - quiet)
+        return np.asarray(shape(W).mean(axis=-1) - baseline[: len(W)])
 
-    def drift(W: FloatArray, strength: float, rate: float) -> float:
-        return float(np.mean(theory.fourth_norm_drift(W, "bipolar", strength, rate))) * time / rate
+    def growth_in_groups(size: int) -> FloatArray:
+        """Split the encodings of each run into groups that do not interfere, and return their growth."""
+        groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
+        ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
+        return np.asarray((shape(ends[0]) - shape(ends[1])).reshape(-1, n).mean(axis=1))
 
-    normal = last("normal", SOURCE_RATE, 250)
-    sure = [is_settled(W, std, time) for W in W0[:averaged_runs]]
-    per_time = np.array([theory.regulariser_rate(std, float(rate), -2.0) / rate for rate in rates])
-    moved = np.array([theory.quartic_flow(w, time * per_time) for w in still.reshape(-1, m)])
-    numbers = [2**k for k in range(n.bit_length())]
-    alone = starts(1, m, lone_runs, seed + 1)
-    lone, predicted = _lone(alone, time, np.random.default_rng([seed, 300]))
-    by_rate = [growth(last("bipolar", float(rate), 100 + k)) for k, rate in enumerate(rates)]
-    by_number = [_of_several(k, n, W0, std, time, seed) for k in numbers]
+    def drift(rate: float) -> float:
+        return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
+
+    normal = descend("normal", SOURCE_RATE, 250)
+    averaged = [follow_averaged_flow(W, std, time) for W in W0[:averaged_runs]]
+    per_time = np.array([theory.regulariser_rate(std, rate, -2.0) / rate for rate in rates.tolist()])
+    regularised = np.array([theory.quartic_flow(w, time * per_time) for w in noiseless.reshape(-1, m)])
+    group_sizes = [2**k for k in range(n.bit_length())]
+    lone_growth, lone_predicted = _lone_growths(lone_runs, m, time, seed)
+    by_rate = [growth(descend("bipolar", rate, 100 + k)) for k, rate in enumerate(rates.tolist())]
     by_kurtosis = [
-        growth(last("three-point", SOURCE_RATE, 200 + k, kappa)) for k, kappa in enumerate(kurtoses.tolist())
+        growth(descend("three-point", SOURCE_RATE, 200 + k, kurtosis))
+        for k, kurtosis in enumerate(kurtoses.tolist())
     ]
-    told = {"lone_std": LONE_STD, "source_rate": SOURCE_RATE, "seed": seed}
-    return xr.Dataset(
+    ds = xr.Dataset(
         {
             "by_rate": (("learning_rate", "run"), by_rate),
-            "averaged": ("averaged_run", [shape(w).mean() - q for w, q in zip(sure, quiet, strict=False)]),
-            "regulariser": ("learning_rate", shape(moved).mean(axis=0) - quiet.mean()),
-            "drift": ("learning_rate", [drift(still, std, float(rate)) for rate in rates]),
-            "by_number": (("n_features", "run"), by_number),
+            "averaged": ("averaged_run", growth(np.array(averaged).reshape(-1, n, m))),
+            "regulariser": ("learning_rate", shape(regularised).mean(axis=0) - baseline.mean()),
+            "drift": ("learning_rate", list(map(drift, rates.tolist()))),
+            "by_number": (("n_features", "run"), list(map(growth_in_groups, group_sizes))),
             "by_kurtosis": (("excess_kurtosis", "run"), by_kurtosis),
             "by_normal": ("run", growth(normal)),
-            "overlap": ("run", (overlaps(normal) - overlaps(still)) / std),
+            "overlap": ("run", (_overlaps(normal) - _overlaps(noiseless)) / std),
             "force": ("run", [theory.sparsifying_rate(W, std, -2.0).mean() for W in normal]),
-            "lone": ("lone_run", (shape(lone) - shape(alone))[:, 0]),
-            "lone_predicted": ("lone_run", predicted),
+            "lone": ("lone_run", lone_growth),
+            "lone_predicted": ("lone_run", lone_predicted),
         },
-        {"learning_rate": rates, "n_features": numbers, "excess_kurtosis": kurtoses, "run": range(runs)},
-        {"n_hidden": m, "noise_std": std, "time": time, **told},
+        {"learning_rate": rates, "n_features": group_sizes, "excess_kurtosis": kurtoses, "run": range(runs)},
     )
+    settings = {"n_hidden": m, "noise_std": std, "time": time, "seed": seed}
+    return ds.assign_attrs(settings, lone_std=LONE_STD, source_rate=SOURCE_RATE)
 
 
-def _lone(alone: FloatArray, time: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Descend under bipolar noise; return the encodings and the growth that theory's drift adds up to.
+def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Descend single encodings under bipolar noise; return their growth, and what theory's drift adds up to.
 
     Noise also turns an encoding at random. Its drift at the start does not last: over the source's time it
     falls by two fifths on average, so it is integrated along the way, by the trapezoidal rule.
     """
-    W, met = alone, np.empty((PARTS + 1, len(alone)))
+    W = W0 = draw_starts(1, m, runs, seed + 1)
+    rng, drifts = np.random.default_rng([seed, 300]), []
     for part in range(PARTS + 1):
         if part:
             W = descend_from(W, "bipolar", LONE_STD, SOURCE_RATE, time / PARTS, rng).W
         unit = (W / np.linalg.norm(W, axis=-1, keepdims=True))[:, 0]
-        met[part] = theory.fourth_norm_drift(unit, "bipolar", LONE_STD, SOURCE_RATE)
-    return W, np.asarray(np.trapezoid(met, dx=time / PARTS / SOURCE_RATE, axis=0))
+        drifts.append(theory.fourth_norm_drift(unit, "bipolar", LONE_STD, SOURCE_RATE))
+    predicted = np.trapezoid(drifts, dx=time / PARTS / SOURCE_RATE, axis=0)
+    return (shape(W) - shape(W0))[:, 0], np.asarray(predicted)
 
 
-def _of_several(k: int, n: int, W0: FloatArray, std: float, time: float, seed: int) -> FloatArray:
-    """Split each run's n encodings into groups of k that do not know each other, and return their growth."""
-    groups = W0.reshape(-1, k, W0.shape[2])
-    still = descend_from(groups, "bipolar", 0.0, SOURCE_RATE, time, 0).W
-    made = descend_from(groups, "bipolar", std, SOURCE_RATE, time, np.random.default_rng([seed, 400 + k])).W
-    return np.asarray((shape(made) - shape(still)).reshape(-1, n).mean(axis=1))
+def _overlaps(W: FloatArray) -> FloatArray:
+    """Return the mean of W_i.W_k/|W_k| over the pairs of each run."""
+    products = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
+    return np.asarray(products[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
 
 @plot_function
@@ -169,7 +179,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
     def of(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
         return family.of(statistic, *samples) if family else statistic(*samples)
 
-    rates, grown = ds["learning_rate"].values, ds["by_rate"].values.T
+    rates, growths = ds["learning_rate"].values, ds["by_rate"].values.T
 
     def line(samples: FloatArray) -> FloatArray:
         return np.asarray(np.polyfit(rates, samples.T, 1))  # slope and value at 0 of each run
@@ -178,17 +188,117 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
         slope, first = line(samples).mean(axis=1)
         return float(first / (first + slope * ds.attrs["source_rate"]))
 
-    firsts = line(grown)[1]
-    beyond = (ds["by_kurtosis"] - ds["by_normal"]).transpose("run", ...).values
-    found = {
-        "power": of(jackknife, grown, growth_power(rates)),
-        "share": of(jackknife, grown, share),
-        "crossing": of(crossing, ds["excess_kurtosis"].values, beyond),
+    firsts, averaged = line(growths)[1], ds["averaged"].values
+    beyond_normal = (ds["by_kurtosis"] - ds["by_normal"]).transpose("run", ...).values
+    estimates = {
+        "power": of(jackknife, growths, growth_power(rates)),
+        "share": of(jackknife, growths, share),
+        "crossing": of(crossing, ds["excess_kurtosis"].values, beyond_normal),
         "first": of(mean, firsts),
         "lone": of(mean, ds["lone"].values),
         "normal": of(mean, ds["by_normal"].values),
     }
-    if ds.sizes["averaged_run"] > 1:
-        averaged = ds["averaged"].values
-        found["gap"] = of(mean, averaged - firsts[: averaged.size])
-    return found
+    if averaged.size > 1:
+        estimates["gap"] = of(mean, averaged - firsts[: averaged.size])
+    return estimates
+
+
+@plot_function
+def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw growth at fixed learning rate × steps against the learning rate; of `run_mechanism`."""
+    rates = ds["learning_rate"].values
+    ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
+    ax.plot(rates, ds["drift"], color="C0", linestyle=":", label="true second order, no interference")
+    if ds.sizes["averaged_run"] == ds.sizes["run"]:  # else its starts are others than those of the markers
+        averaged, label = float(ds["averaged"].mean()), "first order: flow of the averaged loss"
+        ax.axhline(averaged, color="C0", linestyle="--", label=label)
+    draw_run_means(ax, ds["learning_rate"], ds["by_rate"], label="measured")
+    draw_estimates(ax, [0], [judge_mechanism(ds)["first"]], fmt="D", color="C2", label="at rate 0")
+    top = float(ds["by_rate"].mean("run").max())
+    ax.set_xticks([0, *rates], [f"{rate:g}" for rate in (0, *rates)])
+    ends = (-0.04, 1.9 * max(top, 0.01))
+    return finish_axes(ax, "upper right", xlabel="learning rate", ylabel=GROWTH_LABEL, ylim=ends)
+
+
+@plot_function
+def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw growth against the number of encodings; of `run_mechanism`."""
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    draw_run_means(ax, ds["n_features"], ds["by_number"])
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(ds["n_features"].values, [str(k) for k in ds["n_features"].values])
+    return finish_axes(ax, None, xlabel="encodings n", ylabel=GROWTH_LABEL)
+
+
+@plot_function
+def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw growth beyond normal noise's against the excess kurtosis; of `run_mechanism`."""
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    draw_run_means(ax, ds["excess_kurtosis"], ds["by_kurtosis"] - ds["by_normal"], fmt="o-")
+    ax.set(xlabel="excess kurtosis, three-point noise", ylabel="growth beyond normal noise's")
+    return ax
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
+    at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
+    grown, printed, true = (float(at[name].mean()) for name in ("by_rate", "regulariser", "drift"))
+    text = (
+        f"At the source's settings (learning rate {float(at['learning_rate']):g}, σ = {std:g}) encodings "
+        f"that descended the printed regulariser would have grown by {printed:.2g}, {printed / grown:.1%} of "
+        f"the {grown:.2g} measured; the true second-order effect without interference would have "
+        f"changed them by {true:.2g}."
+    )
+    flow = f"flow less this: {estimates['gap']:.2g}" if "gap" in estimates else "not computed"
+    alone = f"{float(ds['lone_predicted'].mean()):.3g} (second order)"
+    rows = [
+        ("power of the learning rate", estimates["power"], "0", "1"),
+        ("growth at learning rate 0", estimates["first"], flow, "0"),
+        ("the same over that at the source's rate", estimates["share"], "1", "0"),
+        (f"change of a lone encoding, σ = {lone_std:g}", estimates["lone"], alone, "above 0"),
+        ("growth under normal noise", estimates["normal"], "0", "0"),
+        ("kurtosis at which growth changes sign", estimates["crossing"], "0 to first order", "0"),
+    ]
+    caption = (
+        f"m = {ds.attrs['n_hidden']}, {ds.sizes['run']} runs ({ds.sizes['averaged_run']} for the flow), "
+        f"{ds.sizes['lone_run']} lone encodings; growth beyond normal noise's, for the kurtosis."
+    )
+    columns = ("", f"measured, {LEVEL:.0%}", "effective potential", "printed regulariser")
+    table = Table("Which mechanism", columns, [[f"{cell}" for cell in row] for row in rows], caption)
+    caption = (
+        f"m = {ds.attrs['n_hidden']}, bipolar noise, σ = {std:g} unless said otherwise, learning rate × "
+        f"steps = {ds.attrs['time']:g}. Growth is that of the mean of |W_i|_4^4/|W_i|_2^4 beyond the same "
+        f"descent without noise; {BARS}"
+    )
+    draw = (plot_rates, plot_number, plot_kurtosis)
+    figure = Figure("mechanism", "First or second order?", caption, ds, draw, columns=3, size=(3.6, 3.2))
+    headline = (
+        "At equal learning rate × steps, growth of sparsity under hidden noise goes with the power "
+        f"{estimates['power']:.2f} of the learning rate, where first order has 0 and the source's "
+        "regulariser 1."
+    )
+    return TopicContent(text, [figure], [table], headline)
+
+
+QUICK = {
+    "runs": 20, "lone_runs": 800, "averaged_runs": 0, "excess_kurtosis": (-2.0, -1.0, -0.3, 0.3, 3.0),
+}  # fmt: skip
+# Seeds that nothing has used: the runs of L31 had been raised after a look.
+FRESH = {
+    "runs": 100, "averaged_runs": 0, "lone_runs": 4000, "seed": 3102,
+    "excess_kurtosis": [-2.0, -1.0, -0.3, 0.3, 3.0],
+}  # fmt: skip
+_CHECK = ReproductionCheck(
+    {"excess_kurtosis": [-2.0], "averaged_runs": 0},
+    ["lone", "by_normal", "by_kurtosis", "by_rate"],
+    1e-12,
+    SUMS,
+)
+RUNS = {
+    "mechanism": Run(run_mechanism, QUICK, {"runs": 100, "lone_runs": 5000, "averaged_runs": 20}, seconds=12),
+    "fresh": Run.shipped(
+        "noise_mechanism", "new runs for L31", run_mechanism, FRESH, seconds=120, check=_CHECK
+    ),
+}
+TOPICS = [Topic("mechanism", ["mechanism"], _show, claims=["L30", "L31"])]

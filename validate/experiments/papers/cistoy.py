@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.computation import best_mixed_network
+from ....solvers.computation.equal_neurons import shared_inputs_loss
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.computation import equal_features_loss, loss_floor, target_moments
@@ -15,10 +16,11 @@ from ....theory.features import Features
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, preregistered, rounding
-from ..computation.equal_neurons import shared_inputs_loss
 from ..drawing import draw_means, finish_axes, plot_function
 
 PHENOMENON = "computation"
+
+MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
@@ -67,9 +69,8 @@ def run_mixing(
     variance = target_moments(law).covariance[0, 0]
     rows = []
     for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
-        M = validation.number("sigma", size, 0.0) * random_mixing(
-            F, symmetric, np.random.default_rng([seed, F])
-        )
+        rng = np.random.default_rng([seed, F])
+        M = validation.number("sigma", size, 0.0) * random_mixing(F, symmetric, rng)
         floor = loss_floor(law, n, mixing=M)
         covariance = M[:, computed] * (p / 6)  # Cov(ReLU(x_i), M_ki x_i)
         covariance[computed, computed] += variance
@@ -191,21 +192,17 @@ def run_spread(
 @plot_function
 def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw floor and naive network against the size of a random mixing matrix; of `run_mixing`."""
-    for k, name in enumerate(("independent entries", "symmetric")):
-        at = ds.isel(symmetric=k).transpose("sigma", "seed", ...)
-        draw_means(
-            ax, ds["sigma"].values, at["floor"].values, color=f"C{k}", fmt="o-", ms=3, label=f"floor, {name}"
-        )
-        draw_means(
-            ax, ds["sigma"].values, at["naive"].values, color=f"C{k}", fmt="s:", ms=3, label=f"naive, {name}"
-        )
+    matrices, losses = ("independent entries", "symmetric"), (("floor", "o-"), ("naive", "s:"))
+    for (k, matrix), (name, marker) in itertools.product(enumerate(matrices), losses):
+        values = ds[name].isel(symmetric=k).transpose("sigma", "seed")
+        draw_means(ax, ds["sigma"], values, color=f"C{k}", fmt=marker, ms=3, label=f"{name}, {matrix}")
     return finish_axes(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
 
 
 @plot_function
 def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of the networks found for mixed targets, printed ones, and the floor; of `run_mixed`."""
-    for k, name in enumerate(("independent", "symmetric")):
+    for k, name in enumerate(MATRICES):
         at = ds.isel(symmetric=k).mean("seed")
         ax.plot(ds["sigma"], at["found"], "o-", color=f"C{k}", markersize=4, label=f"{name} M, found")
         ax.plot(ds["sigma"], at["floor"], ":", color=f"C{k}", label="floor")
@@ -219,13 +216,8 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what networks without biases lose against p, found and printed, over the naive loss."""
     for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
-    ax.plot(
-        PRINTED_UNMIXED["p"],
-        12 * np.array(PRINTED_UNMIXED["loss"]),
-        "x",
-        color="C3",
-        label="printed, trained",
-    )
+    printed = 12 * np.array(PRINTED_UNMIXED["loss"])
+    ax.plot(PRINTED_UNMIXED["p"], printed, "x", color="C3", label="printed, trained")
     return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
@@ -255,35 +247,27 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
     """Return the findings of the criteria set before the search; of `run_mixed`."""
-    mean, mixed = ds.mean("seed"), ds.isel(sigma=ds["sigma"].values > 0)
-    ratios = [
-        float(mean["found"].isel(symmetric=k).sel(sigma=sigma, method="nearest")) / printed
-        for k, name in enumerate(("independent", "symmetric"))
-        for sigma, printed in zip(PRINTED["sigma"], PRINTED[name], strict=True)
-        if np.isclose(ds["sigma"], sigma).any()
-    ]
+    mixed = ds.isel(sigma=ds["sigma"].values > 0)
+    ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [
         ABOVE.finding(ds["found"] - ds["floor"], kind="numeric"),
         MIXING_GAINS.finding(mixed["found"] / mixed["naive"], kind="numeric"),
-        NEAR_PRINTED.finding(ratios, kind="numeric"),
+        NEAR_PRINTED.finding(ratios[np.isfinite(ratios)], kind="numeric"),
     ]
 
 
-def _printed_loss(table: Mapping[str, Sequence[float]], coord: str, at: float, name: str) -> float | None:
-    """Return the printed loss at a place, if there is one."""
-    is_place = np.isclose(table[coord], at)
-    return float(np.array(table[name])[is_place][0]) if is_place.any() else None
+def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
+    """Return the printed losses at the places of an axis; nan where there is none."""
+    places = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
+    return [table[name][place[0]] if place.size else np.nan for place in places]
+
+
+def _printed_mixed(ds: xr.Dataset) -> FloatArray:
+    return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
-    mean = ds.mean("seed")
-    rows = []
-    for k, name in enumerate(("independent", "symmetric")):
-        for sigma in ds["sigma"].values:
-            at = mean.isel(symmetric=k).sel(sigma=sigma)
-            losses = [f"{float(at[column]):.4f}" for column in ("floor", "found", "naive")]
-            printed = _printed_loss(PRINTED, "sigma", sigma, name)
-            rows.append([name, f"{float(sigma):g}", *losses, "-" if printed is None else f"{printed:.4f}"])
+    mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
     text = (
         "Targets ReLU(x) + M x with a random M, one feature on at a time, no biases: the setting of public "
@@ -292,29 +276,25 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
         f"at {float(best[0]):.4f} (independent entries) and {float(best[1]):.4f} (symmetric), where the "
         "unmixed naive loss is 0.0833. So mixing gains, and most of what the floor allows is found."
     )
-    columns = ("M", "size", "floor", "found", "naive at its best readout", "printed, trained")
+    columns = {
+        "M": "{symmetric}", "size": "{sigma:g}", "floor": "{floor:.4f}", "found": "{found:.4f}",
+        "naive at its best readout": "{naive:.4f}", "printed, trained": "{printed:.4f}",
+    }  # fmt: skip
     caption = (
         "Printed: FranciscoHS/cis-toy-models, data/exp3_loss_vs_sigma.npz at commit aaf2246, single runs, "
         "other matrices of the same law, each loss from 1e5 samples. Where what is found is lower, "
         "training had not reached the least loss."
     )
-    return TopicContent(
-        text,
-        [Figure("mixed", "Networks for mixed targets", "Means over matrices.", ds, plot_mixed)],
-        [Table("Losses over p as p goes to 0", columns, rows, caption)],
-    )
+    figure = Figure("mixed", "Networks for mixed targets", "Means over matrices.", ds, plot_mixed)
+    by_name = mean.assign_coords(symmetric=list(MATRICES))
+    table = Table.formatted("Losses over p as p goes to 0", by_name, columns, caption)
+    return TopicContent(text, [figure], [table])
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
-    rows, ratios = [], []
-    for p in ds["p"].values:
-        at, printed = ds.sel(p=p), _printed_loss(PRINTED_UNMIXED, "p", p, "loss")
-        losses = [f"{float(at[name]):.5f}" for name in ("floor", "found", "readout", "unbiased")]
-        weights = [f"{float(at[name]):.4f}" for name in ("others", "dropped")]
-        rows.append([f"{p:g}", *losses, "-" if printed is None else f"{printed:.5f}", *weights])
-        if printed is not None:
-            ratios.append(f"{printed / float(at['found']):.4f}")
-    ratios_text = ", ".join(ratios) or "not known"
+    cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
+    ratios = (cells["printed"] / ds["found"]).dropna("p").values
+    ratios_text = ", ".join(f"{ratio:.4f}" for ratio in ratios) or "not known"
     text = (
         "Public networks for ReLU(x) have no biases, and at larger p they lose less than the naive network "
         "that answers 0 for what it drops, though nothing is mixed: the means of the targets are worth "
@@ -326,23 +306,19 @@ def _show_spread(ds: xr.Dataset) -> TopicContent:
         f"{ratios_text} of what is found so, at the same p. "
         "With an output bias all this is gone, as nothing is below naive."
     )
-    columns = (
-        "p",
-        "floor",
-        "found",
-        "readout",
-        "naive",
-        "printed, trained",
-        "weight of others",
-        "of dropped",
-    )
+    columns = {
+        "p": "{p:g}", "floor": "{floor:.5f}", "found": "{found:.5f}", "readout": "{readout:.5f}",
+        "naive": "{unbiased:.5f}", "printed, trained": "{printed:.5f}", "weight of others": "{others:.4f}",
+        "of dropped": "{dropped:.4f}",
+    }  # fmt: skip
     caption = (
         "Over p. Two weights are searched; losses are good to 1e-6. Printed: FranciscoHS/cis-toy-models, "
         "data/exp2_M_type_comparison.npz at commit aaf2246, no mixing, from 1e5 samples; its entries at p of "
         "0.005 and 0.001 have one of the features on in each sample, and are divided by p all the same."
     )
     figure = Figure("spread", "Without biases the means are worth something", "", ds, plot_spread)
-    return TopicContent(text, [figure], [Table("Losses over p without biases", columns, rows, caption)])
+    table = Table.formatted("Losses over p without biases", cells, columns, caption)
+    return TopicContent(text, [figure], [table])
 
 
 RUNS = {

@@ -25,7 +25,7 @@ from ...runner.declarations import WHOLE, Figure, Run, Topic, TopicContent, from
 from ...training.data import sampler
 from ...training.engine import load_torch
 from ...training.loop import descend
-from ..drawing import draw_means, plot_function
+from ..drawing import draw_means, finish_axes, plot_function
 
 PHENOMENON = "unequal"
 
@@ -172,22 +172,19 @@ def run_tables(
         trained = [_train_tied(law, m, decay, steps, seeds) for decay in decays]
         deviations = np.array([[circle_deviation(M) for M in Ms] for Ms, _ in trained])
         losses = [[exact_loss(M, b, law).loss for M, b in zip(*models, strict=True)] for models in trained]
-        rows.append(
-            {
-                "best": best.loss,
-                "linear": values[: n - m].sum() / n,
-                "best_constructive": constructive_share(gram, S),
-                "gram": (pair, gram),
-                "trained": (run_dims, losses),
-                "trained_constructive": (
-                    run_dims,
-                    [[constructive_share(M, S) for M in Ms] for Ms, _ in trained],
-                ),
-                "trained_spread": (run_dims, deviations[..., 0]),
-                "trained_rise": (run_dims, deviations[..., 1]),
-                "trained_gram": (("decay", *pair), [Ms[0] for Ms, _ in trained]),
-            }
-        )
+        shares = [[constructive_share(M, S) for M in Ms] for Ms, _ in trained]
+        columns = {
+            "best": best.loss,
+            "linear": values[: n - m].sum() / n,
+            "best_constructive": constructive_share(gram, S),
+            "gram": (pair, gram),
+            "trained": (run_dims, losses),
+            "trained_constructive": (run_dims, shares),
+            "trained_spread": (run_dims, deviations[..., 0]),
+            "trained_rise": (run_dims, deviations[..., 1]),
+            "trained_gram": (("decay", *pair), [Ms[0] for Ms, _ in trained]),
+        }
+        rows.append(columns)
     ds = from_rows(rows, strength=strengths, n_hidden=sizes)
     ds = ds.transpose("strength", "decay", "n_hidden", "seed", *pair)
     ds["covariance"] = (("strength", *pair), [law.covariance() for law in laws])
@@ -201,8 +198,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
-    ax.set(xlabel="word", ylabel="output")
-    return ax
+    return finish_axes(ax, None, xlabel="word", ylabel="output")
 
 
 @plot_function
@@ -214,9 +210,7 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
         values = at["trained"].sel(decay=decay).transpose("n_hidden", "seed").values
         draw_means(ax, m, values, color=f"C{k}", fmt="o", ms=4, label=f"trained, decay {decay:g}")
     ax.plot(m, at["best"], "k.-", label="best")
-    ax.set(xlabel="n_hidden", ylabel="loss per feature")
-    ax.legend()
-    return ax
+    return finish_axes(ax, xlabel="n_hidden", ylabel="loss per feature")
 
 
 def show_tables(ds: xr.Dataset) -> TopicContent:

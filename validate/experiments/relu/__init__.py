@@ -3,16 +3,24 @@
 Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
-from .check import SphereCheck, sphere_check
-from .phases import MODELS, run_phases
-from .plots import *  # noqa: F403  # its `__all__` says what
-from .plots import __all__ as _plots
-from .polygons import run_polygons
-from .sphere import run_thomson
-from .trained import run_trained, trained_loss
-from .truncation import dropping_table, run_truncation
+from ...runner.declarations import Section
+from . import phases, polygons, sphere, trained, truncation
+from .phases import MODELS, plot_pattern_excess, plot_phases, run_phases
+from .polygons import plot_polygons, run_polygons
+from .sphere import plot_thomson, run_thomson
+from .trained import plot_excess, plot_reached, run_trained, trained_loss
+from .truncation import dropping_table, plot_cost, plot_shares, run_truncation
 
 __all__ = [
-    "MODELS", "SphereCheck", "dropping_table", "trained_loss", "run_phases", "run_polygons", "run_thomson",
-    "run_trained", "run_truncation", "sphere_check", *_plots,
+    "MODELS", "SECTION", "dropping_table", "plot_cost", "plot_excess", "plot_pattern_excess", "plot_phases",
+    "plot_polygons", "plot_reached", "plot_shares", "plot_thomson", "run_phases", "run_polygons",
+    "run_thomson", "run_trained", "run_truncation", "trained_loss",
 ]  # fmt: skip
+
+TEXT = """
+The loss of the ReLU output model is a mixture over how many features are on, and each class has a closed
+form, so small models can be solved without sampling and without training. Everything below is on those exact
+losses, except for the models that are trained. Losses are per feature unless said otherwise.
+"""
+
+SECTION = Section.of("relu", "The ReLU output model", TEXT, phases, polygons, truncation, sphere, trained)

@@ -1,18 +1,23 @@
 """Phase diagram of two features in one dimension, drawn from the exact loss."""
 
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
+from matplotlib import colors
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from scipy import optimize
 
 from ....solvers.relu import PHASES, pair_transitions, phase_diagram, solve_pair
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.relu import mixture_loss
-from ...runner.declarations import from_rows
+from ....theory.relu import mixture_loss, onset_importance
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
+from ..drawing import largest_interval, plot_function
+from .labels import DENSITY, finish_log_axes
 
 MODELS = ("free biases", "zero biases")
 
@@ -23,7 +28,12 @@ PATTERNS = ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0), (1.0, 1.0))
 POINTS = ((0.05, 1.0), (0.1, 0.3), (0.3, 0.1), (0.5, 0.6), (0.7, 0.9), (0.9, 0.5))
 
 # At equal importances the best model changes between these p, where encodings differ by this or more.
-_BRACKET, _EQUAL = (0.3, 0.9), 1e-3
+_BRACKET = (0.3, 0.9)
+_EQUAL = 1e-3
+
+# Okabe and Ito's colours; each phase also has its name written into it.
+COLOURS = ("#0072B2", "#CC79A7", "#009E73", "#E69F00")
+IMPORTANCE = "importance of the second feature"
 
 
 @cache
@@ -31,20 +41,20 @@ def symmetric_until(bias: bool) -> float:
     """Return the p up to which, at equal importances, an antipodal pair of equal norms is best, to 1e-6."""
 
     def apart(p: float) -> float:
-        found = phase_diagram([p], [1.0], bias=bias)
-        w, v = found.W[0, 0, :, 0]
-        return -1.0 if PHASES[found.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL else 1.0
+        diagram = phase_diagram([p], [1.0], bias=bias)
+        w, v = diagram.W[0, 0, :, 0]
+        return -1.0 if PHASES[diagram.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL else 1.0
 
     return float(optimize.bisect(apart, *_BRACKET, xtol=1e-6))
 
 
-def _pattern_losses(p: npt.NDArray[np.float64], bias: bool) -> npt.NDArray[np.float64]:
+def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
     """Return the loss of both features in each pattern, shape (pattern, n_p, 2)."""
-    found = np.empty((len(PATTERNS), p.size, 2))
+    losses = np.empty((len(PATTERNS), p.size, 2))
     for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
         b = np.where(W == 0.0, 0.5 * on, 0.0) if bias else np.zeros(2)
-        found[i, j] = [mixture_loss(W[:, None], b, on, importance).total for importance in np.eye(2)]
-    return found
+        losses[i, j] = [mixture_loss(W[:, None], b, on, importance).total for importance in np.eye(2)]
+    return losses
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:
@@ -57,10 +67,10 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
             p = np.unique(np.append(np.linspace(start, 1.0, count), end))
         else:
             p = end * (1.0 - np.linspace(np.sqrt(1.0 - start / end), 0.0, count) ** 2)
-        found = pair_transitions(p, bias=bias, lowest=1.0 / reach)
-        columns = {name: getattr(found, name) for name in ("before", "after", "jump", "is_jump")}
-        columns |= {"transition_p": found.p, "transition_importance": found.importance}
-        columns["transition_model"] = np.full(found.p.size, model)
+        transitions = pair_transitions(p, bias=bias, lowest=1.0 / reach)
+        columns = {name: getattr(transitions, name) for name in ("before", "after", "jump", "is_jump")}
+        columns |= {"transition_p": transitions.p, "transition_importance": transitions.importance}
+        columns["transition_model"] = np.full(transitions.p.size, model)
         parts.append(xr.Dataset({name: ("transition", values) for name, values in columns.items()}))
     return xr.concat(parts, "transition")
 
@@ -121,13 +131,13 @@ def run_phases(
     importance = np.geomspace(1.0 / reach, reach, size)
     parts = []
     for bias in (True, False):
-        found = phase_diagram(p, importance, bias=bias)
-        norms = np.abs(found.W[..., 0])
+        diagram = phase_diagram(p, importance, bias=bias)
+        norms = np.abs(diagram.W[..., 0])
         by_hand = _pattern_losses(p, bias)
         totals = 0.5 * (by_hand[:, :, 0, None] + importance * by_hand[:, :, 1, None])
         grids = {
-            "phase": found.phase,
-            "loss": found.loss,
+            "phase": diagram.phase,
+            "loss": diagram.loss,
             "share": norms.min(axis=-1) / norms.max(axis=-1),
             "pattern": totals.argmin(axis=0),
             "pattern_loss": totals.min(axis=0),
@@ -137,3 +147,143 @@ def run_phases(
     ds = xr.concat(parts, "model").assign_coords(model=list(MODELS), p=p, importance=importance)
     ds = ds.assign_attrs(phases=", ".join(PHASES), gap=gap)
     return ds.merge(_transitions(count, reach)).merge(_certificates(gap))
+
+
+def _model(ds: xr.Dataset, model: int) -> xr.Dataset:
+    return ds.isel(model=validation.integer("model", model, 0, len(MODELS) - 1))
+
+
+@plot_function
+def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
+    """Draw the phases of one of `MODELS`, the paler the smaller an encoding is, and transitions as dots.
+
+    `ds` is from `run_phases`.
+    """
+    map_of_model = _model(ds, model)
+    phase = map_of_model["phase"].values
+    colour = np.array([colors.to_rgb(name) for name in COLOURS])[phase]
+    strength = np.where(np.isin(phase, (0, 1)), 0.75, 0.2 + 0.55 * map_of_model["share"].values)[..., None]
+    colour = 1.0 - strength * (1.0 - colour)
+    ax.pcolormesh(ds["p"], ds["importance"], colour.transpose(1, 0, 2), shading="nearest", rasterized=True)
+    is_ours = ds["transition_model"].values == model
+    for is_jump, label, face in ((True, "jump", "black"), (False, "continuous transition", "white")):
+        transitions = ds.isel(transition=is_ours & (ds["is_jump"].values == is_jump))
+        if transitions.sizes["transition"]:
+            importance = transitions["transition_importance"].values
+            p = np.tile(transitions["transition_p"].values, 2)
+            mirrored = np.concatenate([importance, 1.0 / importance])
+            ax.plot(p, mirrored, "ok", label=label, mfc=face, markersize=4.5)
+    outline = [withStroke(linewidth=2.5, foreground="white")]
+    for index in np.unique(phase):
+        i, j, _ = largest_interval(phase == index)
+        place = float(ds["p"][i]), float(ds["importance"][j])
+        ax.text(*place, PHASES[index], ha="center", va="center", path_effects=outline)
+    ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
+    ax.grid(False)
+    legend = {"loc": "lower right", "frameon": True, "framealpha": 0.9} if is_ours.any() else None
+    return finish_log_axes(ax, legend, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=MODELS[model])
+
+
+@plot_function
+def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
+    """Draw by how much the best of the four patterns picked by hand misses the best; of `run_phases`."""
+    map_of_model = _model(ds, model)
+    excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
+    place = ds["p"], ds["importance"]
+    mesh = ax.pcolormesh(*place, excess, shading="nearest", rasterized=True, cmap="cividis", vmin=0.0)
+    ax.figure.colorbar(mesh, ax=ax, label="excess loss, %", shrink=0.85)
+    differs = (map_of_model["pattern"] != map_of_model["phase"]).values.T
+    ax.contourf(*place, differs, levels=[0.5, 1.5], colors="none", hatches=["////"])
+    ax.grid(False)
+    title = f"patterns picked by hand, {MODELS[model]}"
+    return finish_log_axes(ax, None, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)
+
+
+def _show_phases(ds: xr.Dataset) -> TopicContent:
+    sentences = ["Two features in one dimension."]
+    excess = ds["pattern_loss"] / ds["loss"] - 1.0
+    differs = (ds["pattern"] != ds["phase"]).mean(["p", "importance"])
+    for model, name in enumerate(MODELS):
+        of_model = ds.isel(model=model)
+        is_phase = [(of_model["phase"] == k).mean() for k in range(len(PHASES))]
+        parts = [f"{phase} in {float(share):.3g}" for phase, share in zip(PHASES, is_phase, strict=True)]
+        sentences.append(
+            f"With {name}, of the cells of a grid: {', '.join(parts)}. At equal importance an antipodal pair "
+            f"of equal norms is best up to p = {float(of_model['symmetric_until']):.4f}. The best of four "
+            f"patterns picked by hand with fixed biases names another phase in {float(differs[model]):.3g} "
+            f"of the cells, and its loss is up to {float(excess[model].max()):.1%} above the least."
+        )
+    gap = float((1.0 - ds["point_lower"] / ds["point_loss"]).max())
+    headline = (
+        "Two features in one dimension are solved for all densities and importances, with lower bounds by "
+        f"branch and bound (in double precision) within {gap:.1%} at {ds.sizes['point']} points of each "
+        f"kind: the best of four patterns picked by hand names another phase in {float(differs[0]):.1%} of "
+        f"the cells, and loses up to {float(excess[0].max()):.1%} more."
+    )
+    solved, missed = (
+        [partial(draw, model=model) for model in range(len(MODELS))]
+        for draw in (plot_phases, plot_pattern_excess)
+    )
+    solved_caption = (
+        "Exact minima over encodings and biases; the first feature has importance 1. Dots: where the best "
+        "model jumps, and where a dropped feature enters continuously. The paler a colour, the shorter one "
+        "encoding is than the other."
+    )
+    missed_caption = (
+        "Loss of the best of four patterns, encodings (1, 0), (0, 1), (1, -1) and (1, 1) with fixed biases, "
+        "above the least loss. Hatched: where it belongs to another phase."
+    )
+    figures = [
+        Figure("phases", "Two features in one dimension: the best models", solved_caption, ds, solved),
+        Figure("patterns", "What is missed by comparing patterns picked by hand", missed_caption, ds, missed),
+    ]
+    tables = [_certificate_table(ds)]
+    return TopicContent(" ".join([*sentences, _describe_entrance(ds)]), figures, tables, headline)
+
+
+def _certificate_table(ds: xr.Dataset) -> Table:
+    points = ds[[name for name in ds if str(name).startswith("point_")]]
+    gap = 1.0 - ds["point_lower"] / ds["point_loss"]
+    columns = {
+        "model": "{model}",
+        "p": "{point_p}",
+        "importance": "{point_importance}",
+        "least loss found": "{point_loss:.6g}",
+        "lower bound": "{point_lower:.6g}",
+        "gap": "{gap:.3%}",
+        "boxes": "{point_boxes}",
+    }
+    caption = (
+        f"Branch and bound in double precision over all models, to a relative gap of {ds.attrs['gap']:g}."
+    )
+    return Table.formatted("Lower bounds", points.assign(gap=gap), columns, caption)
+
+
+def _describe_entrance(ds: xr.Dataset) -> str:
+    """Say how a dropped feature enters as it becomes important, and compare with the closed form."""
+    free = ds.isel(transition=ds["transition_model"].values == 0)
+    p, jumps = free["transition_p"].values, free["is_jump"].values
+    enters = ((free["before"] == 0) & (free["after"] == 2)).values
+    smooth, inside = enters & ~jumps, (free["before"] == free["after"]).values & jumps
+    text = (
+        f"With free biases the transition into superposition, located at {enters.sum()} values of p, is a "
+        f"jump at {(enters & jumps).sum()}."
+    )
+    if smooth.any():
+        off = np.abs(free["transition_importance"].values[smooth] / onset_importance(p[smooth], -1) - 1.0)
+        text += (
+            f" From p = {span(p[smooth], '.2f')} it is continuous; the closed form has it to {off.max():.0e}."
+        )
+    if inside.any():
+        text += (
+            f" From p = {p[inside].min():.2f} on the encodings also jump within the antipodal phase, from a "
+            "weakly stored second feature to a strongly stored one, or, at equal importances, as the "
+            "features exchange their roles."
+        )
+    return text
+
+
+QUICK = {"transitions": 5}
+FULL = {"size": 100, "transitions": 40, "gap": 1e-3}
+RUNS = {"phases": Run(run_phases, QUICK, FULL, seconds=8)}
+TOPICS = [Topic("two features in one dimension", ["phases"], _show_phases, claims=["E7"])]

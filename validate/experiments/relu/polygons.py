@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from matplotlib.axes import Axes
 from scipy import optimize
 
 from ....solvers.minimise import minimise
@@ -12,6 +14,10 @@ from ....solvers.relu.arrangement import shapes
 from ....solvers.relu.polygons import best_polygon
 from ....theory import validation
 from ....theory.annotations import as_annotated
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, span
+from ..drawing import plot_function
+from .labels import DENSITY, draw_curve, finish_log_axes
 
 # Arrangements that are no polygon, and names of polygons, as `solvers.relu.geometry` has them.
 ARRANGEMENTS = {1: "2 singles", 2: "antipodal pair + single", 4: "2 antipodal pairs"}
@@ -26,31 +32,31 @@ def arrangement_name(k: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _one(k: int, p: float) -> float:
+def _saved_by_polygon(k: int, p: float) -> float:
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
 def saved_by(k: int, p: float) -> float:
     """Return what an arrangement saves, by its key in `ARRANGEMENTS` or its number of corners."""
     if k not in ARRANGEMENTS:
-        return _one(k, p)
+        return _saved_by_polygon(k, p)
     pairs = k // 2  # of two parts; the others are single features, which lose nothing
-    return pairs * _one(2, p) + (2 - pairs)
+    return pairs * _saved_by_polygon(2, p) + (2 - pairs)
 
 
-def crossings(order: list[int], saved: np.ndarray, p: np.ndarray) -> list[tuple[float, str, str]]:
+def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
     """Return where the winner changes: p, the winner below, the winner above."""
     winner = np.array(order)[saved.argmax(axis=0)]
 
     def ahead(x: float, a: int, b: int) -> float:
         return saved_by(a, x) - saved_by(b, x)
 
-    found = []
+    changes = []
     for j in np.flatnonzero(np.diff(winner)):
         low, high = int(winner[j]), int(winner[j + 1])
         at = optimize.brentq(ahead, p[j], p[j + 1], (low, high), rtol=_WIDTH)
-        found.append((float(at), arrangement_name(low), arrangement_name(high)))
-    return found
+        changes.append((float(at), arrangement_name(low), arrangement_name(high)))
+    return changes
 
 
 @as_annotated
@@ -102,12 +108,12 @@ def run_polygons(
     saved = np.array([[saved_by(key, x) for x in on] for key in order])
     changes = crossings(order, saved, on)
     models = [[minimise(size, 2, x, starts=starts, rng=seed) for x in on] for size in sizes]
-    best = np.array([[size * one.loss for one in row] for size, row in zip(sizes, models, strict=True)])
+    best = np.array([[size * model.loss for model in row] for size, row in zip(sizes, models, strict=True)])
     return xr.Dataset(
         {
             "saved": (("arrangement", "p"), saved),
             "best_saved": (("n_features", "p"), np.array(sizes)[:, None] - best / dropped),
-            "shape": (("n_features", "p"), [[shapes(one.W) for one in row] for row in models]),
+            "shape": (("n_features", "p"), [[shapes(model.W) for model in row] for row in models]),
             "crossing_p": ("crossing", np.array([at for at, _, _ in changes])),
             "crossing_below": ("crossing", np.array([low for _, low, _ in changes], dtype=str)),
             "crossing_above": ("crossing", np.array([high for _, _, high in changes], dtype=str)),
@@ -115,3 +121,56 @@ def run_polygons(
         {"arrangement": [arrangement_name(size) for size in order], "p": on, "n_features": sizes},
         {"starts": starts, "seed": seed},
     )
+
+
+@plot_function
+def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw what each arrangement saves, and the best models found as markers; of `run_polygons`."""
+    for i, name in enumerate(ds["arrangement"].values):
+        ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
+    for i, n in enumerate(ds["n_features"].values):
+        style = {"color": "0.35", "markerfacecolor": "none", "label": f"best of {n} features"}
+        draw_curve(ax, ds["p"], ds["best_saved"][i], i, "", **style)
+    for at in ds["crossing_p"].values:
+        ax.axvline(at, color="0.8", linewidth=0.8, zorder=0)
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    return finish_log_axes(ax, beside, xscale="log", xlabel=DENSITY, ylabel="features' worth of loss saved")
+
+
+def _show_polygons(ds: xr.Dataset) -> TopicContent:
+    best = ds["saved"].values.argmax(axis=0)
+    names = [str(name) for name in ds["arrangement"].values]
+    places = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))
+    never = ", ".join(name for k, name in enumerate(names) if k not in best) or "none"
+    changes = [f"{low} to {high} at p = {at:.3f}" for low, high, at in zip(*places, strict=True)]
+    text = (
+        f"Many features in two dimensions. Of the regular arrangements compared, from p = {span(ds['p'])} "
+        f"the one that saves most changes from {', '.join(changes) or 'none'}; never the best: {never}."
+    )
+    frame = pd.DataFrame(
+        {
+            "p": [f"{p:g}" for p in ds["p"].values],
+            "best arrangement": [names[k] for k in best],
+            "saves": [f"{saved:.4f}" for saved in ds["saved"].values.max(axis=0)],
+            **{f"best of {int(n)} features": ds["shape"].sel(n_features=n) for n in ds["n_features"]},
+        }
+    )
+    caption = (
+        "What is saved is counted in losses of a dropped feature, p/3 - p²/4. The best models of few "
+        f"features are the least of {ds.attrs['starts']} random and all structured starts on the exact loss."
+    )
+    table = Table.of("The best models in two dimensions", frame, caption)
+    title = "Regular arrangements in two dimensions"
+    caption = (
+        "Loss saved by the best norm and bias of each; vertical lines where the winner changes. Markers: the "
+        "best models found of a given number of features, which may be irregular and may drop some."
+    )
+    figure = Figure("polygons", title, caption, ds, plot_polygons, size=(7.0, 3.6))
+    return TopicContent(text, [figure], [table])
+
+
+QUICK = {"p": (0.03, 0.1, 0.2, 0.4, 0.6, 0.8), "k": (3, 5, 6), "n_features": (3, 5), "starts": 2}
+FINE = np.geomspace(0.003, 0.95, 25).round(4).tolist()
+FULL = {"p": FINE, "k": range(3, 11), "n_features": (3, 4, 5, 6, 7), "starts": 12}
+RUNS = {"polygons": Run(run_polygons, QUICK, FULL, seconds=6)}
+TOPICS = [Topic("polygons", ["polygons"], _show_polygons, claims=["E9"])]

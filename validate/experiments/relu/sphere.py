@@ -1,16 +1,23 @@
 """The sphere picture (the generalised Thomson problem) beside true minimisers."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ....solvers.minimise import Minimum
-from ....solvers.relu import geometry, represented
+from ....solvers.relu import geometry, represented, sphere_check
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ...runner.declarations import from_rows
-from .check import sphere_check
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
+from ...runner.findings import Criterion, rounding
+from ..drawing import plot_function
+from .labels import draw_curve, finish_log_axes
+
+CROWDED = Criterion("energy of an arrangement on the sphere", ">", rounding(1e-9))
 
 # The losses of `run_thomson`, and how figures name them.
 LOSSES = {
@@ -23,8 +30,9 @@ LOSSES = {
 
 def _shape(model: Minimum) -> tuple[str, int]:
     """Return the arrangement of the features that a model represents, and how many they are."""
-    kept = represented(model.W, model.b)
-    return geometry(model.W[kept]).name if kept.any() else "nothing", int(kept.sum())
+    is_represented = represented(model.W, model.b)
+    name = geometry(model.W[is_represented]).name if is_represented.any() else "nothing"
+    return name, int(is_represented.sum())
 
 
 @as_annotated
@@ -61,13 +69,69 @@ def run_thomson(
     pairs = [(validation.integer("sizes", n, 2), validation.integer("sizes", m, 1)) for n, m in sizes]
     rows = []
     for n, m in pairs:
-        found = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
-        losses = (found.unit_loss, found.common_loss, found.unbiased.loss, found.biased.loss)
-        row = {"size": f"{n} in {m}", "n_features": n, "n_hidden": m, "energy": found.sphere.energy}
+        check = sphere_check(n, m, starts=starts, rng=np.random.default_rng([seed, n, m]))
+        losses = (check.unit_loss, check.common_loss, check.unbiased.loss, check.biased.loss)
+        row = {"size": f"{n} in {m}", "n_features": n, "n_hidden": m, "energy": check.sphere.energy}
         row |= {name: n * loss for name, loss in zip(LOSSES, losses, strict=True)}
-        row["sphere"] = found.sphere.geometry.name
-        row["without_bias"], row["unbiased_kept"] = _shape(found.unbiased)
-        row["with_bias"], row["biased_kept"] = _shape(found.biased)
+        row["sphere"] = check.sphere.geometry.name
+        row["without_bias"], row["unbiased_kept"] = _shape(check.unbiased)
+        row["with_bias"], row["biased_kept"] = _shape(check.biased)
         rows.append(row)
     ds = from_rows(rows, size=-1)
     return ds.set_coords(["n_features", "n_hidden"]).assign_attrs(starts=starts, seed=seed)
+
+
+@plot_function
+def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
+    """Draw the four losses over that of the model that represents nothing; of `run_thomson`."""
+    known = np.unique(ds["n_hidden"].values).tolist()
+    if n_hidden not in known:
+        raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")
+    sizes = ds.isel(size=ds["n_hidden"].values == n_hidden).sortby("n_features")
+    for i, (name, label) in enumerate(LOSSES.items()):
+        draw_curve(ax, sizes["n_features"], sizes[name] / (sizes["n_features"] / 3.0), i, label=label)
+    ax.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(ylabel="L$_1$ / that of the zero model", title=f"{n_hidden} hidden dimensions")
+    return finish_log_axes(ax, xlabel="features")
+
+
+def _show_sphere(ds: xr.Dataset) -> TopicContent:
+    crowded = ds.isel(size=CROWDED.satisfied(ds["energy"].values))
+    same = [
+        int(((crowded["sphere"] == crowded[name]) & (crowded[count] == crowded["n_features"])).sum())
+        for name, count in (("without_bias", "unbiased_kept"), ("with_bias", "biased_kept"))
+    ]
+    count = crowded.sizes["size"]
+    text = (
+        f"The sphere picture (unit lengths, no bias, one feature on at a time). Of {ds.sizes['size']} sizes "
+        f"{ds.sizes['size'] - count} have energy 0. Of the {count} others, the minimiser of L_1 without bias "
+        f"has an arrangement of the same name in {same[0]}, the one with biases in {same[1]}, and its loss "
+        f"is {span(crowded['biased'] / crowded['unit'])} times that of the picture."
+    )
+    columns = {
+        "size": "{size}",
+        "sphere": "{sphere}",
+        "unit lengths": "{unit:.4f}",
+        "common length": "{common:.4f}",
+        "no bias": "{unbiased:.4f}",
+        "biases": "{biased:.4f}",
+        "minimiser without bias": "{without_bias}, {unbiased_kept} kept",
+        "minimiser with biases": "{with_bias}, {biased_kept} kept",
+    }
+    caption = (
+        f"Losses L_1, summed over features. All are the least of {ds.attrs['starts']} random starts (in two "
+        "dimensions also of the regular polygon): upper bounds. “k in r” is an arrangement without a name."
+    )
+    title = "The sphere picture and true minimisers of the loss with one feature on"
+    table = Table.formatted(title, ds, columns, caption)
+    caption = "Loss with one feature on, over that of the model that represents nothing."
+    panels = [partial(plot_thomson, n_hidden=int(m)) for m in np.unique(ds["n_hidden"].values)]
+    figure = Figure("sphere", "The sphere picture", caption, ds, panels)
+    return TopicContent(text, [figure], [table])
+
+
+QUICK = {"sizes": [*((n, 2) for n in range(3, 9)), *((n, 3) for n in range(6, 10))], "starts": 6}
+FULL = {"sizes": [(n, m) for m in (2, 3, 4) for n in range(m + 1, 13)], "starts": 48}
+RUNS = {"thomson": Run(run_thomson, QUICK, FULL, seconds=10)}
+TOPICS = [Topic("the sphere", ["thomson"], _show_sphere, claims=["B15", "E8"])]

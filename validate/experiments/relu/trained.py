@@ -1,27 +1,37 @@
 """Small models trained on samples beside the exact minimisers, and the ends of gradient flow."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ....solvers.minimise import minimise
+from ....solvers.relu.ends import ExactLoss
+from ....solvers.statistics import LEVEL, share
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
-from ...runner.declarations import entry_of
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, entry_of, span
+from ...runner.findings import Criterion, post_hoc
 from ...training.engine import load_torch
 from ...training.loop import descend
-from ..drawing import plot_function
-from .ends import ExactLoss
+from ..drawing import draw_estimates, plot_function
+from .labels import finish_log_axes
 
 OPTIMISERS = ("adam", "sgd")
 # Learning rates fall to 0 in equal steps. Those of SGD add up to this time of the flow for the loss over p.
-ADAM_RATE, SGD_TIME = 0.03, 25.0
+ADAM_RATE = 0.03
+SGD_TIME = 25.0
 
 # Losses this close, relative, belong to one minimum.
 SAME = 1e-5
+LEAST = Criterion("loss that a model settles at / least loss", "<=", post_hoc(1.0 + SAME))
+TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", post_hoc(SAME))
 
 
 def _train(
@@ -45,10 +55,10 @@ def _train(
         return error.square().sum() / (batch * p)
 
     list(descend(kind([W, b], lr=first), loss, [steps], lambda step: first * (1.0 - step / steps)))
-    found = torch.cat([W.flatten(1), b.flatten(1)], 1).detach().double().numpy()
-    if not np.isfinite(found).all():
+    models = torch.cat([W.flatten(1), b.flatten(1)], 1).detach().double().numpy()
+    if not np.isfinite(models).all():
         raise ArithmeticError(f"training with {optimiser} diverged at p = {p:g}.")
-    return list(found)
+    return list(models)
 
 
 @as_annotated
@@ -133,4 +143,93 @@ def run_trained(
 def trained_loss(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return which models of `run_trained` end in the least minimum; `name` is "settled" or "flow"."""
     validation.choice("name", name, ("settled", "flow"))
-    return ds[name] <= ds["least"] * (1.0 + SAME)
+    in_least: xr.DataArray = LEAST.satisfied(ds[name] / ds["least"])
+    return in_least
+
+
+def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
+    ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
+    return finish_log_axes(ax, **settings)
+
+
+@plot_function
+def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
+    """Draw each trained model's exact loss over the least, and where gradient flow ends; of `run_trained`."""
+    optimiser = validation.choice("optimiser", optimiser, tuple(map(str, ds["optimiser"].values)))
+    losses = ds.sel(optimiser=optimiser)
+    spread = np.linspace(-0.15, 0.15, ds.sizes["run"])
+    kinds = (("trained", f"trained ({optimiser})"), ("flow", "gradient flow on the exact loss"))
+    for k, (name, label) in enumerate(kinds):
+        for i, least in enumerate(losses["least"].values):
+            style: dict[str, Any] = {"color": f"C{k + 1}", "alpha": 0.7, "label": None if i else label}
+            ax.plot(i + 0.4 * (k - 0.5) + spread, losses[name][i] / least, "os"[k], markersize=3, **style)
+    ax.axhline(1.0, color="C0", linewidth=1.0, label="exact minimum", zorder=0)
+    return _cases(ds, ax, yscale="log", ylabel="loss / least loss")
+
+
+@plot_function
+def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
+    settled = trained_loss(ds, "settled")
+    kinds = {"gradient flow": trained_loss(ds, "flow")}
+    kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}
+    for k, (name, hit) in enumerate(kinds.items()):
+        shares = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
+        x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
+        style = {"fmt": "soD^"[k], "color": ("C2", "C1", "C3", "C4")[k], "label": name}
+        draw_estimates(ax, x, shares, markersize=4.5, capsize=0, **style)
+    return _cases(ds, ax, ylim=(-0.03, 1.03), ylabel="share at the global minimum")
+
+
+def _show_trained(ds: xr.Dataset) -> TopicContent:
+    runs = ds.sizes["run"]
+    settled, flow = trained_loss(ds, "settled"), trained_loss(ds, "flow")
+    same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))
+    rows, agree = [], []
+    for case, name in product(ds["case"].values, ds["optimiser"].values):
+        at = {"case": case, "optimiser": name}
+        losses, hit = ds.sel(at), settled.sel(at).values
+        least = float(losses["least"])
+        together = share(int(same.sel(at).sum()), runs)
+        above = span(losses["trained"][hit] / least - 1.0, ".1e") if hit.any() else "–"
+        agree.append((together.value, f"{together:.2f} ({name}; {case})"))
+        rows.append(
+            {
+                "model": str(case),
+                "optimiser": str(name),
+                "least loss": f"{least:.6g}",
+                "loss above it, relative": above,
+                "ends in the global minimum": f"{share(int(hit.sum()), runs):.2f}",
+                "gradient flow does": f"{share(int(flow.sel(case=case).sum()), runs):.2f}",
+                "same minimum as the flow": f"{together:.2f}",
+            }
+        )
+    below = float((ds["settled"] / ds["least"]).min()) - 1.0
+    text = (
+        f"Training on samples, {runs} seeds each. The least loss of a minimum that a model settles in, over "
+        f"the exact minimum, is 1 {below:+.0e}. The share of seeds whose model ends in the minimum of "
+        f"gradient flow on the exact loss from the same first encodings is from {min(agree)[1]} to "
+        f"{max(agree)[1]}. Where the two differ, the optimiser or the noise of its samples has made the "
+        "choice, as all else is the same."
+    )
+    caption = (
+        f"{ds.attrs['steps']} steps on {ds.attrs['batch']} fresh samples each, learning rate falling to 0, "
+        f"first encodings normal with standard deviation {ds.attrs['init_std']:g}, biases 0. Exact losses of "
+        "the trained weights, smallest to largest over the seeds that end in the global minimum. Shares with "
+        f"exact intervals at {LEVEL:.0%}."
+    )
+    table = Table.of("Trained small models beside the exact minimisers", pd.DataFrame(rows), caption)
+    caption = (
+        "Left: exact loss of each trained model over the least one, beside the ends of gradient flow on the "
+        f"exact loss. Right: shares that reach the global minimum, exact {LEVEL:.0%} intervals."
+    )
+    panels = (partial(plot_excess, optimiser=str(ds["optimiser"].values[0])), plot_reached)
+    figure = Figure("trained", "Small models: trained, and exact", caption, ds, panels)
+    return TopicContent(text, [figure], [table])
+
+
+QUICK = {"cases": ((2, 1, 0.1), (3, 2, 0.5), (5, 2, 0.3)), "seeds": 20, "steps": 500}
+CASES = ((2, 1, 0.1), (2, 1, 0.4), (3, 2, 0.1), (3, 2, 0.5), (5, 2, 0.05), (5, 2, 0.3))
+FULL = {"cases": CASES, "seeds": 400, "steps": 4000, "batch": 512}
+RUNS = {"trained": Run(run_trained, QUICK, FULL, split_by="cases", concat_dim="case", torch=True, seconds=8)}
+TOPICS = [Topic("training", ["trained"], _show_trained)]

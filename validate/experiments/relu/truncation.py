@@ -5,22 +5,26 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from matplotlib.axes import Axes
 
+from ....solvers.relu.dropping import LEAST_P, class_shares, cost_of_dropping
 from ....solvers.rug.rows import drawn_rug
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.features import SparseUniform
 from ....theory.relu import worst_dropped_bound
-from ...runner.declarations import entry_of, from_rows
-from .dropping import LEAST_P, class_shares, cost_of_dropping
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, entry_of, from_rows, span
+from ..drawing import plot_function
+from .labels import DENSITY, draw_curve, finish_log_axes
 
-MODELS = ("antipodal pairs", "Persian rug")
+KINDS = ("antipodal pairs", "Persian rug")
 
 
-def _map(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the matrix and the biases of a model of n features."""
+def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the matrix and the biases of a model of n features, one of `KINDS`."""
     if kind == "antipodal pairs":
-        return np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.zeros(n)
+        return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
     best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
     return best.a * matrix.todense(), np.broadcast_to(bias, n).copy()
 
@@ -62,12 +66,12 @@ def dropping_table(
     rng = validation.generator("rng", rng)
     rows = []
     for q in map(float, grid):
-        found = cost_of_dropping(n_features, n_hidden, q, 1, starts=starts, rng=rng)
-        best = found.best
-        shares = class_shares(best.W_out @ best.W_in, best.b, q, 1)
+        cost = cost_of_dropping(n_features, n_hidden, q, starts=starts, rng=rng)
+        best = cost.best
+        shares = class_shares(best.W_out @ best.W_in, best.b, q)
         beyond = shares.probabilities[-1]
         row = {"probability": beyond, "given_on": beyond / SparseUniform(q).tail(n_features, 1)}
-        row |= {"share": shares.shares[-1], "left_out": found.left_out / best.loss, "regret": found.regret}
+        row |= {"share": shares.shares[-1], "left_out": cost.left_out / best.loss, "regret": cost.regret}
         rows.append(row)
     return from_rows(rows, p=grid)
 
@@ -75,16 +79,16 @@ def dropping_table(
 def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     """Return what is known of the models of n features, `on` of which are on."""
     p, law = on / n, SparseUniform(on / n)
-    found = [class_shares(*_map(kind, n, p, ratio, seed), p) for kind in MODELS]
+    shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]
     return xr.Dataset(
         {
-            "share": ("kind", [one.shares[-1] for one in found]),
-            "bound": ("kind", [one.bound for one in found]),
+            "share": ("kind", [of_kind.shares[-1] for of_kind in shares]),
+            "bound": ("kind", [of_kind.bound for of_kind in shares]),
             "probability": law.tail(n, 2),
             "given_on": law.tail(n, 2) / law.tail(n, 1),
             "worst": worst_dropped_bound(n, p, 1) / (on / 3.0),
         },
-        {"kind": list(MODELS), "n_features": n, "on": on},
+        {"kind": list(KINDS), "n_features": n, "on": on},
     )
 
 
@@ -152,3 +156,92 @@ def run_truncation(
         small_hidden=("small", [m for _, m in small]),
     )
     return large.merge(few).assign_attrs(ratio=ratio, starts=starts, seed=seed)
+
+
+@plot_function
+def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the share of two or more features on in loss and inputs; of `run_truncation`."""
+    ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
+    for i, kind in enumerate(ds["kind"].values):
+        for j, n in enumerate(ds["n_features"].values):
+            draw_curve(ax, ds["on"], ds["share"][i, j], j, "", color=f"C{i + 1}", label=f"{kind}, D = {n}")
+        ax.plot(ds["on"], ds["bound"][i, -1], ":", color=f"C{i + 1}", label=f"bound for {kind}")
+    ax.set(xlabel="expected number of features on, D (1 - S)", ylabel="share of two or more on")
+    return finish_log_axes(ax, {"loc": "lower right", "fontsize": 7}, xscale="log", yscale="log")
+
+
+@plot_function
+def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw what it costs to choose models without two or more on; of `run_truncation`."""
+    for i, name in enumerate(ds["small"].values):
+        # Differences below 1e-9 are rounding.
+        draw_curve(ax, ds["small_p"], np.maximum(ds["regret"][i], 1e-9), i, label=str(name))
+    ax.set(title="models chosen without two or more on", ylabel="loss above the best, relative")
+    return finish_log_axes(ax, xscale="log", yscale="log", xlabel=DENSITY)
+
+
+def _show_classes(ds: xr.Dataset) -> TopicContent:
+    rug = ds.sel(kind="Persian rug").transpose("on", ...)
+    pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
+    factors = [f"{span(at['share'] / at['given_on'])} at {on:g}" for on, at in rug.groupby("on")]
+    costs = zip(ds["small"].values, ds["regret"].values, strict=True)
+    regrets = [f"{span(cost, '.1e')} ({name})" for name, cost in costs]
+    text = (
+        "May inputs with two or more features on be ignored? That they are rare is not enough. Below twice "
+        "as many features as dimensions there are many models without any loss on the other inputs, and then "
+        "the rare ones decide; beyond, the loss on the others is positive.\n\nIn antipodal pairs their share "
+        f"of the loss is {pairs}. In Persian rugs it is this multiple of their share of the inputs that are "
+        f"not zero, by D (1 - S): {'; '.join(factors)}. A small model chosen by its loss without them (the "
+        "worst of the minimisers found) is worse than the best, relative to its loss, by "
+        f"{'; '.join(regrets)}, for p from {span(ds['small_p'])}."
+    )
+    rarest = rug.isel(on=0)
+    headline = (
+        "Rare inputs may still decide: those with two or more features on make all of an antipodal pair's "
+        f"loss (share {pairs}), and in a Persian rug {span(rarest['share'] / rarest['given_on'])} times "
+        f"their share of the inputs, where {float(rarest['on']):g} features are on."
+    )
+    caption = (
+        "Left: their share of the exact loss. Right: what it costs to choose a model without them: the loss "
+        f"of the worst minimiser of the truncated loss from {ds.attrs['starts']} starts above the least one."
+    )
+    panels = (plot_shares, plot_cost)
+    figure = Figure("truncation", "Ignoring inputs with two or more features on", caption, ds, panels)
+    return TopicContent(text, [figure], [_share_table(ds)], headline)
+
+
+def _share_table(ds: xr.Dataset) -> Table:
+    rug, pairs = (ds.sel(kind=kind, drop=True) for kind in ("Persian rug", "antipodal pairs"))
+    table = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")
+    table = table.assign(rug=rug["share"], rug_bound=rug["bound"], pairs=pairs["share"])
+    columns = {
+        "D": "{n_features}",
+        "S": "{off:.6g}",
+        "D (1 - S)": "{on:g}",
+        "probability": "{probability:.3g}",
+        "given that one is on": "{given_on:.3g}",
+        "rug: share of the loss": "{rug:.3g}",
+        "rug: bound": "{rug_bound:.3g}",
+        "pairs: share": "{pairs:.3g}",
+        "bound for all models": "{worst:.3g}",
+    }
+    return Table.formatted(
+        "Inputs with two or more features on, against D and S",
+        table.assign(off=1 - ds["on"] / ds["n_features"]),
+        columns,
+        f"Rugs with n_hidden/n_features = {ds.attrs['ratio']:g} and the best scale and bias. Bounds are "
+        "those of `relu.dropped_bound`, from the weights; and, over the loss of the zero model, for any "
+        "encodings of length up to 1 without positive biases.",
+    )
+
+
+QUICK = {"small": ((3, 1), (3, 2), (5, 2)), "small_p": (0.003, 0.01, 0.1), "starts": 4}
+FULL = {
+    "n_features": (16, 64, 256),
+    "small": ((3, 1), (3, 2), (4, 2), (5, 2), (6, 2), (6, 3), (7, 3)),
+    "small_p": (0.003, 0.01, 0.03, 0.1),
+    "starts": 24,
+}
+RUNS = {"truncation": Run(run_truncation, QUICK, FULL, seconds=6)}
+CLAIMS = ["B7", "B14", "E3", "E4", "E5", "E6"]
+TOPICS = [Topic("classes of inputs", ["truncation"], _show_classes, claims=CLAIMS)]

@@ -91,8 +91,8 @@ def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
     ax.set(xscale="log", yscale="log")
     ax.plot(t, ds[f"source_{name}"], color="0.5", linestyle="--", label="source, constants 1")
-    plot_theory_vs_experiment(law, runs.assign_attrs(long_name=AXIS_LABELS[name]), ax)
-    return finish_axes(ax, None, xlabel="time t")
+    plot_theory_vs_experiment([law], runs, ax)
+    return finish_axes(ax, None, xlabel="time t", ylabel=AXIS_LABELS[name])
 
 
 @plot_function

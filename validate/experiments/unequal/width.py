@@ -25,7 +25,7 @@ from ...runner.declarations import (
     span,
 )
 from ...runner.findings import Criterion, Finding, derived, post_hoc
-from ..drawing import plot_function, plot_theory_vs_experiment
+from ..drawing import finish_axes, plot_function, plot_theory_vs_experiment
 from .descents import NEAR_CODE, show_descents
 from .models import PLACE_COLUMNS, measure_interference, source_law, train_models
 
@@ -130,7 +130,7 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
     at = ds.sel(alpha=alpha)
-    lines: list[xr.DataArray | tuple[Any, ...]] = [
+    lines = [
         at[name].assign_attrs(label=label)
         for name, label in (
             ("bound", "proved bound"),
@@ -139,11 +139,9 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
         )
     ]
     runs = at["loss"].isel(steps=-1, weight_decay=0).sel(tied=0).transpose("n_hidden", "seed", ...)
-    runs.attrs["long_name"] = "loss per feature"
     plot_theory_vs_experiment(lines, runs, ax)
-    ax.set(xscale="log", yscale="log", title=f"alpha = {alpha:g}")
-    ax.legend()
-    return ax
+    labels = {"xlabel": "n hidden", "ylabel": "loss per feature", "title": f"alpha = {alpha:g}"}
+    return finish_axes(ax, xscale="log", yscale="log", **labels)
 
 
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from ....solvers.minimise import Minimum, minimise
-from ....solvers.relu import Thomson, represented, thomson
-from ....solvers.results import result
 from ....theory import validation
 from ....theory.relu import common_norm_loss
 from ....theory.validation import FloatArray
+from ...minimise import Minimum, minimise
+from ...results import result
+from ..arrangement import represented
+from .arrange import Thomson, thomson
 
 
 @result
@@ -41,8 +42,8 @@ def _gap(sphere: FloatArray, model: Minimum) -> float:
         return float("nan")
     directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
     pairs = np.triu_indices(len(sphere), 1)
-    known, found = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
-    return float(np.max(np.abs(known - found)))
+    known, minimiser = (np.sort((V @ V.T)[pairs]) for V in (sphere, directions))
+    return float(np.max(np.abs(known - minimiser)))
 
 
 def sphere_check(
@@ -60,10 +61,8 @@ def sphere_check(
     >>> print(" ".join(f"{5 * loss:.4f}" for loss in losses))
     0.3183 0.2673 0.2673 0.0791
     """
-    n, m = (
-        validation.integer("n_features", n_features, 2, 64),
-        validation.integer("n_hidden", n_hidden, 1, 64),
-    )
+    n = validation.integer("n_features", n_features, 2, 64)
+    m = validation.integer("n_hidden", n_hidden, 1, 64)
     starts = validation.integer("starts", starts, 1)
     rng = validation.generator("rng", rng)
     sphere = thomson(n, m, starts=starts, rng=rng)

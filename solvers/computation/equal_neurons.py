@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 from scipy.optimize import minimize
 
-from ....solvers.loss.methods.outputs import Law
-from ....solvers.loss.network.assemble import hidden_means
-from ....theory.computation import target_moments
-from ....theory.features import Features
-from ....theory.model import Model
-from ....theory.validation import FloatArray
+from ...theory.computation import target_moments
+from ...theory.features import Features
+from ...theory.model import Model
+from ...theory.validation import FloatArray
+from ..loss.methods.outputs import Law
+from ..loss.network.assemble import hidden_means
 
 
 def disjoint_inputs_loss(g: int, n: int, p: float) -> float:

@@ -5,17 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ....solvers.codes import Block
-from ....theory import validation
-from ....theory.codes import overlaps
-from ....theory.codes.overlaps import code_points
-from ....theory.validation import FloatArray
-
-__all__ = ["adjacency", "block_model"]
-
-IntArray = npt.NDArray[np.int64]
+from ...theory import validation
+from ...theory.codes import overlaps
+from ...theory.codes.overlaps import code_points
+from ...theory.validation import FloatArray, IntArray
+from .blocks import Block
 
 
 def _disjoint(sets: IntArray) -> IntArray:

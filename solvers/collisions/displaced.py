@@ -5,11 +5,9 @@ import math
 import numpy as np
 from scipy import optimize
 
-from ....theory import validation
-from ....theory.collisions import expected_polysemantic
-from ....theory.validation import FloatArray, number
-
-__all__ = ["displaced_polysemantic", "first_weights", "fitted_preference"]
+from ...theory import validation
+from ...theory.collisions import expected_polysemantic
+from ...theory.validation import FloatArray, number
 
 
 def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
@@ -67,8 +65,8 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
     placed = share * n
     pairs = placed * max(placed - 1, 0.0) / (2 * (2 * m - 1))
     moves = math.ceil(n - placed)
-    for left in range(moves, 0, -1):
-        part = (n - placed) / left  # 1, or a little less where `stayed` n is not whole
+    for remaining in range(moves, 0, -1):
+        part = (n - placed) / remaining  # 1, or a little less where `stayed` n is not whole
         single, empty = placed - 2 * pairs, max(m - placed + pairs, 0.0)
         taken, free = near * single, far * 2 * empty
         join = taken / (taken + free) if taken + free > 0 else 1.0

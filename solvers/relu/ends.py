@@ -5,11 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ....solvers.minimise.descent import descend
-from ....theory.relu import mixture_loss
-from ....theory.validation import FloatArray
-
-__all__ = ["ExactLoss"]
+from ...theory.relu import mixture_loss
+from ...theory.validation import FloatArray
+from ..minimise.descent import descend
 
 # Longest flow, for the loss over p, and the gradient at which a descent takes over.
 FLOW_TIME, FLOW_END = 500.0, 1e-4

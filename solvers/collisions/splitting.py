@@ -3,12 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....theory import validation
-from ....theory.results import frozen, result
-from ....theory.validation import FloatArray
+from ...theory import validation
+from ...theory.results import frozen, result
+from ...theory.validation import FloatArray
 from .counts import ON, ZERO
-
-__all__ = ["Split", "outcomes", "split_neurons"]
 
 PROTOCOLS = ("tied", "untied")
 OUTCOMES = ("apart", "together", "undecided", "lost")
@@ -35,10 +33,10 @@ class Split:
 def split_neurons(
     W: npt.ArrayLike,
     eps: float,
-    rng: np.random.Generator | int | None,
     *,
     protocol: str = "tied",
     correlation: float = 0.0,
+    rng: np.random.Generator | int | None = None,
 ) -> Split:
     """Duplicate every neuron that holds two features, and perturb the incoming weights of the copies.
 
@@ -50,14 +48,14 @@ def split_neurons(
         Encodings, one a row. Not modified.
     eps : float
         Standard deviation of the normal noise that every incoming weight of every copy gets.
-    rng : Generator, int or None
-        Of the noise.
     protocol : {"tied", "untied"}, optional
         "untied" is the source's: incoming weights are copied and outgoing ones divided by 2, which needs a
         decoder of its own. Tied weights are both at once: divided by sqrt(2) on each copy they leave the
         function as it is (halved, they would halve the output: two copies of a quarter of the product).
     correlation : float, optional
         Of the noise within a copy, in [0, 1]; 1 shifts all its weights alike.
+    rng : Generator, int or None, optional
+        Of the noise.
 
     Returns
     -------
@@ -70,8 +68,8 @@ def split_neurons(
 
     Examples
     --------
-    >>> found = split_neurons([[1.0, 0.0], [-1.0, 0.0]], 0.0, 0)
-    >>> found.encoder.round(3).tolist(), found.pairs.tolist(), found.copies.tolist()
+    >>> split = split_neurons([[1.0, 0.0], [-1.0, 0.0]], 0.0)
+    >>> split.encoder.round(3).tolist(), split.pairs.tolist(), split.copies.tolist()
     ([[0.707, 0.0, 0.707], [-0.707, 0.0, -0.707]], [[0, 1]], [[0, 2]])
     """
     W = validation.matrix("W", W)
@@ -86,8 +84,8 @@ def split_neurons(
     incoming, outgoing = (np.sqrt(0.5), np.sqrt(0.5)) if protocol == "tied" else (1.0, 0.5)
     encoder, decoder = (np.hstack([W, W[:, neurons]]) for _ in range(2))
     for column in copies.ravel():
-        shared, own = rng.standard_normal(), rng.standard_normal(W.shape[0])
-        noise = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+        shared, independent = rng.standard_normal(), rng.standard_normal(W.shape[0])
+        noise = np.sqrt(rho) * shared + np.sqrt(1 - rho) * independent
         encoder[:, column] = incoming * encoder[:, column] + eps * noise
         decoder[:, column] *= outgoing
     encoder = frozen(encoder)
@@ -95,7 +93,7 @@ def split_neurons(
 
 
 def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
-    """Return (any, 2) integers from 0 to `size` - 1; there may be none."""
+    """Check (any, 2) integers from 0 to `size` - 1; there may be none."""
     array = validation.whole(name, value, 0, size - 1)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (any, 2); got {array.shape}.")
@@ -112,7 +110,7 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     W : (n_features, wider) array_like of float
         Encodings, one a row.
     pairs, copies : (split neurons, 2) array_like of int
-        Of their `Split`.
+        Of the result of `split_neurons`.
 
     Returns
     -------
@@ -137,5 +135,5 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     undecided = np.any(size.min(axis=2) >= ZERO, axis=1)
     decided = ~undecided & np.all(size.max(axis=2) > ON, axis=1)
     differ = np.ptp(size.argmax(axis=2), axis=1) > 0
-    each = (decided & differ, decided & ~differ, undecided, ~undecided & ~decided)
-    return {name: int(hits.sum()) for name, hits in zip(OUTCOMES, each, strict=True)}
+    masks = (decided & differ, decided & ~differ, undecided, ~undecided & ~decided)
+    return {name: int(mask.sum()) for name, mask in zip(OUTCOMES, masks, strict=True)}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from superposition.solvers import codes, rug
+from superposition.solvers.codes import adjacency, block_model
 from superposition.theory import codes as theory
 from superposition.theory.rug import zero_ratio_loss
-from superposition.validate.experiments.codes import adjacency, block_model
 
 
 def _block(name, p, shift=False):

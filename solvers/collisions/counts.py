@@ -3,19 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....theory import validation
-from ....theory.validation import FloatArray
-
-__all__ = [
-    "DEAD",
-    "ON",
-    "SHIFTED",
-    "ZERO",
-    "agreement",
-    "collision_counts",
-    "printed_loss",
-    "signed_root",
-]
+from ...theory import validation
+from ...theory.validation import FloatArray
 
 # A neuron represents a feature when its weight is larger than ON in absolute value. Trained encodings are
 # one-hot, with a weight of about 1 - lam_normal/2, so that every threshold between 0.25 and the 0.8 of the
@@ -92,12 +81,12 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
     learned = inner >= DEAD
     count = learned.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        each = {
+        measures = {
             "mismatch": np.linalg.norm(E - D, axis=-1) / size_D,
             "cosine": inner / (size_E * size_D),
             "norm_ratio": size_D / size_E,
         }
-        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in each.items()}
+        return {name: np.where(learned, value, 0).sum(axis=-1) / count for name, value in measures.items()}
 
 
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:

@@ -6,10 +6,10 @@ from inspect import signature
 import numpy as np
 import pytest
 
+from superposition.solvers.codes import curvatures, rug_hessian, rug_point
 from superposition.solvers.loss import row_hessian
 from superposition.solvers.minimise import descend
 from superposition.solvers.rug import exact_loss, walsh_hadamard
-from superposition.validate.experiments.codes import curvatures, rug_hessian, rug_point
 
 
 def factors(point):

@@ -27,12 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from ....solvers import rug
-from ....solvers.loss import row_hessian
-from ....solvers.minimise.descent import trust_region
-from ....solvers.results import Status, result
-from ....theory.features import Features, as_features
-from ....theory.validation import (
+from ...theory.features import Features, as_features
+from ...theory.validation import (
     FloatArray,
     generator,
     instance,
@@ -43,8 +39,10 @@ from ....theory.validation import (
     real,
     vector,
 )
-
-__all__ = ["Curvatures", "RugHessian", "RugPoint", "curvatures", "rug_hessian", "rug_point"]
+from .. import rug
+from ..loss import row_hessian
+from ..minimise.descent import trust_region
+from ..results import Status, result
 
 # Features at most: the Hessian of a model of 64 at ratio 1/2 takes half a minute. Of the rug that of a row is
 # a dense matrix, and every block has an eigenproblem.

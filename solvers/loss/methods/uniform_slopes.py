@@ -1,0 +1,636 @@
+r"""Kernels of the exact loss with its gradient for independent uniform features: `uniform_fourier` and back.
+
+The transform D of a level is made by D <- D A_j + N_j S v_j, S <- S + v_j/(1 - p_j). A sweep back carries the
+derivatives lambda by D and mu by S, from lambda = 1 and mu = 0:
+
+    dD/dv_j = lambda (D + N_j S) + mu/(1 - p_j),   mu <- mu + lambda N_j v_j,   lambda <- lambda A_j,
+
+with D and S as they were before feature j. So all derivatives by m_j take as long as two or three losses do.
+Those of v_j = p_j (phi_0(s m_j) - 1) are p_j s phi_1(s m_j) = p_j (e^z - phi_0(z))/m_j with z = s m_j, by a
+series where z is small. The derivative by b gives the transform K a factor s; by the own weight a it is that
+of K.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ....theory.compile.kernels import check_interrupt, inner, kernel
+from ....theory.special.order import ascending
+from ....theory.validation import FloatArray
+from .uniform_fourier import (
+    BLOCK,
+    KAPPA,
+    NEGLIGIBLE,
+    SMALL,
+    UNIT,
+    Four,
+    Level,
+    Three,
+    absolute_level,
+    advance,
+    all_off,
+    blend,
+    blocks_of,
+    fill_table,
+    first_of_block,
+    loss_none_on,
+    loss_one_on,
+    mean_of,
+    moments_of,
+    noise_of,
+    period_of,
+    repair,
+    rise_at,
+    rise_of,
+    sizes_of,
+    spread,
+    transforms_of,
+)
+
+__all__ = ["rows_uniform_slopes"]
+
+ComplexArray = npt.NDArray[np.complex128]
+
+CHUNK = 8  # blocks kept in the second-level cache together
+PARTS = 7  # of the upper half of the frequencies, whose changes tell the error of derivatives
+PIECES = 8  # of a block, between which parts may end
+# What is cut off of a derivative has been up to 6 times the largest change by the last parts, of 4,000 rows.
+CHANGE = 16.0
+SERIES = 1.0 / 16.0  # |z| below which the derivative of phi_0 comes from its series
+# Derivatives of images that escape outgrow these by e theta/2, where theta is at most twice the log of their
+# tolerance over the period.
+ESCAPED = 120.0
+
+
+@inner
+def _shifted(c: Four, shift: float) -> Four:
+    """Return the coefficients of the raw moments of y in the mean of a polynomial of y + shift."""
+    return (
+        c[0] + shift * (c[1] + shift * (c[2] + shift * c[3])),
+        c[1] + shift * (2.0 * c[2] + 3.0 * shift * c[3]),
+        c[2] + 3.0 * shift * c[3],
+        c[3],
+    )
+
+
+@inner
+def _by_t(c: Four) -> Four:
+    """Return the derivative of a polynomial."""
+    return c[1], 2.0 * c[2], 3.0 * c[3], 0.0
+
+
+@inner
+def _dot(c: Four, v: Four) -> float:
+    return c[0] * v[0] + c[1] * v[1] + c[2] * v[2] + c[3] * v[3]
+
+
+@inner
+def _spread_adjoint(c: Four, x: float) -> Four:
+    """Return the coefficients of the moments of y from those of y + x u, as `spread` makes these."""
+    return (
+        c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
+        c[1] + x * (c[2] + x * c[3]),
+        c[2] + 1.5 * x * c[3],
+        c[3],
+    )
+
+
+@inner
+def _spread_by_x(c: Four, v: Four, x: float) -> float:
+    """Return the derivative by x of the combination c of the moments `spread(v, x)`."""
+    return (
+        c[1] * v[0] / 2.0
+        + c[2] * (v[1] + x * v[0] / 1.5)
+        + c[3] * (1.5 * v[2] + x * (2.0 * v[1] + 0.75 * x * v[0]))
+    )
+
+
+@inner
+def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
+    """Add the derivatives by m of the combination c of the raw moments of t + nu over a level."""
+    m, large, p = level
+    states = np.empty((m.size, 8))
+    none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    for j in range(m.size):
+        off, any_on = 1.0 - p[j], blend(1.0, one_on, 1.0, more_on)
+        for k in range(4):
+            states[j, k], states[j, 4 + k] = none_on[k], any_on[k]
+        more_on = blend(off, more_on, p[j], spread(any_on, m[j]))
+        one_on = blend(off, one_on, p[j] if j < large else 0.0, spread(none_on, m[j]))
+        none_on = blend(off, none_on, 0.0, none_on)
+    of_more, of_one = blend(repair(p), c, 0.0, c), (0.0, 0.0, 0.0, 0.0)
+    for j in range(m.size - 1, -1, -1):
+        none_on = states[j, 0], states[j, 1], states[j, 2], states[j, 3]
+        any_on = states[j, 4], states[j, 5], states[j, 6], states[j, 7]
+        slope = _spread_by_x(of_more, any_on, m[j])
+        if j < large:
+            slope += _spread_by_x(of_one, none_on, m[j])
+        by_m[j] += p[j] * slope
+        back = _spread_adjoint(of_more, m[j])
+        of_one = blend(1.0 - p[j], of_one, p[j], back)
+        of_more = blend(1.0 - p[j], of_more, p[j], back)
+
+
+@inner
+def _keep(kept: FloatArray, acc: FloatArray, skip: float) -> None:
+    """Keep D + N_j S of one block for the way back."""
+    for f in range(2 * BLOCK):
+        kept[f] = acc[2 * BLOCK + f] + skip * acc[4 * BLOCK + f]
+
+
+@inner
+def _value_slopes(
+    work: FloatArray,
+    acc: FloatArray,
+    table: FloatArray,
+    rise: complex,
+    s: complex,
+    h: float,
+    x: float,
+    p: float,
+) -> None:
+    """Write Re and Im of v_j and of its derivative by m_j = x at the frequencies of a block from s on."""
+    real, imag, weight, per_x = rise.real, rise.imag, p / x, 1.0 / x
+    for f in range(BLOCK):
+        turn_re, turn_im = table[f], table[BLOCK + f]
+        e_re = real + turn_re + (real * turn_re - imag * turn_im)
+        e_im = imag + turn_im + (real * turn_im + imag * turn_re)
+        v_re = (e_re * acc[f] - e_im * acc[BLOCK + f]) * weight
+        v_im = (e_re * acc[BLOCK + f] + e_im * acc[f]) * weight
+        work[f], work[BLOCK + f] = v_re, v_im
+        work[2 * BLOCK + f] = (p + p * e_re - v_re) * per_x
+        work[3 * BLOCK + f] = (p * e_im - v_im) * per_x
+    if abs(s) * abs(x) >= SERIES:
+        return
+    z_re = s.real * x
+    for f in range(BLOCK):
+        z_im = (s.imag + h * f) * x
+        if z_re * z_re + z_im * z_im < SERIES * SERIES:
+            z = complex(z_re, z_im)
+            order_1 = 1.0 / 5760.0 + z / 45360.0
+            for denominator in (840.0, 144.0, 30.0, 8.0, 3.0, 2.0):
+                order_1 = 1.0 / denominator + z * order_1
+            slope = p * complex(s.real, s.imag + h * f) * order_1
+            work[2 * BLOCK + f], work[3 * BLOCK + f] = slope.real, slope.imag
+
+
+@inner
+def _retreat(
+    adjoint: FloatArray, kept: FloatArray, work: FloatArray, off: float, skip: float, add: float
+) -> None:
+    """Take the adjoints back across one feature, and write its terms of the derivative in place of v."""
+    for f in range(BLOCK):
+        l_re, l_im, g_re, g_im = adjoint[f], adjoint[BLOCK + f], kept[f], kept[BLOCK + f]
+        u_re, u_im = adjoint[2 * BLOCK + f], adjoint[3 * BLOCK + f]
+        v_re, v_im = work[f], work[BLOCK + f]
+        slope_re, slope_im = work[2 * BLOCK + f], work[3 * BLOCK + f]
+        meets_re = l_re * g_re - l_im * g_im + add * u_re
+        meets_im = l_re * g_im + l_im * g_re + add * u_im
+        step_re, step_im = l_re * v_re - l_im * v_im, l_re * v_im + l_im * v_re
+        adjoint[2 * BLOCK + f], adjoint[3 * BLOCK + f] = u_re + skip * step_re, u_im + skip * step_im
+        adjoint[f], adjoint[BLOCK + f] = off * l_re + step_re, off * l_im + step_im
+        work[f] = meets_re * slope_re - meets_im * slope_im
+        work[BLOCK + f] = abs(work[f]) + abs(meets_re * slope_im + meets_im * slope_re)
+
+
+@inner
+def _part(piece: int, pieces: int) -> int:
+    """Return 0 for pieces in the lower half of all frequencies, else the part of the upper half."""
+    half = pieces // 2
+    return 0 if piece < half else 1 + min((piece - half) * PARTS // (pieces - half), PARTS - 1)
+
+
+class Sums(NamedTuple):
+    """What is added up: `terms` by parts of the frequencies, what rounding took off them, and sizes.
+
+    The last three columns are those of the loss, its derivative by t and by a; those before by m.
+    """
+
+    terms: FloatArray
+    lost: FloatArray
+    sizes: FloatArray
+
+
+class Sweep(NamedTuple):
+    """What the way back needs of the way forth, for a chunk of blocks of frequencies."""
+
+    acc: FloatArray
+    kept: FloatArray
+    tables: FloatArray
+    rises: ComplexArray
+    adjoint: FloatArray
+
+
+@inner
+def _sweep_forth(level: Level, line: tuple[float, float], start: int, none: FloatArray, sweep: Sweep) -> None:
+    """Fill in D and S of the blocks of frequencies from `start` on."""
+    (m, large, p), (c, h), acc = level, line, sweep.acc
+    for i in range(acc.shape[0]):
+        first_of_block(acc[i], c, h, start + i)
+    for j in range(m.size):
+        add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
+        fill_table(sweep.tables[j], h * m[j])
+        for i in range(acc.shape[0]):
+            rise = rise_of(complex(c, h * ((start + i) * BLOCK)), m[j])
+            sweep.rises[i, j] = rise
+            _keep(sweep.kept[i, j], acc[i], none[j])
+            advance(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], none[j], add)
+
+
+@inner
+def _add_terms(
+    block: int,
+    blocks: int,
+    line: tuple[float, float],
+    a: float,
+    t: float,
+    shape: Three,
+    by_a: Three,
+    noise: float,
+    acc: FloatArray,
+    adjoint: FloatArray,
+    tables: FloatArray,
+    sums: Sums,
+) -> None:
+    """Add one block's terms of the loss and its derivatives by t and by a, and begin its adjoints."""
+    (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
+    first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
+    rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
+    adjoint[2 * BLOCK :] = 0.0
+    for piece in range(PIECES):
+        value, value_t, value_a, size, size_t, size_a = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for f in range(piece * width, (piece + 1) * width):
+            k = block * BLOCK + f
+            s, u = complex(c, h * k), complex(acc[f], acc[BLOCK + f])
+            square = 2.0 * u * u
+            K = square * u * (shape[0] + 3.0 * shape[2] * u)
+            K_a = square * u * (by_a[0] + 3.0 * by_a[2] * u)
+            if shape[1] != 0.0:
+                rise = rise_at(tables[1], rise_a, f)
+                order_0, order_1, order_2 = transforms_of(a * s, rise, u * by_inverse)
+                K += shape[1] * square * (order_0 * u - order_1)
+                K_a += 2.0 * shape[1] * u * (order_1 * u - order_2)
+            K_t = s * K
+            K_a += by_a[1] * K_t
+            wave = (1.0 + rise_at(tables[0], rise_t, f)) * (1.0 if k == 0 else 2.0)
+            first, D = K * wave, wave * complex(acc[2 * BLOCK + f], acc[3 * BLOCK + f])
+            adjoint[f], adjoint[BLOCK + f] = first.real, first.imag
+            term, term_t, term_a = K * D, K_t * D, K_a * D
+            value, value_t, value_a = value + term.real, value_t + term_t.real, value_a + term_a.real
+            size += abs(term.real) + abs(term.imag)
+            size_t += abs(term_t.real) + abs(term_t.imag)
+            size_a += abs(term_a.real) + abs(term_a.imag)
+        part = _part(block * PIECES + piece, PIECES * blocks)
+        lost = noise + (c + h * (block * BLOCK + (piece + 1) * width)) * abs(t)
+        for index, total, total_size in (
+            (n, value, size),
+            (n + 1, value_t, size_t),
+            (n + 2, value_a, size_a),
+        ):
+            step = total - sums.lost[part, index]  # compensated: there may be millions of terms
+            new = sums.terms[part, index] + step
+            sums.lost[part, index] = (new - sums.terms[part, index]) - step
+            sums.terms[part, index] = new
+            sums.sizes[index] += lost * total_size
+
+
+@inner
+def _sweep_back(
+    level: Level,
+    line: tuple[float, float],
+    t: float,
+    start: int,
+    blocks: int,
+    noise: float,
+    none: FloatArray,
+    sweep: Sweep,
+    sums: Sums,
+) -> None:
+    """Add the terms of the derivatives by m of the blocks of frequencies from `start` on."""
+    (m, large, p), (c, h), width = level, line, BLOCK // PIECES
+    work = np.empty(4 * BLOCK)
+    for j in range(m.size - 1, -1, -1):
+        add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
+        for i in range(sweep.acc.shape[0]):
+            s = complex(c, h * ((start + i) * BLOCK))
+            _value_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
+            _retreat(sweep.adjoint[i], sweep.kept[i, j], work, 1.0 - p[j], none[j], add)
+            lost = 2.0 * noise + (c + h * ((start + i + 1) * BLOCK)) * abs(t)
+            for piece in range(PIECES):
+                term, size = 0.0, 0.0
+                for f in range(piece * width, (piece + 1) * width):
+                    term += work[f]
+                    size += work[BLOCK + f]
+                sums.terms[_part((start + i) * PIECES + piece, PIECES * blocks), j] += term
+                sums.sizes[j] += lost * size
+
+
+@inner
+def _lattice_sums(
+    level: Level, a: float, t: float, shape: Three, by_a: Three, line: tuple[float, float], blocks: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return sums over the lattice by parts, and the sums of sizes that their rounding errors are units of.
+
+    Row k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
+    derivatives of shape[0] and shape[2] by a, and between them that of t; `line` has c and h.
+    """
+    n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
+    sums = Sums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
+    acc, kept = np.empty((chunk, 10 * BLOCK)), np.empty((chunk, n, 2 * BLOCK))
+    tables, rises = np.empty((n, 2 * BLOCK)), np.empty((chunk, n), np.complex128)
+    adjoint, own_tables = np.empty((chunk, 4 * BLOCK)), np.empty((2, 2 * BLOCK))
+    fill_table(own_tables[0], line[1] * t)
+    fill_table(own_tables[1], line[1] * a)
+    total_p = 0.0
+    for p_j in p:
+        total_p += p_j
+    noise, none = noise_of(n, 2.0 * (total_p / n)), all_off(p)
+    for start in range(0, blocks, chunk):
+        check_interrupt(True)
+        count = min(chunk, blocks - start)
+        sweep = Sweep(acc[:count], kept, tables, rises, adjoint)
+        _sweep_forth(level, line, start, none, sweep)
+        for i in range(count):
+            _add_terms(
+                start + i, blocks, line, a, t, shape, by_a, noise, acc[i], adjoint[i], own_tables, sums
+            )
+        _sweep_back(level, line, t, start, blocks, noise, none, sweep, sums)
+    return sums.terms, sums.sizes
+
+
+@inner
+def _add_bromwich(
+    level: Level,
+    a: float,
+    t: float,
+    shape: Three,
+    by_a: Three,
+    polynomial: Four,
+    polynomial_by_a: Four,
+    ends: tuple[float, float],
+    growth: Three,
+    tolerance: float,
+    most: float,
+    out: FloatArray,
+    by_m: FloatArray,
+) -> None:
+    """Add the level's mean of J(t + nu) with its derivatives, as `uniform_fourier` has the mean alone.
+
+    `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
+    error of the loss may be more than what is asked for, and is estimated.
+    """
+    n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
+    moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
+    of_mean, of_t, of_a = (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    size, slope_size, slope = 0.0, 0.0, _by_t(polynomial)
+    for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
+        fade = np.exp(-KAPPA * l)
+        of_mean = blend(1.0, of_mean, fade, _shifted(polynomial, l * period))
+        of_t = blend(1.0, of_t, fade, _shifted(slope, l * period))
+        of_a = blend(1.0, of_a, fade, _shifted(polynomial_by_a, l * period))
+        size += fade * mean_of(sizes_of(polynomial), absolute, l * period)
+        slope_size += fade * mean_of(sizes_of(slope), absolute, l * period)
+        slope_size += fade * mean_of(sizes_of(polynomial_by_a), absolute, l * period)
+    size *= UNIT * noise_of(n, 0.015625)
+    slope_size *= UNIT * noise_of(n, 0.015625)
+    c, h = KAPPA / period, 2.0 * np.pi / period
+    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), True, most)
+    sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks)
+    change, slope_change, largest = 0.0, 0.0, 0.0
+    for j in range(n + 3):
+        total, rest = 0.0, 0.0
+        for part in range(PARTS, -1, -1):
+            total += sums[part, j]
+            if part > 0:
+                rest = max(rest, abs(total))
+        sums[0, j] = total / period
+        if j == n:
+            change = rest / period
+        else:
+            slope_change, largest = max(slope_change, rest / period), max(largest, sizes[j] / period)
+    for j in range(n):
+        by_m[j] += sums[0, j]
+    _add_moment_slopes(level, t, blend(-1.0, of_mean, 0.0, of_mean), by_m)
+    by_t = sums[0, n + 1] - _dot(of_t, moments)
+    out[0] += sums[0, n] - _dot(of_mean, moments)
+    out[1] += by_t
+    out[2] += sums[0, n + 2] - _dot(of_a, moments)
+    if most < np.inf:
+        cut = min(cut, 4.0 * change)
+    out[3] += cut + escaped + size + UNIT * sizes[n] / period
+    out[4] += CHANGE * slope_change + ESCAPED / period * escaped + slope_size + UNIT * largest
+
+
+@inner
+def _add_polynomial(
+    level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
+) -> None:
+    """Add the level's mean of a polynomial of t + nu with its derivatives."""
+    moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
+    slope, noise = _by_t(polynomial), UNIT * noise_of(level.m.size, 0.015625)
+    out[0] += _dot(polynomial, moments)
+    out[1] += _dot(slope, moments)
+    out[2] += _dot(polynomial_by_a, moments)
+    out[3] += noise * _dot(sizes_of(polynomial), absolute)
+    out[4] += noise * (_dot(sizes_of(slope), absolute) + _dot(sizes_of(polynomial_by_a), absolute))
+    _add_moment_slopes(level, t, polynomial, by_m)
+
+
+@inner
+def _add_level(
+    level: Level,
+    p_target_active: float,
+    a: float,
+    b: float,
+    tolerance: float,
+    most: float,
+    out: FloatArray,
+    by_m: FloatArray,
+) -> None:
+    """Add the sum of g - p_target_active/3 over the patterns of a level with its derivatives."""
+    low, high = b, b
+    for x in level.m:
+        low += min(x, 0.0)
+        high += max(x, 0.0)
+    if high <= min(0.0, -a):  # never on
+        return
+    polynomial = (p_target_active / 3.0 * a * (a - 2.0), p_target_active * (a - 1.0), 1.0, 0.0)
+    polynomial_by_a = (p_target_active / 1.5 * (a - 1.0), p_target_active, 0.0, 0.0)
+    if low >= max(0.0, -a):  # never off
+        _add_polynomial(level, b, polynomial, polynomial_by_a, out, by_m)
+        return
+    at_zero, at_edge = low < 0.0 < high, low < -a < high
+    if (at_zero and at_edge) or abs(a) < 0.25 * (high - low):
+        shape, growth = (1.0 - p_target_active, p_target_active, 0.0), (p_target_active, 1.0, 0.0)
+        ends, by_a = (b + max(a, 0.0), b + min(a, 0.0)), (0.0, 0.0, 0.0)
+        _add_bromwich(
+            level, a, b, shape, by_a, polynomial, polynomial_by_a, ends, growth, tolerance, most, out, by_m
+        )
+        return
+    # as `uniform_fourier` splits g - p_target_active/3; the second ramp moves with a
+    cubic, inverse = p_target_active * (a + 1.0) / (3.0 * a * a), 1.0 / a
+    cubic_by_a = -p_target_active * inverse * inverse * (1.0 + 2.0 * inverse) / 3.0
+    for t, second, third, second_by_a, third_by_a, moves, met in (
+        (b, 1.0 - p_target_active, -cubic, 0.0, -cubic_by_a, 0.0, at_zero),
+        (
+            a + b,
+            -p_target_active * inverse,
+            cubic,
+            p_target_active * inverse * inverse,
+            cubic_by_a,
+            1.0,
+            at_edge,
+        ),
+    ):
+        if not met and low - b + t < 0.0:
+            continue
+        polynomial = (0.0, 0.0, second, third)
+        polynomial_by_a = (0.0, 2.0 * moves * second, second_by_a + 3.0 * moves * third, third_by_a)
+        if met:
+            shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
+            by_a, ends = (second_by_a, moves, third_by_a), (t, t)
+            _add_bromwich(
+                level,
+                a,
+                t,
+                shape,
+                by_a,
+                polynomial,
+                polynomial_by_a,
+                ends,
+                growth,
+                tolerance,
+                most,
+                out,
+                by_m,
+            )
+        else:
+            _add_polynomial(level, t, polynomial, polynomial_by_a, out, by_m)
+
+
+@inner
+def _add_many_on(
+    row: FloatArray,
+    chances: FloatArray,
+    p_target_active: float,
+    a: float,
+    b: float,
+    tolerance: float,
+    most: float,
+    out: FloatArray,
+    by_row: FloatArray,
+) -> None:
+    """Add the loss from patterns with two or more of `row` on, with its derivatives."""
+    m, p = np.empty(row.size), np.empty(row.size)
+    for j in range(row.size):
+        m[j] = -abs(row[j])
+    order = ascending(m)
+    for j in range(row.size):
+        m[j], p[j] = row[order[j]], chances[order[j]]
+    none, part = all_off(p), np.empty(5)
+    size, share, first = m.size, tolerance, 0
+    while size - first > 1:
+        share *= 0.5
+        ahead, m_left, p_left = none[first], m[first:], p[first:]
+        total_weight, large = 0.0, 0
+        for m_j in m_left:
+            total_weight += abs(m_j)
+            large += 1 if abs(m_j) >= SMALL * abs(m_left[0]) else 0
+        reach = abs(a) + abs(b) + total_weight
+        rest = ahead * (p_target_active + reach * (reach + p_target_active))
+        if rest < 0.01 * tolerance:
+            out[3] += rest
+            out[4] += 2.0 * ahead * (p_target_active + reach)
+            break
+        level, part[:], by_m = Level(m_left, large, p_left), 0.0, np.zeros(m_left.size)
+        _add_level(level, p_target_active, a, b, share / ahead, most, part, by_m)
+        part[0] += p_target_active / 3.0 * moments_of(level, b)[0]
+        for k in range(5):
+            out[k] += ahead * part[k]
+        for j in range(by_m.size):
+            by_row[order[first + j]] += ahead * by_m[j]
+        first += large
+    out[3] += UNIT * noise_of(size, 0.0) * (out[0] + p_target_active)
+
+
+@inner
+def _few_on(
+    row: FloatArray,
+    p: FloatArray,
+    p_target_active: float,
+    a: float,
+    b: float,
+    out: FloatArray,
+    by_row: FloatArray,
+) -> None:
+    """Write the part of the loss from patterns with at most one of `row` on, with its derivatives."""
+    back = np.empty(p.size)
+    for j in range(p.size):
+        back[j] = p[p.size - 1 - j]
+    ahead, behind = all_off(p), all_off(back)
+    atom = loss_none_on(b, a, p_target_active)
+    scale = p_target_active * (1.0 + abs(a) + abs(b))
+    size, largest, lost = ahead[row.size] * (scale + abs(atom[1])), 0.0, 0.0
+    for k in range(3):
+        out[k] = ahead[row.size] * atom[k]
+    for j in range(row.size):
+        share = ahead[j] * p[j] * behind[row.size - 1 - j]
+        terms = loss_one_on(b, row[j], a, p_target_active)
+        step = share * terms[0] - lost
+        new = out[0] + step  # compensated: thousands of equal terms would round alike
+        lost = (new - out[0]) - step
+        out[0] = new
+        out[1] += share * terms[1]
+        out[2] += share * terms[3]
+        by_row[j] = share * terms[2]
+        size += share * (scale + 2.0 * p_target_active * abs(row[j]) + abs(terms[1]))
+        largest = max(largest, abs(row[j]))
+    out[3] = 16.0 * UNIT * (out[0] + p_target_active * (1.0 + abs(a) + abs(b) + largest))
+    out[4] = 16.0 * UNIT * size
+
+
+@kernel
+def rows_uniform_slopes(
+    M: FloatArray,
+    features: npt.NDArray[np.int64],
+    b: FloatArray,
+    p: FloatArray,
+    tol: float,
+    unit: FloatArray,
+    most: float,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the losses of the outputs and their errors, as `rows_uniform`, and their derivatives.
+
+    These are by the rows of M, by b, and the largest error of any of a row. A sum has at most `most` blocks
+    of frequencies.
+    """
+    losses, errors, by_b, slope_errors = (
+        np.empty(b.size),
+        np.empty(b.size),
+        np.empty(b.size),
+        np.empty(b.size),
+    )
+    by_M = np.empty(M.shape)
+    for i in range(b.size):
+        own, out = features[i], np.zeros(5)
+        p_target_active, a = p[own], M[i, own]
+        row, on, index, count = np.empty(p.size), np.empty(p.size), np.empty(p.size, np.int64), 0
+        for j in range(p.size):
+            if j != own and abs(M[i, j]) > NEGLIGIBLE:
+                row[count], on[count], index[count], count = M[i, j], p[j], j, count + 1
+        by_row = np.zeros(count)
+        _few_on(row[:count], on[:count], p_target_active, a, b[i], out, by_row)
+        # p may be so small that its part underflows; the smallest normal number asks for all there is
+        tolerance = max(tol * max(unit[own], out[0]), 2.3e-308)
+        _add_many_on(row[:count], on[:count], p_target_active, a, b[i], tolerance, most, out, by_row)
+        losses[i], by_b[i], errors[i], slope_errors[i] = out[0], out[1], out[3], out[4]
+        for j in range(p.size):
+            by_M[i, j] = (
+                0.5 * p[j] * out[1]
+            )  # of an input without a weight, which is independent of the output
+        for k in range(count):
+            by_M[i, index[k]] = by_row[k]
+        by_M[i, own] = out[2]
+    return losses, errors, by_M, by_b, slope_errors

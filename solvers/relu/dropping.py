@@ -1,0 +1,139 @@
+"""Inputs with two or more features on: their share of the loss, and what it costs to ignore them."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory.features import Features, SparseUniform
+from ...theory.loss import class_loss, dropped_bound
+from ...theory.validation import FloatArray, generator, integer, matrix, number
+from ..loss import exact_loss
+from ..loss.evaluator import LEAST
+from ..minimise import Minimum, minimise
+from ..results import result
+
+# Below, the loss leaves the range that the minimiser takes.
+LEAST_P = 1e-100
+# So many truncated minimisers are starts for the full loss.
+FURTHER = 8
+# Losses this close, in units of p times the loss of the zero model, count as one minimum.
+SAME = 1e-4
+
+
+@result
+class ClassShares:
+    """Which inputs the loss of a model comes from: those with no feature on, with one, and with more."""
+
+    loss: float
+    """Exact loss per feature over sparse data."""
+    shares: FloatArray
+    """Shares of the three classes in it. They add up to 1, or are 0 if the loss is. Shape (3,)."""
+    probabilities: FloatArray
+    """Probabilities of the three classes. Shape (3,)."""
+    bound: float
+    """Upper bound on the last share, from the weights alone."""
+    error_estimate: float
+    """What each share is off by at most."""
+
+
+def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
+    """Share of inputs with no, one, and more features on in the exact loss of the model ReLU(M x + b).
+
+    Arguments and errors are those of `dropped_bound`, but p is at least 1e-290. The last share is what the
+    other two leave of the exact loss.
+
+    Examples
+    --------
+    >>> pair = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> classes = class_shares(pair, 0.0, 0.001)
+    >>> classes.shares.round(9), classes.probabilities.round(6)   # two features on: a millionth of the inputs
+    (array([0., 0., 1.]), array([9.98001e-01, 1.99800e-03, 1.00000e-06]))
+    """
+    M = matrix("M", M)
+    n = M.shape[0]
+    p = number("p", p, LEAST, 1)
+    exact = exact_loss(M, b, Features(n, p))
+    loss, law = n * exact.loss, SparseUniform(p)
+    few = [p**k * (1 - p) ** (n - k) * class_loss(M, b, k, of_map=True) for k in (0, 1)]
+    scale = 1.0 / loss if loss > 0.0 else 0.0
+    return ClassShares(
+        loss=exact.loss,
+        shares=np.array([*few, max(loss - sum(few), 0.0)]) * scale,
+        probabilities=np.array([*law.sparsity_pmf(n)[:2], law.tail(n, 2)]),
+        bound=min(dropped_bound(M, b, p, 1) * scale, 1.0),
+        error_estimate=n * exact.error_estimate * scale + 1e-14,
+    )
+
+
+@result
+class Dropping:
+    """What it costs to choose a model by its loss on inputs with at most one feature on, per feature."""
+
+    truncated: float
+    """Truncated loss of the worst of its minimisers that were found."""
+    loss: float
+    """Full loss of that model."""
+    left_out: float
+    """Bound on `loss` - `truncated` by `dropped_bound`, hence on what can be gained by not truncating."""
+    best: Minimum
+    """Minimiser found of the full loss."""
+
+    @property
+    def regret(self) -> float:
+        """Loss above that of the best model, relative to it (0 if both vanish)."""
+        return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
+
+
+def cost_of_dropping(
+    n_features: int,
+    n_hidden: int,
+    p: float,
+    *,
+    starts: int = 16,
+    rng: np.random.Generator | int | None = 0,
+) -> Dropping:
+    """Compare minimisers of the loss on inputs with at most one feature on with that of the full loss.
+
+    Minima are the least of many starts, not proved; `left_out` bounds the regret wherever `truncated` is the
+    true minimum. Truncated minimisers count as equal up to 1e-4 p of the loss of W = 0.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        From 2, and from 1, to 64.
+    p : float
+        Probability that a feature is on, in [1e-100, 1).
+    starts, rng
+        As for `minimise`. The full loss is also descended from the truncated minimisers.
+
+    Returns
+    -------
+    Dropping
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range.
+
+    Examples
+    --------
+    >>> cost = cost_of_dropping(2, 1, 0.01, starts=4)
+    >>> round(cost.truncated, 9), round(cost.loss / (0.01**2 / 6), 3)          # an antipodal pair
+    (0.0, 1.0)
+    """
+    n = integer("n_features", n_features, 2, 64)
+    p = number("p", p, LEAST_P, 1, brackets="[)")
+    law = Features(n, p)
+    rng = generator("rng", rng)
+    cut = minimise(n, n_hidden, law, classes=1, starts=starts, rng=rng)
+    limit = cut.objective + SAME * p * p / 3.0
+    ends = [minimum for minimum in cut.minima if minimum.objective <= limit]
+    full = [exact_loss(end.W_out @ end.W_in, end.b, law).loss for end in ends]
+    order = np.argsort(full)
+    worst = ends[order[-1]]
+    first = [(ends[k].W_out, ends[k].W_in, ends[k].b) for k in [order[-1], *order[: FURTHER - 1]]]
+    return Dropping(
+        truncated=worst.objective,
+        loss=full[order[-1]],
+        left_out=dropped_bound(worst.W_out @ worst.W_in, worst.b, p, 1) / n,
+        best=minimise(n, n_hidden, law, starts=starts, first=first, rng=rng),
+    )

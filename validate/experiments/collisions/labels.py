@@ -1,0 +1,17 @@
+"""How figures and tables of collisions name optimisers and draw runs."""
+
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from ..drawing import draw_means
+
+OPTIMISER_LABELS = {"flow": "flow", "gd": "gradient descent"}
+OPTIMISER_LABELS |= {"sign": "gradient descent with sign(W)", "adamw": "AdamW"}
+INTERVALS = "Bars and brackets are 95 % intervals, Student's over runs, or exact ones of shares."
+MARKERS = "osD^v<>ph"
+
+
+def draw_runs(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, k: int, label: str, line: str = "") -> None:
+    """Draw means over runs with their intervals, by the k-th marker and colour."""
+    style = {"fmt": MARKERS[k % len(MARKERS)] + line, "color": f"C{k + 1}", "markersize": 4}
+    draw_means(ax, x, samples, label=label, **style)

@@ -1,0 +1,90 @@
+"""The same sizes by PyTorch's autograd and by the compiled solver."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ....solvers import noise as solvers
+from ....solvers.statistics import LEVEL, mean
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.validation import FloatArray
+from ...runner.declarations import Run, Table, Topic, TopicContent, from_rows
+from ...training.engine import load_torch
+from ...training.loop import descend
+from .encodings import NOISES, draw_starts
+
+
+@as_annotated
+def run_agreement(
+    n_features: int = 8,
+    n_hidden: int = 16,
+    noise_std: float = 0.15,
+    learning_rate: float = 0.05,
+    steps: int = 2000,
+    runs: int = 32,
+    *,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Train the same sizes by PyTorch's autograd and by the compiled solver, from different first weights.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``fourth_norm`` over (noise, engine, run) after the last step: the same in distribution.
+    """
+    n, m, runs = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
+    learning_rate = validation.number("learning_rate", learning_rate, 0.0, 1e30)
+    noise_std = validation.number("noise_std", noise_std, 0.0, 1e30)
+    load_torch()  # before the compiled descents, not after
+    # Starts of their own, so that the two samples are independent.
+    W0 = draw_starts(n, m, 2 * runs, seed)
+    rows = []
+    for k, noise in enumerate(NOISES):
+        rng = np.random.default_rng([seed, k])
+        compiled = solvers.descend(W0[:runs], noise, noise_std, learning_rate, steps, rng).W
+        trained = train(W0[runs:], noise, noise_std, learning_rate, steps, 2 * seed + k)
+        norms = [np.sum(W**4, axis=-1).mean(axis=1) for W in (compiled, trained)]
+        rows.append({"fourth_norm": (("engine", "run"), norms)})
+    ds = from_rows(rows, noise=NOISES).assign_coords(engine=["Numba", "PyTorch"], run=range(runs))
+    settings = {"noise_std": noise_std, "learning_rate": learning_rate, "steps": steps, "seed": seed}
+    return ds.assign_attrs(n_features=n, n_hidden=m, **settings)
+
+
+def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
+    """Train (runs, n, m) encodings by SGD on the printed loss, a sum over inputs; return the last ones."""
+    torch = load_torch()
+    generator = torch.Generator().manual_seed(seed)
+    W = torch.tensor(W0, dtype=torch.float32, requires_grad=True)
+    target = torch.eye(W0.shape[1])
+
+    def loss() -> Any:
+        hidden = W + std * draw_noise(torch, noise, W0.shape, generator)
+        return ((torch.relu(hidden @ W.mT) - target) ** 2).sum()
+
+    list(descend(torch.optim.SGD([W], lr=rate), loss, [steps]))
+    return np.asarray(W.detach().numpy(), dtype=np.float64)
+
+
+def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -> Any:
+    """Draw bipolar or normal noise of variance 1."""
+    if noise == "normal":
+        return torch.randn(shape, generator=generator)
+    return 2.0 * torch.randint(2, shape, generator=generator) - 1.0
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
+    cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
+    caption = (
+        f"Mean fourth norms after {ds.attrs['steps']} steps of {ds.attrs['learning_rate']:g} at σ = "
+        f"{ds.attrs['noise_std']:g}, with intervals of {LEVEL:.0%}; {ds.sizes['run']} runs each with first "
+        "weights and noise of their own."
+    )
+    return TopicContent("", (), [Table.of("The same by the compiled solver and by PyTorch", cells, caption)])
+
+
+QUICK, FULL = {"steps": 1200, "runs": 24}, {"steps": 4000, "runs": 200}
+RUNS = {"agreement": Run(run_agreement, QUICK, FULL, torch=True, seconds=5)}
+TOPICS = [Topic("agreement", ["agreement"], _show)]

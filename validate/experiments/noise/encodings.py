@@ -1,0 +1,87 @@
+"""What the experiments on hidden noise share: first weights, shapes of encodings, descents, drawing."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.collisions.displaced import first_weights
+from ....solvers.noise import Descent, descend, descend_averaged
+from ....solvers.statistics import LEVEL
+from ....theory import validation
+from ....theory.validation import FloatArray
+from ..drawing import draw_means
+
+# Of descent on the averaged loss, whose rates are at most 8. With half of it fourth norms at n = 8, m = 16
+# are the same to some 0.01 on average over starts, a few 0.01 for single ones where they rise fast.
+LARGE_STEP = 0.1
+NOISES = ("bipolar", "normal")
+MOST_STEPS = 10**8  # of one descent
+SPARSE = 0.5  # fourth norm that counts as sparse
+BARS = f"bars are intervals of {LEVEL:.0%}."
+FOURTH_NORM = "mean fourth norm $|W_i|_4^4$"
+GREY = "0.5"
+
+
+def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
+    """Draw first weights of variance 1/n_hidden, as the authors do; run r is the same for any `runs`."""
+    return first_weights(n_features, n_hidden, runs, 1.0, seed)
+
+
+def shape(W: npt.ArrayLike) -> FloatArray:
+    """Return |W_i|_4^4/|W_i|_2^4 for each encoding, which depends on its direction and not on its length.
+
+    Examples
+    --------
+    >>> float(shape([0.5, -0.5]))
+    0.5
+    """
+    weights = validation.real("W", W)
+    largest = np.abs(weights).max(axis=-1, keepdims=True, initial=0.0) if weights.ndim else weights
+    if weights.ndim == 0 or not np.all(largest > 0.0):
+        raise ValueError(
+            f"`W` must have encodings along its last axis, none of them 0; got {validation.short_repr(W)}."
+        )
+    weights = weights / largest
+    return np.asarray(np.sum(weights**4, axis=-1) / np.sum(weights**2, axis=-1) ** 2)
+
+
+def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Say which encodings stay spread while most others of their run are sparse.
+
+    Of encodings (..., n_features, n_hidden), none of them 0. Sparse means |W_i|_4^4/|W_i|_2^4 of at least
+    1/2, what two equal weights have; stuck is one that is not, while more than half of its run's are.
+
+    Examples
+    --------
+    >>> is_stuck([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
+    array([False, False,  True])
+    """
+    if np.ndim(W) < 2 or not np.size(W):
+        raise ValueError(f"`W` must be matrices of encodings; got {validation.short_repr(W)}.")
+    sparse = shape(W) >= SPARSE
+    return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
+
+
+def descend_from(
+    W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
+) -> Descent:
+    """Descend for learning_rate * steps = time, rounded to whole steps."""
+    return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
+
+
+def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:
+    """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
+    return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
+
+
+def sizes(ds: xr.Dataset) -> str:
+    """Return the sizes of a run as text."""
+    return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
+
+
+def draw_run_means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> None:
+    """Draw means over runs with their intervals."""
+    draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)
