@@ -270,10 +270,9 @@ def _figures(app):
 def _interface(app, exception):
     """Write the whole interface beside the pages, as one text that language models read."""
     if exception is None and app.builder.format == "html":
-        from superposition.validate.cli.interface import interface
-        from superposition.validate.cli.parser import make_parser
+        from superposition.validate.cli.interface import describe_interface
 
-        (Path(app.outdir) / "llms.txt").write_text(interface(make_parser()), encoding="utf-8")
+        (Path(app.outdir) / "llms.txt").write_text(describe_interface(), encoding="utf-8")
 
 
 def setup(app):

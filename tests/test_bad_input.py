@@ -89,6 +89,12 @@ _FIGURE = "Figure('a', 'b', 'c', xr.Dataset(), lambda ds, ax: ax)"
 SHORT = {
     "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
     "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], progress=len)",
+    "files.error_text": "error_text(ValueError('x'))",
+    "files.exclusive_folder": "exclusive_folder(HERE / 'filled')",
+    "files.quoted_path": "quoted_path('a.nc')",
+    "files.refuse_same_file": "refuse_same_file('page.html', dict(model='model.npz'))",
+    "page.slug": "slug('Holds, up to constants')",
+    "commands.expected_seconds": "expected_seconds(select_runs(['rug.curves'])[0])",
     "files.require_same_settings": "require_same_settings('out', 'here', dict(p=0), dict(p=0), 'x')",
     "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
     "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",

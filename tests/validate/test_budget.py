@@ -145,13 +145,13 @@ def test_best_says_where_a_better_model_is_likely():
     law = sp.Features(6, 0.1, importance=0.8 ** np.arange(6))
     few = sp.best(law, 2, starts=1)
     assert few.hits < 5
-    assert "a better one is likely" in few.certainty
+    assert "a better one is likely" in few.note
     assert "a better one is likely" in str(few).replace("\n" + 19 * " ", " ")
 
 
 def test_a_loss_of_nothing_is_the_least_there_is():
     found = sp.best(sp.Features(2, 0.1), 3)
-    assert found.certainty == "proved: the loss is 0, and a loss is never negative"
+    assert (found.certainty, found.note) == ("proved", "the loss is 0, and a loss is never negative")
     assert "proved floor       0: a loss is never negative" in str(found)
 
 
@@ -196,7 +196,7 @@ def test_a_network_has_advice():
 
 def test_phases_say_hits_and_certainty():
     found = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=5, n_hidden=2, starts=2)
-    assert found.certainty in found.lines
+    assert f"best of {found.note}" in found.lines
     data = found.to_dataset()
     few = int((data["hits"] < 5).sum())
     said = f"the best model of {few} of 2 points" if few else "the best model of each point"

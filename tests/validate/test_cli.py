@@ -22,13 +22,18 @@ from superposition.theory import rug
 from superposition.theory.lazy import public_modules
 from superposition.validate import cli, ledger, training
 from superposition.validate.api.predictions import PREDICTIONS
+from superposition.validate.audit import audit as audit_models
 from superposition.validate.cli import claims as claims_cli
-from superposition.validate.cli import laws, parser
+from superposition.validate.cli import parser
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
+from superposition.validate.experiments import atlas
 from superposition.validate.reference import files
 from superposition.validate.reference.read import REFERENCE
-from superposition.validate.runner import registry
+from superposition.validate.report.build import write_report
+from superposition.validate.report.gallery import write_gallery
+from superposition.validate.runner import registry, sweep
+from superposition.validate.runner.commands import make_runs
 from superposition.validate.runner.declarations import Run
 
 
@@ -425,9 +430,35 @@ def test_options_with_a_fixed_set_of_values_declare_it(command):
             assert "no such thing" not in action.choices
 
 
+FUNCTIONS = {
+    "best": sp.best, "phases": sp.phases, "sae": sp.sae, "ceiling": sp.ceiling, "audit": audit_models,
+    "report": write_report, "gallery": write_gallery, "run": make_runs, "sweep": sweep.run,
+    "atlas": atlas.make,
+}  # fmt: skip
+# Options with another default or meaning than the parameter of the same name.
+OTHERWISE = {("best", "law"), ("report", "out"), ("run", "out"), ("phases", "y"), ("sweep", "settings")}
+
+
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_options_have_the_defaults_and_the_help_of_the_function(command):
+    function, described = FUNCTIONS[command], 0
+    signature, text = inspect.signature(function), " ".join(inspect.getdoc(function).split())
+    for action in COMMANDS[command]._actions:
+        parameter = signature.parameters.get(action.dest)
+        if parameter is None or (command, action.dest) in OTHERWISE:
+            continue
+        assert action.required == (parameter.default is inspect.Parameter.empty), action.dest
+        if not action.required and parameter.default is not None:
+            assert action.default == parameter.default, action.dest
+        words = action.help.removeprefix("With --make: ").partition(" (default")[0].rstrip(".")[1:]
+        described += words.replace("%%", "%") in text.replace("`", "")
+    assert described
+
+
 def test_declared_choices_are_those_of_the_package():
     assert tuple(claims_cli.VERDICTS) == tuple(map(str, ledger.Verdict))
-    assert tuple(laws.PRESETS) == tuple(sp.laws())
+    (law,) = (action for action in COMMANDS["best"]._actions if action.dest == "law")
+    assert law.choices == tuple(sp.laws())
     wrong = [["report", "--profile", "long"], ["claims", "--verdict", "maybe"], ["report", "--only", "x"]]
     for words in wrong:
         assert cli.main(words) == 2

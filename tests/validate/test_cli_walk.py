@@ -41,18 +41,9 @@ NUMBERS = [
     "9" * 5000,
 ]
 PATHS = [
-    ".",
-    "..",
-    "folder",
-    "folder/",
-    "link",
-    "broken",
-    "pipe",
-    "file/x",
-    "/dev/null",
-    "/dev/null/x",
+    ".", "..", "folder", "folder/", "link", "broken", "pipe", "file/x", "/dev/null", "/dev/null/x",
     "/proc/x",
-]
+]  # fmt: skip
 
 # A valid call of each command, without the option that is being tried.
 BASE = {
@@ -86,21 +77,9 @@ BASE = {
     "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
 }
 SLOW = {
-    "audit",
-    "best",
-    "loss",
-    "phases",
-    "plot",
-    "sae",
-    "ceiling",
-    "explore",
-    "predict law",
-    "predict sparsification",
-    "predict relu",
-    "predict codes",
-    "predict decoders",
-    "predict unequal",
-}
+    "audit", "best", "loss", "phases", "plot", "sae", "ceiling", "explore", "predict law",
+    "predict sparsification", "predict relu", "predict codes", "predict decoders", "predict unequal",
+}  # fmt: skip
 # One of these is enough.
 INSTEAD = {
     ("best", "--law"): "--n-features",

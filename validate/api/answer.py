@@ -1,5 +1,6 @@
 """The result of every public function: numbers, a summary in plain lines, a picture, sources."""
 
+import enum
 import re
 import textwrap
 from collections.abc import Callable, Mapping
@@ -11,13 +12,24 @@ import xarray as xr
 
 from ...theory.features import Features
 
-__all__ = ["CERTAINTIES", "Answer", "certainty_with", "count_noun", "law_in_words"]
+__all__ = ["Answer", "Certainty", "certainty_with", "count_noun", "law_in_words"]
 
-# What `Answer.certainty` may begin with, from the strongest to the weakest.
-CERTAINTIES = (
-    "proved", "exact", "best of", "computed", "limit of many features", "asymptotic", "measured",
-    "not decided",
-)  # fmt: skip
+
+class Certainty(enum.StrEnum):
+    """How sure the numbers of an answer are, from the strongest to the weakest."""
+
+    PROVED = "proved"
+    EXACT = "exact"
+    BEST_OF = "best of"
+    COMPUTED = "computed"
+    LIMIT = "limit of many features"
+    ASYMPTOTIC = "asymptotic"
+    MEASURED = "measured"
+    NOT_DECIDED = "not decided"
+
+    def with_note(self, note: str) -> str:
+        """Return it and what it rests on, in words."""
+        return f"{self} {note}" if self is Certainty.BEST_OF else f"{self}: {note}"
 
 
 def count_noun(count: int, thing: str) -> str:
@@ -43,19 +55,25 @@ def law_in_words(law: Features) -> str:
 _COARSE = 0.1
 
 
-def certainty_with(value: float, error: float, zero: float) -> str:
+def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, str]:
     """Return how sure a loss with an error is; `zero`, the loss of answering nothing, is what small means.
 
-    >>> certainty_with(10.8, 4.0, 12.0)
-    'computed, to within 37 % only: the error that is stated is a large share of the value'
+    >>> certainty_with(10.8, 4.0, 12.0)[1]
+    'to within 37 % only: the error that is stated is a large share of the value'
     """
     share = error / value if value > 0.0 else 0.0
     if share > _COARSE and error > 1e-6 * zero:
-        return (
-            f"computed, to within {100.0 * share:.2g} % only: the error that is stated is a large share of "
-            "the value"
-        )
-    return "exact, to the error that is stated"
+        percent = f"{100.0 * share:.2g} %"
+        note = f"to within {percent} only: the error that is stated is a large share of the value"
+        return Certainty.COMPUTED, note
+    return sampled_or_exact(False)
+
+
+def sampled_or_exact(is_sampled: bool) -> tuple[Certainty, str]:
+    """Return how sure a loss is that is a sum, or a mean over samples."""
+    if is_sampled:
+        return Certainty.MEASURED, "a mean over samples, to four standard errors"
+    return Certainty.EXACT, "to the error that is stated"
 
 
 # Columns of a terminal that everybody has.
@@ -75,30 +93,25 @@ def _wrap(line: str) -> str:
 class Answer:
     """Numbers with a summary, how sure they are, where they come from, and how to draw them.
 
-    Attributes of what was computed (`found`) are attributes of the answer: ``answer.loss`` is
-    ``answer.found.loss``.
-
-    Attributes
-    ----------
-    lines : tuple of str
-        The summary, which `print` shows.
-    certainty : str
-        One of "proved", "exact", "best of N starts (k hits)", "limit of many features", "asymptotic" and the
-        others of `CERTAINTIES`, with what it rests on.
-    sources : tuple of str
-        Papers with their equations; `cite` prints them.
-    found : object
-        What was computed: the result of a solver, or a mapping.
+    Attributes of what was computed (`found`), and what was added to it, are attributes of the answer:
+    ``answer.loss`` is ``answer.found.loss``.
     """
 
     lines: tuple[str, ...]
-    certainty: str
+    """The summary, which `print` shows."""
+    certainty: Certainty
+    """A word, which compares as text."""
+    note: str
+    """What the certainty rests on, such as "60 starts (3 hits)"."""
     sources: tuple[str, ...]
+    """Papers with their equations; `cite` prints them."""
     found: Any
+    """What was computed: the result of a solver, or a mapping."""
     _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
     _draw: Callable[..., Any] | None = None
     _wide: bool = False
     _table: xr.Dataset | None = None
+    _added: Mapping[str, Any] = field(default_factory=dict)
 
     if TYPE_CHECKING:
 
@@ -109,19 +122,19 @@ class Answer:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:
             raise AttributeError(name)
-        found = self.__dict__["found"]
-        if isinstance(found, Mapping):
-            if name in found:
-                return found[name]
-        elif hasattr(found, name):
-            return getattr(found, name)
+        for source in (self._added, self.found):
+            if isinstance(source, Mapping):
+                if name in source:
+                    return source[name]
+            elif hasattr(source, name):
+                return getattr(source, name)
         names = ", ".join(attribute for attribute in dir(self) if not attribute.startswith("_"))
         raise AttributeError(f"this answer has no {name!r}; it has {names}")
 
     def __dir__(self) -> list[str]:
-        found = self.found
-        more = list(found) if isinstance(found, Mapping) else [n for n in dir(found) if not n.startswith("_")]
-        return sorted({*super().__dir__(), *more})
+        found = self.found if isinstance(self.found, Mapping) else dir(self.found)
+        public = (name for name in found if not name.startswith("_"))
+        return sorted({*super().__dir__(), *public, *self._added})
 
     def __float__(self) -> float:
         return float(self.loss)
@@ -145,13 +158,7 @@ class Answer:
         return data.to_dataframe().reset_index()
 
     def plot(self, ax: Any = None, **settings: Any) -> Any:
-        """Draw the answer on Matplotlib axes, new ones if none are given, and return these.
-
-        Raises
-        ------
-        ValueError
-            If there is nothing to draw.
-        """
+        """Draw the answer on Matplotlib axes, new ones if none are given, and return these."""
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
         from .pictures import axes

@@ -7,15 +7,14 @@ import xarray as xr
 
 from ...solvers.progress import status
 from ...theory.model import Model
-from ..audit import ModelAudit, NetworkAudit
+from ..audit import ModelAudit
 from ..audit import audit as audit_weights
-from ..audit.advice import advice, chance_of_better
+from ..audit.advice import advice
 from ..audit.networks import audit_networks, seconds_of
-from ..audit.search import HITS
 from ..loading import load
 from ..loading.models import features_alone
-from .answer import Answer, law_in_words
-from .best import in_words
+from .answer import Answer, Certainty, law_in_words, sampled_or_exact
+from .best import in_words, search_note
 from .entry import entry
 from .per_feature import feature_names, feature_table, unrepresented
 
@@ -80,12 +79,6 @@ def audit(
         networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
         is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
         strongest interference of each feature.
-
-    Raises
-    ------
-    ValueError
-        If the model is neither known to be ReLU(W_out W_in x + b) nor a network with nonlinear hidden
-        neurons, or law and model do not fit.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)
@@ -114,12 +107,9 @@ def audit(
             lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure)}")
-    values = {name: getattr(first, name) for name in ModelAudit.__dataclass_fields__}
-    values |= {
-        "models": audited.models, "advice": advice(first), "left_out": first.left_out,
-        "sentence": first.sentence, "model": models[0],
-        "taken_for": taken_for, "write_page": audited.write_page, "features": table,
-        "evidence": first.evidence,
+    added = {
+        "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
+        "write_page": audited.write_page, "features": table,
     }  # fmt: skip
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
     data = xr.Dataset(
@@ -131,8 +121,7 @@ def audit(
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     from .pictures import draw_audit
 
-    sure = certainty_of(first)
-    return Answer(tuple(lines), sure, _SOURCES, values, data, draw_audit)
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, _added=added)
 
 
 def _limit(seconds: float | None) -> float:
@@ -153,36 +142,22 @@ def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, sec
             f"{name}answering the means alone: {seen.zero_loss:.6g}",
             f"{name}{seen.advice}",
         ]
-    first = audits[0]
-    values = {name: getattr(first, name) for name in NetworkAudit.__dataclass_fields__}
-    values |= {
-        "models": tuple(audits), "beats_naive": first.beats_naive, "sentence": first.sentence,
-        "taken_for": taken_for, "left_out": first.left_out, "advice": first.advice,
-    }  # fmt: skip
     numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
     data = xr.Dataset(
         {name: ("instance", [getattr(network_audit, name) for network_audit in audits]) for name in numbers}
     )
-    sampled = any(network_audit.method == "samples" for network_audit in audits)
-    sure = "sampled, to four standard errors" if sampled else "exact, to the error that is stated"
-    return Answer(tuple(lines), sure, _SOURCES, values, data, None)
+    certainty, note = sampled_or_exact(any(network_audit.method == "samples" for network_audit in audits))
+    added = {"models": tuple(audits), "taken_for": taken_for}
+    return Answer(tuple(lines), certainty, note, _SOURCES, audits[0], data, _added=added)
 
 
-def certainty_of(audited: ModelAudit) -> str:
-    """Return how sure it is that the best known loss is the least."""
+def certainty_of(audited: ModelAudit) -> tuple[Certainty, str]:
+    """Return how sure it is that the best known loss is the least, and what that rests on."""
     if audited.verdict == "proved best":
-        return "proved"
+        return Certainty.PROVED, "the best known loss is that of the lower bound"
     if not audited.searched:
-        return "not decided: no search was made at this size"
-    planned = f" of {audited.planned}" if audited.planned > audited.searched else ""
-    starts = f"best of {audited.searched}{planned} starts"
-    few = (
-        f"; {chance_of_better(audited.unseen, audited.searched)}"
-        if audited.hits < HITS and audited.unseen > 0.0
-        else ""
-    )
-    if audited.hits:
-        return f"{starts} ({audited.hits} hits){few}"
-    if audited.best_name.startswith("a search"):
-        return f"{starts} (0 hits, found by moving features of another minimum){few}"
-    return f"{starts} (0 hits) and {audited.best_name}{few}"
+        return Certainty.NOT_DECIDED, "no search was made at this size"
+    is_other = not audited.hits and not audited.best_name.startswith("a search")
+    origin = f" and {audited.best_name}" if is_other else ""
+    note = search_note(audited.searched, audited.hits, audited.unseen, audited.planned, origin)
+    return Certainty.BEST_OF, note

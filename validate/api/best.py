@@ -20,7 +20,7 @@ from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
 from ..audit.search import HITS, usual_starts
 from ..loading import Weights
-from .answer import Answer, count_noun, law_in_words
+from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
 from .per_feature import feature_names, feature_table, near_equal, unrepresented
 
@@ -77,20 +77,22 @@ def is_nothing(loss: float, zero: float) -> bool:
     return loss <= _ROUNDING * zero
 
 
-def certainty_of(minimum: Minimum, zero: float) -> str:
-    """Return how sure it is that nothing of this size has a lower loss."""
+def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
+    """Return how many starts ended at the best model, or which `origin` it has, and what few hits mean."""
+    of = f" of {planned}" if planned > starts else ""
+    moved = "" if hits or origin else ", found by moving features of another minimum"
+    few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
+    return f"{starts}{of} starts ({hits} hits{moved}){origin}{few}"
+
+
+def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
+    """Return how sure it is that nothing of this size has a lower loss, and what that rests on."""
     bound, gap = minimum.certificate.lower_bound, minimum.loss - minimum.certificate.lower_bound
     if is_nothing(minimum.loss, zero):
-        return "proved: the loss is 0, and a loss is never negative"
+        return Certainty.PROVED, "the loss is 0, and a loss is never negative"
     if bound > 0.0 and gap <= 1e-9 * minimum.loss:
-        return "proved: the loss is that of the lower bound"
-    moved = "" if minimum.hits else ", found by moving features of another minimum"
-    starts = f"best of {minimum.starts} starts ({minimum.hits} hits{moved})"
-    return (
-        f"{starts}; {chance_of_better(minimum.unseen, minimum.starts)}"
-        if minimum.hits < HITS and minimum.unseen > 0.0
-        else starts
-    )
+        return Certainty.PROVED, "the loss is that of the lower bound"
+    return Certainty.BEST_OF, search_note(minimum.starts, minimum.hits, minimum.unseen)
 
 
 @entry
@@ -147,11 +149,6 @@ def best(
         answering their means has), and all of `superposition.solvers.minimise.Minimum`. `to_frame` has one
         row for each feature: p, importance, norm of the encoding, loss, share saved, and the strongest
         interference with its origin.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     if not isinstance(law, Features):
         raise ValueError(
@@ -182,19 +179,17 @@ def best(
     return answer_of(minimum, law, labels, deadline)
 
 
-def answer_of(
-    minimum: Minimum, law: Features, names: Sequence[Any] | None = None, deadline: Deadline | None = None
-) -> Answer:
+def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
     """Return a minimum as an answer."""
     n, m = minimum.W_out.shape
-    names, deadline = names or list(range(n)), deadline or Deadline()
     model = Model(
         minimum.W_in,
         W_out=None if np.array_equal(minimum.W_out, minimum.W_in.T) else minimum.W_out,
         b=minimum.b,
     )
     bound, zero = minimum.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
-    shape, sure = geometry(minimum.W), certainty_of(minimum, zero)
+    shape, (certainty, note) = geometry(minimum.W), certainty_of(minimum, zero)
+    sure = certainty.with_note(note)
     limit = Deadline(min(deadline.seconds_left(), _TABLE_SECONDS))
     losses = loss_within(Weights(minimum.W_out, minimum.W_in, minimum.b), law, limit)
     table = feature_table(minimum.W_out, minimum.W_in, losses.per_feature, law, names)
@@ -212,11 +207,9 @@ def answer_of(
     lines += near_equal(minimum, law, represented, names, limit)
     if minimum.starts < minimum.planned:
         lines.append(f"the budget ended the search after {minimum.starts} of {minimum.planned} starts")
-    named = {name: getattr(minimum, name) for name in type(minimum).__dataclass_fields__}
-    values = {
-        **named, "W": minimum.W, "model": model, "bound": bound, "law": law, "geometry": shape,
-        "unseen": minimum.unseen, "represented": tuple(table["feature"].values[represented].tolist()),
-        "features": table,
+    added = {
+        "model": model, "bound": bound, "law": law, "geometry": shape, "features": table,
+        "represented": tuple(table["feature"].values[represented].tolist()),
     }  # fmt: skip
     data = xr.Dataset(
         {
@@ -232,4 +225,5 @@ def answer_of(
     )
     from .pictures import draw_model
 
-    return Answer(tuple(lines), sure, _SOURCES, values, data, draw_model, _table=table)
+    extras: Any = {"_table": table, "_added": added}
+    return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, draw_model, **extras)

@@ -9,7 +9,7 @@ import xarray as xr
 from ...solvers.sae import Ceiling
 from ...solvers.sae import ceiling as reached
 from ..experiments.sae import plot_reached
-from .answer import Answer, count_noun
+from .answer import Answer, Certainty, count_noun
 from .entry import entry
 
 __all__ = ["ceiling"]
@@ -62,19 +62,11 @@ def ceiling(
         The fields of `solvers.sae.Ceiling`: ``l0``, ``f1``, ``mse``, ``explained_variance`` and their errors,
         a row for each of ``decoders``; ``models``, the autoencoders that reach this. `to_frame` has a row for
         each decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
     """
     attained = reached(law, mixing, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])
-    sure = (
-        f"exact, for one step; pursuit measured on {attained.samples:,} samples, ± one standard error"
-        if exact
-        else f"measured on {attained.samples:,} samples, ± one standard error"
-    )
+    error = "± one standard error; attained, not proved to be the best"
+    samples_note = f"on {attained.samples:,} samples, {error}"
     kinds = ["exact" if is_exact else "measured" for is_exact in attained.exact]
     names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
     data = xr.Dataset(
@@ -86,7 +78,8 @@ def ceiling(
     )
     return Answer(
         tuple(_lines(attained, np.shape(mixing))),
-        f"{sure}; attained, not proved to be the best",
+        Certainty.EXACT if exact else Certainty.MEASURED,
+        f"for one step; pursuit measured {samples_note}" if exact else samples_note,
         _SOURCES,
         attained,
         data,

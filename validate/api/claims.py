@@ -6,7 +6,7 @@ import xarray as xr
 
 from ...theory import validation
 from ..ledger import stored_verdicts
-from .answer import Answer
+from .answer import Answer, Certainty
 from .entry import entry
 
 __all__ = ["claims"]
@@ -37,11 +37,6 @@ def claims(
     Answer
         `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has
         the evidence as well.
-
-    Raises
-    ------
-    ValueError
-        If there is no such source or row.
     """
     rows = list(stored_verdicts.recall().values())
     if source is not None:
@@ -73,6 +68,6 @@ def claims(
         )
     days = sorted({row["judged"] for row in rows if row["judged"]})
     day = f" of {days[-1]}" if days else ""
-    sure = f"computed, from stored evidence{day}; `superposition claims --run` checks again"
+    note = f"from stored evidence{day}; `superposition claims --run` checks again"
     sources = tuple(dict.fromkeys(f"{row['source']}" for row in rows))
-    return Answer(tuple(lines), sure, sources, {"rows": tuple(rows)}, data)
+    return Answer(tuple(lines), Certainty.COMPUTED, note, sources, {"rows": tuple(rows)}, data)

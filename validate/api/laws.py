@@ -47,24 +47,14 @@ def laws(
 
     Parameters
     ----------
-    name : str, optional
-        "elhage", "elhage-notebook", "uniform", "power", "symmetric"; without one, a mapping of all names to
-        what they are is returned.
+    name : {"elhage", "elhage-notebook", "uniform", "power", "symmetric"}, optional
+        Without one, a mapping of all names to what they are is returned.
     n_features : int, optional
         Number of features; by default that of the source.
     p : float, optional
         Probability that a feature is on; of "power" the mean number that is on.
     sparsity : float, optional
         S = 1 - p, instead of p; not of "power".
-
-    Returns
-    -------
-    Features or dict of str to str
-
-    Raises
-    ------
-    ValueError
-        If there is no such name, or the law cannot have these numbers.
     """
     if name is None:
         return {key: text for key, (text, *_) in PRESETS.items()}

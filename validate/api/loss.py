@@ -13,7 +13,7 @@ from ...theory.model import Model
 from ..audit.networks import sampled_loss
 from ..loading import model_of
 from ..loading.models import features_alone, toy_model
-from .answer import Answer
+from .answer import Answer, sampled_or_exact
 from .entry import entry
 
 __all__ = ["loss"]
@@ -64,12 +64,6 @@ def loss(
         samples, with four standard errors as its error, where the exact sum would have a larger error than
         that and than a hundredth of the loss, or does not cover features that depend on each other; the
         summary and ``method`` ("samples") say so.
-
-    Raises
-    ------
-    ValueError
-        If the model is of a kind whose loss is not computed, or law and model do not fit; also if a
-        gradient is asked for that only samples would have.
     """
     with report_progress("loss"):
         return _answer(model_of(model, law=law), law, target, tol, gradient)
@@ -77,13 +71,17 @@ def loss(
 
 def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
     features = as_features(law, model.n_features)
+    added: dict[str, Any] = {"model": model, "law": features}
+    losses: Any
     if model.output == "identity" or model.hidden == "relu":
-        losses, lines, more = _of_network(model, features, target, tol, gradient)
+        losses = _exact_or_sampled(model, features, target, tol, gradient)
+        lines, is_sampled = _lines_of_network(model, losses), losses.method == SAMPLES
+        added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         features_alone(target)
-        losses, lines, more = _of_toy_model(toy_model(model), features, tol, gradient)
-    names = ("loss", "error_estimate", "per_feature", "per_feature_error")
-    values = {name: getattr(losses, name) for name in names} | {"model": model, "law": features} | more
+        toy, is_sampled = toy_model(model), False
+        losses = (value_and_gradient if gradient else exact_loss)(toy.M, toy.bias, features, tol=tol)
+        lines = _lines_of_toy_model(losses, features)
     data = xr.Dataset(
         {
             "per_feature": ("feature", losses.per_feature),
@@ -94,27 +92,18 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> 
     )
     from .pictures import draw_losses
 
-    sure = "exact, to the error that is stated"
-    if more.get("method") == SAMPLES:
-        sure = "a mean over samples, to four standard errors"
-    return Answer(lines, sure, _SOURCES, values, data, draw_losses)
+    certainty, note = sampled_or_exact(is_sampled)
+    return Answer(lines, certainty, note, _SOURCES, losses, data, draw_losses, _added=added)
 
 
-# A loss, the summary, and what is there besides.
-_Found = tuple[Any, tuple[str, ...], dict[str, Any]]
-
-
-def _of_toy_model(model: Model, features: Features, tol: float, gradient: bool) -> _Found:
-    losses = (value_and_gradient if gradient else exact_loss)(model.M, model.bias, features, tol=tol)
+def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
-    lines = (
+    return (
         f"exact loss per feature    {losses.loss:.7g}, off by at most {losses.error_estimate:.1g}",
         f"relative to answering 0   {100 * losses.loss / zero:.3g} %",
-        f"worst feature             {worst}, of {model.n_features}: {losses.per_feature[worst]:.7g}",
+        f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
     )
-    names = ("by_M", "by_b", "gradient_error") if gradient else ()
-    return losses, lines, {name: getattr(losses, name) for name in names}
 
 
 def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
@@ -132,19 +121,12 @@ def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float,
     return min(exact, sampled, key=lambda loss: loss.error_estimate)
 
 
-def _of_network(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> _Found:
-    """Return the loss of a model with linear outputs, or with a nonlinear hidden layer."""
-    losses = _exact_or_sampled(model, features, target, tol, gradient)
+def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
     worst = int(np.argmax(losses.per_feature))
     kind, off = (
         ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )
-    lines = (
+    return (
         f"{kind + ' loss per output':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
         f"worst output              {worst}, of {model.n_outputs}: {losses.per_feature[worst]:.7g}",
     )
-    more: dict[str, Any] = {"method": losses.method, "estimate": losses.estimate}
-    if gradient:
-        more |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
-        more["gradient_error"] = losses.gradient_error
-    return losses, lines, more

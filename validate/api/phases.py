@@ -16,7 +16,7 @@ from ...theory.features import Features
 from ...theory.features.values import law_named
 from ...theory.relu import feature_dimensionality
 from ..audit.search import HITS
-from .answer import Answer, count_noun
+from .answer import Answer, Certainty, count_noun
 from .best import geometry
 from .entry import entry
 
@@ -63,13 +63,23 @@ def phases(
 
     Parameters
     ----------
-    x, y : {"sparsity", "p", "importance", "n_hidden", "n_features"}
-        The axes; `y` may be None. "importance" is that of the last feature. Sparsity is S = 1 - p.
+    x : {"sparsity", "p", "importance", "n_hidden", "n_features"}, optional
+        First axis. "importance" is that of the last feature; sparsity is S = 1 - p.
+    y : {"sparsity", "p", "importance", "n_hidden", "n_features"} or None, optional
+        Second axis, if there is one.
     grid : mapping from str to sequence, optional
-        Values along the axes, by default about 32; axes of n_features and n_hidden must be given.
-    n_features, n_hidden, p, sparsity, importance, values, tied : optional
-        What is not on an axis: p or sparsity, by default p = 0.1; `importance` is a number, or one for each
-        feature.
+        Values along the axes, by default about 32; axes of n_features and n_hidden must be given. At most
+        2000 points, except of two features on one neuron.
+    n_features, n_hidden : int, optional
+        The size, where it is not on an axis.
+    p : float, optional
+        Probability that a feature is on, if not an axis (default: 0.1).
+    sparsity : float, optional
+        Instead of p: S = 1 - p.
+    importance : float or array_like, optional
+        Importance of the last feature, if not an axis; or one for each feature.
+    values, tied
+        As in `Features` and `best`.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional
@@ -84,12 +94,6 @@ def phases(
         `to_dataset` has ``geometry`` (names of the shapes of the encodings), ``loss`` per feature, ``W``
         (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes; of descents ``hits`` too,
         the starts that ended at the best model of the point.
-
-    Raises
-    ------
-    ValueError
-        If an axis or a value is not one that is allowed, or the grid has more than 2000 points that need
-        descents.
     """
     axes = [validation.choice("x", x, tuple(AXES))]
     if y is not None:
@@ -102,24 +106,18 @@ def phases(
     if sparsity is not None:
         p = float(validation.from_sparsity("sparsity", sparsity))
     on = 0.1 if p is None else p
-    fixed: dict[str, Any] = {
-        "n_features": n_features,
-        "n_hidden": n_hidden,
-        "p": on,
-        "importance": importance,
-    }
+    sizes: dict[str, Any] = {"n_features": n_features, "n_hidden": n_hidden}
+    fixed = sizes | {"p": on, "importance": importance}
     values, starts = law_named("values", values), validation.integer("starts", starts, 1)
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
     if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
-        data, certainty = _pair(axes, ticks, fixed)
+        certainty, data = Certainty.COMPUTED, _pair(axes, ticks, fixed)
+        note = "the least of all minima that a lattice of starts leads to"
     else:
-        settings = {
-            "values": values,
-            "tied": tied,
-            "starts": starts,
-            "rng": rng,
-        }
-        data, certainty = _search_points(axes, ticks, fixed, settings, progress)
+        settings = {"values": values, "tied": tied, "starts": starts, "rng": rng}
+        certainty, data = Certainty.BEST_OF, _search_points(axes, ticks, fixed, settings, progress)
+        ordered = "ordered ones and a neighbour's model at each point"
+        note = f"{starts} random starts, {ordered} (at least {int(data['hits'].min())} hits)"
     names, counts = np.unique(data["geometry"].values, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
@@ -128,7 +126,7 @@ def phases(
     ]
     if len(shares) > 8:
         lines.append(f"and {len(shares) - 8} others: to_dataset() has them")
-    lines.append(certainty)
+    lines.append(certainty.with_note(note))
     if "hits" in data:
         few = int((data["hits"] < HITS).sum())
         lines.append(
@@ -139,7 +137,7 @@ def phases(
         )
     from .pictures import draw_phases
 
-    return Answer(tuple(lines), certainty, _SOURCES, {"data": data}, data, draw_phases)
+    return Answer(tuple(lines), certainty, note, _SOURCES, {"data": data}, data, draw_phases)
 
 
 def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
@@ -170,9 +168,7 @@ def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]
     return ticks
 
 
-def _pair(
-    axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]
-) -> tuple[xr.Dataset, str]:
+def _pair(axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]) -> xr.Dataset:
     """Return the diagram of two features in one dimension, by its own search of global minima."""
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
@@ -201,13 +197,13 @@ def _pair(
     for name in dims:
         if name not in axes:
             data = data.isel({name: 0})
-    return data.transpose(*axes, ...), "computed: the least of all minima that a lattice of starts leads to"
+    return data.transpose(*axes, ...)
 
 
 def _search_points(
     axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any],
     settings: Mapping[str, Any], progress: Any,
-) -> tuple[xr.Dataset, str]:  # fmt: skip
+) -> xr.Dataset:  # fmt: skip
     """Return the diagram of any size, by descents; neighbours lend their models as starts."""
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:
@@ -244,18 +240,12 @@ def _search_points(
         left = time_left(work_seconds() - begin, count + 1, points)
         tell(f"{count + 1} of {points} points, {fields['geometry'][at]}{left}")
     more = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
-    data = xr.Dataset(
+    return xr.Dataset(
         {
-            name: ((*axes, *more.get(name, ())), minimum.astype(str) if minimum.dtype == object else minimum)
-            for name, minimum in fields.items()
+            name: ((*axes, *more.get(name, ())), values.astype(str) if values.dtype == object else values)
+            for name, values in fields.items()
         },
         {name: ticks[name] for name in axes},
-    )
-    least = int(fields["hits"].min())
-    return (
-        data,
-        f"best of {settings['starts']} random starts, ordered ones and a neighbour's model at each point "
-        f"(at least {least} hits)",
     )
 
 

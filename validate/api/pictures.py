@@ -14,17 +14,9 @@ from ...theory import validation
 from ..experiments.drawing import STYLE, largest_interval
 
 __all__ = [
-    "axes",
-    "draw_audit",
-    "draw_columns",
-    "draw_losses",
-    "draw_model",
-    "draw_phases",
-    "draw_sweep",
-    "draw_widths",
-    "encodings",
-    "gram",
-]
+    "axes", "draw_audit", "draw_columns", "draw_losses", "draw_model", "draw_phases", "draw_sweep",
+    "draw_widths", "encodings", "gram",
+]  # fmt: skip
 
 # Okabe and Ito's colours, apart for the common kinds of colour blindness. Your points are black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")

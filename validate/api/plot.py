@@ -29,15 +29,6 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     **settings
         Options of the picture: ``points=(n_hidden, loss)`` adds your points to predictions over widths; ``x``
         and ``y`` are columns of tables.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ValueError
-        If there is no picture of such a result.
     """
     if isinstance(result, Answer):
         drawn: Axes = result.plot(ax, **settings)

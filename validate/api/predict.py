@@ -1,8 +1,7 @@
 """All that theory says of a law and a width, each number with its kind."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from ..audit.search import best_known
 from ..experiments.codes import known_envelope
 from ..experiments.rug.models import unbroken_lines
 from ..reference import read
-from .answer import Answer, count_noun
+from .answer import Answer, Certainty, count_noun
 from .entry import entry
 from .predictions import PREDICTIONS
 from .predictions import predict as predict_phenomenon
@@ -47,7 +46,14 @@ _AFFINE = 3000
 
 _CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
 
-Row = tuple[str, str, float, str]
+
+class Row(NamedTuple):
+    """A prediction for one width."""
+
+    what: str
+    kind: str
+    loss: float
+    note: str
 
 
 @entry
@@ -83,11 +89,6 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         `to_frame` has a row for each prediction: ``n_hidden``, ``what``, ``kind`` (one of `KINDS`), ``loss``,
         ``note``; of a phenomenon one for each combination of parameters. `plot` draws loss against
         n_hidden, beside ``points=(n_hidden, loss)`` of yours.
-
-    Raises
-    ------
-    ValueError
-        If the law, a width or a parameter is not one that theory covers.
     """
     if isinstance(law, str):
         return _phenomenon(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
@@ -101,56 +102,41 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         raise ValueError("`n_hidden` must be given with a law; got None.")
     asked = n_hidden if np.ndim(n_hidden) else [n_hidden]
     widths = [validation.integer("n_hidden", m, 1) for m in asked]
-    table = _table(law, widths)
-    columns = {
-        name: ("prediction", [row[k] for row in table])
-        for k, name in enumerate(("n_hidden", "what", "kind", "loss", "note"))
-    }
+    narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
+    shared = _affine(law, narrow), _equal_features(law, narrow)
+    table = [(m, row) for m in widths for row in _rows(law, m, shared)]
+    columns = {"n_hidden": ("prediction", [m for m, _ in table])}
+    columns |= {name: ("prediction", [getattr(row, name) for _, row in table]) for name in Row._fields}
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
-    lines = [f"{count_noun(law.n_features, 'feature')}, {_table_lines(widths)}; loss per feature"]
+    several = f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
+    size = several if len(widths) > 1 else count_noun(widths[0], "hidden neuron")
+    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
-        rows = sorted((row for row in table if row[0] == m), key=lambda row: row[3])
-        lines += [f"{loss:<11.6g} {kind:23} {what}" for _, what, kind, loss, _ in rows]
+        rows = sorted((row for width, row in table if width == m), key=lambda row: row.loss)
+        lines += [f"{row.loss:<11.6g} {row.kind:23} {row.what}" for row in rows]
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
     from .pictures import draw_widths
 
-    kinds = dict.fromkeys(row[2] for row in table)
-    sure = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
-    return Answer(tuple(lines), sure, _SOURCES, {"table": data, "law": law}, data, draw_widths, True)
-
-
-def _table_lines(widths: Sequence[int]) -> str:
-    if len(widths) == 1:
-        return count_noun(widths[0], "hidden neuron")
-    return f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
-
-
-def _table(law: Features, widths: Sequence[int]) -> list[Any]:
-    """Return n_hidden, what, kind, loss and note of each prediction, width by width."""
-    narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
-    shared = _affine(law, narrow), _equal_features(law, narrow)
-    return [(m, *row) for m in widths for row in _rows(law, m, shared)]
+    kinds = dict.fromkeys(row.kind for _, row in table)
+    note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
+    values = {"table": data, "law": law}
+    return Answer(tuple(lines), Certainty.COMPUTED, note, _SOURCES, values, data, draw_widths, True)
 
 
 def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
     n = law.n_features
     if m >= n:
-        return [("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
-    width_rows: list[Row] = []
-    if bound := lower_bound(n, m, law):
-        width_rows.append(
-            ("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
-        )
+        return [Row("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
+    bound = lower_bound(n, m, law)
+    floor = Row("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
     dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
-    width_rows.append(
-        (f"the {m} features that matter most, others dropped", ATTAINED, dropped, "any kind of decoder")
-    )
-    for rows in shared:
-        width_rows += rows.get(m, [])
-    return width_rows + _general_features(law, m) + _solved_models(law, m)
+    kept = f"the {m} features that matter most, others dropped"
+    rows = [floor] * (bound > 0.0) + [Row(kept, ATTAINED, dropped, "any kind of decoder")]
+    rows += [row for rows_of in shared for row in rows_of.get(m, [])]
+    return rows + _general_features(law, m) + _solved_models(law, m)
 
 
 def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
@@ -161,7 +147,7 @@ def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
     left = {m: float(np.maximum(values[: n - m], 0.0).sum() / n) for m in widths}
     return {
-        m: [("best affine model, no ReLU", ATTAINED, loss, "principal components")]
+        m: [Row("best affine model, no ReLU", ATTAINED, loss, "principal components")]
         for m, loss in left.items()
     }
 
@@ -180,26 +166,20 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
     trained = _trained_models(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
-        rows[m] = [
-            (
-                what,
-                LIMIT,
-                unit * float(envelopes[kind].loss[k]),
-                "many copies of the code, not less than one copy",
-            )
-            for kind, what in _CODES.items()
-        ]
+        codes = {what: envelopes[kind].loss[k] for kind, what in _CODES.items()}
+        note = "many copies of the code, not less than one copy"
+        rows[m] = [Row(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
         random = unit * float(envelopes["free"].rug[k])
-        rows[m].append(("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
-        rows[m] += [(what, kind, unit * loss, note) for what, kind, loss, note in trained[k]]
+        rows[m].append(Row("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m] += [row._replace(loss=unit * row.loss) for row in trained[k]]
     return rows
 
 
 def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
-    near = partial(_any_near, p)
-    some = [name for name, fact in read.facts("training").items() if near(fact["settings"]["p"])]
+    known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
+    some = [name for name, values in known.items() if any(abs(value / p - 1.0) <= _NEAR for value in values)]
     runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
     for name, ds in runs.items():
         n = int(ds["n_features"])
@@ -211,25 +191,15 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
                 if not losses.size:
                     continue
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
-                best[k] = n, [("trained models", MEASURED, float(losses.mean()), note)]
+                best[k] = n, [Row("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
-
-
-def _any_near(p: float, values: Sequence[float]) -> bool:
-    return any(abs(value / p - 1.0) <= _NEAR for value in values)
 
 
 def _general_features(law: Features, m: int) -> list[Row]:
     if not law.values.uniform or law.exactly is not None:
         return []
-    rows: list[Row] = [
-        (
-            "priority codes, free decoder",
-            CODE,
-            theory.priority_loss(law, m),
-            "encodings of very different lengths",
-        )
-    ]
+    loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
+    rows = [Row("priority codes, free decoder", CODE, loss, note)]
     if not law.independent or _same(law):
         return rows
     limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
@@ -237,7 +207,7 @@ def _general_features(law: Features, m: int) -> list[Row]:
         ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
     )
     for what, made, note in limits:
-        rows.append((what, LIMIT, float(made(law, m).loss), note))
+        rows.append(Row(what, LIMIT, float(made(law, m).loss), note))
     return rows
 
 
@@ -247,7 +217,7 @@ def _solved_models(law: Features, m: int) -> list[Row]:
         for solution in best_known(law.n_features, m, law, tied):
             kind = "tied" if tied else "free decoder"
             note = f"best of {solution.starts} starts ({solution.hits} hits), atlas {solution.name}"
-            rows.append((f"best model found, {kind}", ATTAINED, solution.loss, note))
+            rows.append(Row(f"best model found, {kind}", ATTAINED, solution.loss, note))
     return rows
 
 
@@ -283,10 +253,10 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
             lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
     sources = tuple(f"{key}: {source}" for key, source in prediction.sources.items())
-    kind = "asymptotic or exact, as each column's source says"
+    note = "or exact, as each column's source says"
     from .pictures import draw_columns
 
-    return Answer(tuple(lines), kind, sources, scalar, data, draw_columns)
+    return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, draw_columns)
 
 
 def _rows_as_text(value: npt.ArrayLike) -> str:

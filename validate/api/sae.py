@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from ...solvers.sae import measure
 from ...theory.validation import FloatArray
 from ..loading import model_of
-from .answer import Answer, certainty_with
+from .answer import Answer, Certainty, certainty_with
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
@@ -57,11 +57,6 @@ def sae(
     Answer
         The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
         ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …
-
-    Raises
-    ------
-    ValueError
-        If it is no autoencoder, or one whose law is not covered.
     """
     autoencoder = model_of(model)
     if autoencoder.hidden == "identity" or autoencoder.output != "identity":
@@ -74,14 +69,8 @@ def sae(
     best = np.where(matched, measures.f1[measures.match, np.arange(n)], 0.0)
     mse = measures.mse if measures.mse > measures.mse_error else 0.0
     spread = mse / (1.0 - measures.explained_variance) if measures.explained_variance < 1.0 else 0.0
-    sure = certainty_with(mse, measures.mse_error, spread)
-    todo = (
-        ()
-        if sure.startswith("exact")
-        else (
-            "The error is large next to the value: compare with a mean over law.sample(…), or lower `tol`.",
-        )
-    )
+    certainty, note = certainty_with(mse, measures.mse_error, spread)
+    todo = "The error is large next to the value: compare with a mean over law.sample(…), or lower `tol`."
     # Probabilities of many features may be uncertain where thresholds lie among atoms.
     doubt = measures.firing_error > _UNCERTAIN
     rates = f"; each probability off by up to {measures.firing_error:.1g}" if doubt else ""
@@ -96,7 +85,7 @@ def sae(
             f"{f'first {size} latents':23}squared error {part:.6g}"
             for size, part in zip(prefixes or (), measures.prefix_mse, strict=True)
         ),
-        *todo,
+        *[todo] * (certainty is not Certainty.EXACT),
     )
     data = xr.Dataset(
         {
@@ -112,7 +101,7 @@ def sae(
             "mse": measures.mse,
         }
     )
-    return Answer(lines, sure, _SOURCES, measures, data, draw_f1)
+    return Answer(lines, certainty, note, _SOURCES, measures, data, draw_f1)
 
 
 def _f1_lines(best: FloatArray, matched: Any) -> list[str]:

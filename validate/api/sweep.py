@@ -12,7 +12,7 @@ import xarray as xr
 from ...solvers.progress import status
 from ...theory import validation
 from ..runner.sweep import run
-from .answer import Answer
+from .answer import Answer, Certainty
 from .entry import entry
 
 __all__ = ["sweep"]
@@ -60,11 +60,6 @@ def sweep(
     -------
     Answer
         `to_dataset` has the numbers over the axes of the grid, `to_frame` one row for each point.
-
-    Raises
-    ------
-    ValueError
-        If an argument of the grid is none of the function's, or the store holds another sweep.
     """
     tell = progress or status
     if store is not None or isinstance(function, str):
@@ -77,7 +72,7 @@ def sweep(
 
     count = math.prod(data.sizes[name] for name in grid)
     lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
-    return Answer(tuple(lines), "computed", _SOURCES, {"data": data}, data, draw_sweep, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, "", _SOURCES, {"data": data}, data, draw_sweep, True)
 
 
 def _here(

@@ -284,8 +284,9 @@ def audit(
         models, an equal share for each. Both end early where they need less, as most of up to 12 features do;
         the result is then the same for the same seed. One that is stopped depends on the speed of the
         machine, and ``left_out`` says what was stopped. Losses have all their digits where there is time for
-        them, and say by ``loss_error`` what they are off by. What is compiled at the first call, and lower
-        bounds, do not count. With 0 there is neither a search nor a descent.
+        them, are sampled where that takes longer (never with inf), and say by ``loss_error`` what they are
+        off by. What is compiled at the first call, and lower bounds, do not count. With 0 there is neither a
+        search nor a descent.
     reached : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional

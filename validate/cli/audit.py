@@ -5,8 +5,9 @@ import sys
 from typing import Any
 
 from ...solvers.progress import status
-from .laws import add_law, add_layout, add_target, laws_of, target_of
-from .text import Add, as_json, format_value, number, print_json, print_table, say, tell
+from .laws import ONE_LAW, TARGET, laws_of, target_of
+from .options import LAYOUT, MODEL, command, json_option, option, options_of
+from .text import as_json, format_pairs, format_value, print_json, print_table, say, tell
 
 _STRUCTURE = (
     "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
@@ -14,54 +15,19 @@ _STRUCTURE = (
 )
 
 
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "audit",
-        "say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next",
-        "superposition audit model.safetensors --p 0.05 --html model.html",
-        _audit,
-    ).add_argument
-    option("file", metavar="FILE", help="a state dict: .npz, .safetensors, or a PyTorch file (.pt)")
-    add_law(option, sizes=False)
-    add_layout(option)
-    option("--keys", nargs="+", metavar="NAME=ARRAY", help="the arrays that are W_in, W_out and b")
-    option("--instances", type=int, nargs="+", help="which instances, from 0 (default: all)")
-    option(
-        "--steps", type=int, default=300, help="steps of descent on the exact loss (default: 300; 0: none)"
-    )
-    option(
-        "--starts",
-        type=int,
-        help="random starts of the search, up to 64 features (default: 20 to 60, and more where few of them "
-        "reach the best; 0: none)",
-    )
-    option(
-        "--seconds",
-        type=float,
-        default=20.0,
-        help="time budget for each size and law, in seconds: half for the search (default: 20; 0: neither "
-        "search nor descent); losses that take longer are sampled (inf: never)",
-    )
-    option("--html", metavar="FILE", help="write a page with pictures here")
-    option(
-        "--json",
-        action="store_true",
-        help="an object: the layout, and a list with an object for each instance",
-    )
-    add_target(option)
-
-
-def _keys(pairs: list[str] | None) -> dict[str, str] | None:
-    if pairs is None:
-        return None
-    named = [pair.partition("=") for pair in pairs]
-    if not all(name and array for name, _, array in named):
-        raise ValueError(f"`keys` must be NAME=ARRAY; got {' '.join(pairs)!r}.")
-    return {name: array for name, _, array in named}
-
-
-def _audit(options: argparse.Namespace) -> None:
+@command(
+    "superposition audit model.safetensors --p 0.05 --html model.html",
+    MODEL,
+    *ONE_LAW,
+    LAYOUT,
+    option("--keys", "the arrays that are W_in, W_out and b", nargs="+", metavar="NAME=ARRAY"),
+    *options_of("audit.models.audit", "instances", "steps", "starts", "seconds"),
+    option("--html", "write a page with pictures here", metavar="FILE"),
+    json_option("an object: the layout, and a list with an object for each instance"),
+    *TARGET,
+)
+def audit(options: argparse.Namespace) -> None:
+    """Say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next."""
     from dataclasses import replace
 
     from ..api.answer import law_in_words
@@ -74,7 +40,8 @@ def _audit(options: argparse.Namespace) -> None:
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.refuse_same_file(options.html, {"model": options.file}, "html")
-    loaded = load(options.file, layout=options.layout, keys=_keys(options.keys))
+    keys = None if options.keys is None else format_pairs("keys", options.keys)
+    loaded = load(options.file, layout=options.layout, keys=keys)
     layout = loaded.layout
     if loaded.models[0].hidden != "identity":
         _of_networks(options, layout, list(loaded.models))
@@ -85,13 +52,11 @@ def _audit(options: argparse.Namespace) -> None:
     talks = several and not options.json and sys.stderr.isatty()
     tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
     clock = ProgressClock(tasks, tell)
+    names = ("instances", "steps", "starts", "seconds")
     audited = audit(
         models,
         laws,
-        instances=options.instances,
-        steps=options.steps,
-        starts=options.starts,
-        seconds=options.seconds,
+        **{name: getattr(options, name) for name in names},
         progress=status,
         reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
     )
@@ -121,16 +86,11 @@ def _object(audited: Any) -> dict[str, Any]:
     """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
     from ..audit.advice import advice
 
-    names = ("per_feature", "share_saved", "dimensionality", "b", "dead")
-    each = {name: [number(x) for x in getattr(audited, name).tolist()] for name in names}
-    plain = {
-        name: value for name, value in vars(audited).items() if isinstance(value, bool | int | float | str)
-    }
-    simple = {
-        name: value if isinstance(value, bool | int) else number(value) for name, value in plain.items()
-    }
-    sentences = {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
-    return {**simple, **each, **sentences, "advice": advice(audited)}
+    values = {name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)}
+    arrays = ("per_feature", "share_saved", "dimensionality", "b", "dead")
+    values |= {name: getattr(audited, name).astype(float) for name in arrays}
+    values |= {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
+    return {name: as_json(value) for name, value in values.items()} | {"advice": advice(audited)}
 
 
 def _shown(value: Any) -> str:
@@ -140,7 +100,9 @@ def _shown(value: Any) -> str:
     return str(format_value(value))
 
 
-_WORDS = ("target", "method", "closer", "left_out", "sentence", "advice")
+_NETWORK_COLUMNS = (
+    "loss", "loss_error", "naive", "naive_features", "floor", "zero_loss", "gradient_norm", "beats_naive",
+)  # fmt: skip
 
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
@@ -156,29 +118,21 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
             raise ValueError(f"`instances` must lie between 0 and {len(models) - 1}; got {k}.")
     laws = laws_of(options, [models[k].n_features for k in picked])
     target = target_of(options, models[0].n_features)
-    audits = list(audit_networks([models[k] for k in picked], laws, target, options.seconds))
-    names = (
-        "loss",
-        "loss_error",
-        "naive",
-        "naive_features",
-        "floor",
-        "zero_loss",
-        "gradient_norm",
-        "beats_naive",
-    )
+    audits = audit_networks([models[k] for k in picked], laws, target, options.seconds)
+    audited = dict(zip(picked, audits, strict=True))
     if options.json:
+        names = (*_NETWORK_COLUMNS, "target", "method", "closer", "left_out", "sentence", "advice")
         objects = [
-            {"instance": k} | {name: as_json(getattr(network_audit, name)) for name in (*names, *_WORDS)}
-            for k, network_audit in zip(picked, audits, strict=True)
+            {"instance": k} | {name: as_json(getattr(network, name)) for name in names}
+            for k, network in audited.items()
         ]
         print_json({"layout": layout, "models": objects})
         return
     rows = [
-        [str(k), *(_shown(getattr(network_audit, name)) for name in names)]
-        for k, network_audit in zip(picked, audits, strict=True)
+        [str(k), *(_shown(getattr(network, name)) for name in _NETWORK_COLUMNS)]
+        for k, network in audited.items()
     ]
-    print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *names], rows)
-    for k, network_audit in zip(picked, audits, strict=True):
-        say(f"{k}: {network_audit.sentence}")
-        say(f"   What to do: {network_audit.advice}")
+    print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *_NETWORK_COLUMNS], rows)
+    for k, network in audited.items():
+        say(f"{k}: {network.sentence}")
+        say(f"   What to do: {network.advice}")

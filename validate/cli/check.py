@@ -2,29 +2,24 @@
 
 import argparse
 
-from .text import Add, print_json, say
+from .options import command, json_option, option
+from .text import print_json, say
 
 
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "check",
-        "check certificates with fractions alone",
-        "superposition check validate/reference/certificates/wiring-n2-m1-p1-4.json",
-        _check,
-    ).add_argument
-    option("file", metavar="FILE", nargs="+", help="a certificate: a file of JSON")
-    option("--json", action="store_true", help="a list of objects, one for each file")
-
-
-def _check(options: argparse.Namespace) -> bool:
-    from ..proofs import check
+@command(
+    "superposition check validate/reference/certificates/wiring-n2-m1-p1-4.json",
+    option("file", "a certificate: a file of JSON", metavar="FILE", nargs="+"),
+    json_option("a list of objects, one for each file"),
+)
+def check(options: argparse.Namespace) -> bool:
+    """Check certificates with fractions alone."""
+    from .. import proofs
 
     rows = []
     for path in options.file:
-        certificate = check(path)
+        certificate = proofs.check(path)
         rows.append({"file": path, "accepted": bool(certificate.accepted), "text": certificate.text})
-        if not options.json:
+        if not options.json:  # at once: the next may take long
             say(f"{path}: {'accepted' if certificate.accepted else 'rejected'}: {certificate.text}")
     if options.json:
         print_json(rows)

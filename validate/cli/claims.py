@@ -9,43 +9,11 @@ from typing import Any
 
 from ...solvers.progress import status
 from ..ledger import stored_verdicts
-from .text import Add, TableRows, print_json, print_table, say, tell
+from .options import TableRows, command, json_option, option
+from .text import print_json, print_table, say, tell
 
 Record = dict[str, Any]
 VERDICTS = tuple(map(str, stored_verdicts.Verdict))
-
-
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "claims",
-        "print what is found of statements of the sources: from stored evidence, or checked now with --run",
-        "superposition claims --source cowsik2024 --wrong",
-        _claims,
-    ).add_argument
-    option("--id", nargs="+", action="extend", metavar="ID", help="only these claims, such as C8")
-    source = "only claims of this source, such as cowsik2024, or how its name begins"
-    option(
-        "--source",
-        metavar="SOURCE",
-        type=_source_named,
-        choices=TableRows(stored_verdicts.sources),
-        help=source,
-    )
-    wrong = "what does not hold as printed, of which kind its fault is, and what is true instead"
-    option("--wrong", action="store_true", help=wrong)
-    verdict = (
-        "only rows with this verdict: " + ", ".join(map(repr, VERDICTS)) + "; hyphens for spaces are fine"
-    )
-    option("--verdict", metavar="VERDICT", type=_with_spaces, choices=VERDICTS, help=verdict)
-    option("--evidence", action="store_true", help="print the computed evidence as well")
-    option("--run", action="store_true", help="check by computation now (minutes for all)")
-    option("--full", action="store_true", help="the same with larger searches")
-    option("--jobs", type=int, help="processes, for --run and --full (default: 1)")
-    option("--data", metavar="FOLDER", help="of a report, whose runs and rows --run does not make again")
-    option("--json", action="store_true", help="a list of objects with all evidence")
-    option("--errata", action="store_true", help="what is wrong or left open in print, as Markdown tables")
-    option("--store", action="store_true", help="keep what is checked now as the stored evidence")
 
 
 def _source_named(word: str) -> str:
@@ -55,11 +23,39 @@ def _source_named(word: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _with_spaces(word: str) -> str:
-    return word.replace("-", " ")
-
-
-def _claims(options: argparse.Namespace) -> bool:
+@command(
+    "superposition claims --source cowsik2024 --wrong",
+    option("--id", "only these claims, such as C8", nargs="+", action="extend", metavar="ID"),
+    option(
+        "--source",
+        "only claims of this source, such as cowsik2024, or how its name begins",
+        metavar="SOURCE",
+        type=_source_named,
+        choices=TableRows(stored_verdicts.sources),
+    ),
+    option(
+        "--wrong",
+        "what does not hold as printed, of which kind its fault is, and what is true instead",
+        action="store_true",
+    ),
+    option(
+        "--verdict",
+        f"only rows with this verdict: {', '.join(map(repr, VERDICTS))}; hyphens for spaces are fine",
+        metavar="VERDICT",
+        type=lambda word: word.replace("-", " "),
+        choices=VERDICTS,
+    ),
+    option("--evidence", "print the computed evidence as well", action="store_true"),
+    option("--run", "check by computation now (minutes for all)", action="store_true"),
+    option("--full", "the same with larger searches", action="store_true"),
+    option("--jobs", "processes, for --run and --full (default: 1)", type=int),
+    option("--data", "of a report, whose runs and rows --run does not make again", metavar="FOLDER"),
+    json_option("a list of objects with all evidence"),
+    option("--errata", "what is wrong or left open in print, as Markdown tables", action="store_true"),
+    option("--store", "keep what is checked now as the stored evidence", action="store_true"),
+)
+def claims(options: argparse.Namespace) -> bool:
+    """Print what is found of statements of the sources: from stored evidence, or checked now with --run."""
     for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
             raise ValueError(f"`--errata` chooses its rows and their form itself; got `--{name}` as well.")
@@ -72,8 +68,7 @@ def _claims(options: argparse.Namespace) -> bool:
             raise ValueError(f"`--{name}` must stand with `--run` or `--full`; got {given} alone.")
     if options.store and (options.full or not options.run):
         raise ValueError("`--store` must stand with `--run`, and not with `--full`; got other options.")
-    verdict = options.verdict
-    records = _judge_rows(options, verdict) if fresh else _stored_rows(options, verdict)
+    records = _judge_rows(options) if fresh else _stored_rows(options)
     if options.wrong:
         records = [record for record in records if record["verdict"] in stored_verdicts.WRONG]
     if options.json:
@@ -85,72 +80,47 @@ def _claims(options: argparse.Namespace) -> bool:
     elif options.wrong:
         _print_wrong(records, options)
     else:
-        cells = [[record[key] for key in ("id", "source", "where")] for record in records]
-        table_rows = [[_statement(record, options.evidence), record["verdict"]] for record in records]
-        rows = [first + last for first, last in zip(cells, table_rows, strict=True)]
-        title = f"{len(records)} claims{_origin(records)}"
-        print_table(title, ["id", "source", "where", "statement", "verdict"], rows, right=False)
-    if verdict == stored_verdicts.Verdict.WRONG:
+        columns = ["id", "source", "where", "statement", "verdict"]
+        shown = [{**record, "statement": _statement(record, options.evidence)} for record in records]
+        rows = [[record[column] for column in columns] for record in shown]
+        print_table(f"{len(records)} claims{_origin(records)}", columns, rows, right=False)
+    if options.verdict == stored_verdicts.Verdict.WRONG:
         tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
     return any(record["trouble"] and "needs PyTorch" not in record["trouble"] for record in records)
 
 
-def _stored_rows(options: argparse.Namespace, verdict: str | None) -> list[Record]:
-    """Return stored rows."""
+def _stored_rows(options: argparse.Namespace) -> list[Record]:
     known = stored_verdicts.recall()
-    words = {row["verdict"] for row in known.values()}
-    sources = {row["source"] for row in known.values()}
-    if (
-        set(options.id or ()) - set(known)
-        or {options.source} - {*sources, None}
-        or {verdict} - {*words, None}
-    ):
-        return _judge_rows(options, verdict)  # which names what is wrong, or has a row that is not stored yet
-    wanted = [
-        id
-        for id, row in known.items()
+    asked = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
+    if any(set(values) - {None, *(row[key] for row in known.values())} for key, values in asked.items()):
+        return _judge_rows(options)  # which names what is wrong, or has a row that is not stored yet
+    rows = [
+        row for id, row in known.items()
         if (options.id is None or id in options.id) and options.source in (None, row["source"])
-    ]
-    _of_the_source(options, wanted)
-    return [known[id] for id in wanted if verdict in (None, known[id]["verdict"])]
+    ]  # fmt: skip
+    _of_the_source(options, [row["id"] for row in rows])
+    return [row for row in rows if options.verdict in (None, row["verdict"])]
 
 
-def _judge_rows(options: argparse.Namespace, verdict: str | None) -> list[Record]:
+def _judge_rows(options: argparse.Namespace) -> list[Record]:
     from datetime import date
 
     from .. import ledger
 
-    _of_the_source(options, [row.id for row in ledger.select_claims(options.id, options.source)])
-    if options.wrong:
-        wrong = {id for kind in ledger.WRONG for id in _ids_of(options, str(kind))}
-        records = _run(sorted(wrong), None, None, options)
-    else:
-        records = _run(options.id, options.source, verdict, options)
+    ids = [claim.id for claim in ledger.select_claims(options.id, options.source)]
+    _of_the_source(options, ids)
+    if options.wrong:  # those without stored evidence may be
+        right = {row.claim.id for row in ledger.recall(ids) if row.verdict not in ledger.WRONG}
+        ids = [id for id in ids if id not in right]
+    jobs = 1 if options.jobs is None else options.jobs
+    rows = ledger.run(
+        ids, None, options.verdict, not options.full, jobs,
+        lambda row: status(f"checked {row.claim.id}"), data=options.data,
+    )  # fmt: skip
+    records = [ledger.as_record(row) for row in rows]
     if options.store:
         ledger.store(_rows(records), date.today().isoformat())
     return records
-
-
-def _ids_of(options: argparse.Namespace, verdict: str) -> set[str]:
-    """Return the ids of the selected rows that may have a verdict: those without stored evidence may."""
-    from .. import ledger
-
-    chosen = {row.id for row in ledger.select_claims(options.id, options.source)}
-    other = {row.claim.id for row in ledger.recall(chosen) if row.verdict != verdict}
-    return chosen - other
-
-
-def _run(
-    ids: Sequence[str] | None, source: str | None, verdict: str | None, options: argparse.Namespace
-) -> list[Record]:
-    from .. import ledger
-
-    def progress(row: ledger.CheckedClaim) -> None:
-        status(f"checked {row.claim.id}")
-
-    jobs = 1 if options.jobs is None else options.jobs
-    rows = ledger.run(ids, source, verdict, not options.full, jobs, progress, data=options.data)
-    return [ledger.as_record(row) for row in rows]
 
 
 def _rows(records: Sequence[Record]) -> list[Any]:
@@ -217,12 +187,11 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
     among = f" of {whole}" if options.id is None and whole else ""
     parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
     for record in records:
-        instead = record["correction"] or "not that; no correction is known"
         lines = [
             f"{record['id']}, {record['source']}, {record['where']}: {record['verdict']}",
             filled("printed   ", record["statement"]),
+            filled("true      ", record["correction"] or "not that; no correction is known"),
         ]
-        lines.append(filled("true      ", instead))
         if options.evidence:
             lines.append(filled("evidence  ", record["evidence"]["text"]))
             lines.extend(map(_finding, record["evidence"]["findings"]))

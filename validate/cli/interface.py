@@ -10,7 +10,8 @@ from typing import Any
 from ... import solvers, theory
 from ...theory.lazy import public_modules
 from ..api.predictions import PREDICTIONS
-from .text import Add, format_written, print_json, say
+from .options import COMMANDS, command, json_option, option
+from .text import print_result, print_written
 
 _TOP, _, _ = __name__.partition(".")
 
@@ -33,42 +34,32 @@ wrong keyword TypeError; both name the argument and the value.
 _LONGEST = 150  # characters of a signature
 
 
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "interface",
-        "print all of the interface as one text, such as language models read",
-        "superposition interface --out llms.txt",
-        _interface,
-    ).add_argument
-    option("--out", metavar="FILE", help="write it here instead")
-    option("--json", action="store_true", help="an object: the text, or the file that was written")
-
-
-def _interface(options: argparse.Namespace) -> None:
+@command(
+    "superposition interface --out llms.txt",
+    option("--out", "write it here instead", metavar="FILE"),
+    json_option("an object: the text, or the file that was written"),
+)
+def interface(options: argparse.Namespace) -> None:
+    """Print all of the interface as one text, such as language models read."""
     from ..reference import files
 
     if options.out is not None:
         files.output_file(options.out, "out")
-        files.write_text(options.out, interface(options.parser))
-        format_written(options.out, options.json)
-    elif options.json:
-        print_json({"text": interface(options.parser)})
+        files.write_text(options.out, describe_interface())
+        print_written(options.json, options.out)
     else:
-        say(interface(options.parser))
+        text = describe_interface()
+        print_result(options.json, {"text": text}, text)
 
 
-def interface(parser: argparse.ArgumentParser) -> str:
+def describe_interface() -> str:
     """Return every public name with what it takes and what it is, as Markdown.
 
-    Examples
-    --------
-    >>> from superposition.validate.cli.parser import make_parser
-    >>> text = interface(make_parser())
+    >>> text = describe_interface()
     >>> "## sp.best(law, n_hidden" in text, "`solvers.rug.optimum(p, ratio)`" in text
     (True, True)
     """
-    parts = [_HEAD, *_public_names(), *_commands(parser)]
+    parts = [_HEAD, *_public_names(), *_commands()]
     for package in (theory, solvers):
         parts += _package(package)
     return "\n".join([*parts, *_package(importlib.import_module(f"{_TOP}.validate"))])
@@ -84,18 +75,14 @@ def _public_names() -> Iterator[str]:
         yield f"## sp.{name}{_signature(value)}\n\n{inspect.getdoc(value)}\n"
 
 
-def _commands(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _commands() -> Iterator[str]:
+    from . import parser  # noqa: F401  which loads all commands
+
     yield "# Commands\n\n`superposition COMMAND --help` explains the options."
     yield "Exit status: 0 done, 1 a negative result, 2 bad usage.\n"
-    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    for name, command in commands.choices.items():
-        options = [
-            option_string
-            for action in command._actions
-            for option_string in action.option_strings
-            if option_string.startswith("--")
-        ]
-        yield f"- `superposition {name}`: {_sentence(command.description)} {' '.join(options[1:])}"
+    for name, described in COMMANDS.items():
+        flags = " ".join(flag for flag, _ in described.options if flag.startswith("--"))
+        yield f"- `superposition {name}`: {described.summary} {flags}"
     yield "\nPhenomena of `superposition predict` and `sp.predict(name, …)`:\n"
     for name, prediction in PREDICTIONS.items():
         names = ", ".join(parameter.name for parameter in prediction.parameters)

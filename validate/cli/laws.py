@@ -6,66 +6,43 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .text import TableRows, layouts
+from .options import option, options_of
 
-# Names of `sp.laws`, which is not imported for `--help`.
-PRESETS = ("elhage", "elhage-notebook", "uniform", "power", "symmetric")
 # How often features are on, and all that says what a law is, of which presets take the first two.
 _CHANCES = ("p", "sparsity", "p_feature", "alpha")
 GIVEN = (*_CHANCES, "exactly", "values", "scale", "importance")
 
-
-def add_law(option: Any, sizes: bool = True) -> None:
-    """Add the options of a law of the data; with `sizes` also the number of features."""
-    if sizes:
-        option("--n-features", type=int, help="number of features")
-        option("--law", choices=PRESETS, help="data of public models, instead of --p and the like")
-    several = "" if sizes else ": one, or one for each model in the file"
-    option("--p", type=float, nargs="+", help=f"probability p that a feature is on{several}")
-    option("--sparsity", type=float, nargs="+", help="instead of --p: S = 1 - p")
-    option("--p-feature", type=float, nargs="+", help="instead of --p: one p for each feature")
+ONE_LAW = (
+    option("--p", "probability that a feature is on: one, or one for each model", type=float, nargs="+"),
+    option("--sparsity", "instead of --p: S = 1 - p", type=float, nargs="+"),
+    option("--p-feature", "instead of --p: one p for each feature", type=float, nargs="+"),
+    option("--alpha", "instead of --p: p_i falls as i^-ALPHA, with one feature on on average", type=float),
+    option("--exactly", "condition on exactly this many features on; --p may be left out", type=int),
+    option("--values", "distribution of the value of a feature that is on (default: uniform)"),
     option(
-        "--alpha",
-        type=float,
-        help="instead of --p: p_i falls as i^-ALPHA, with one feature on on average",
-    )
-    option("--exactly", type=int, help="condition on exactly this many features on; --p may be left out")
+        "--scale", "scale of the values: one (default: 1), or one for each feature", type=float, nargs="+"
+    ),
     option(
-        "--values",
-        help="distribution of the value of a feature that is on (default: uniform)",
-    )
-    option(
-        "--scale",
-        type=float,
-        nargs="+",
-        help="scale of the values: one (default: 1), or one for each feature",
-    )
-    importance = "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)"
-    option("--importance", nargs="+", help=importance)
-
-
-def add_layout(option: Any) -> None:
-    """Add the option that says how a file of weights is laid out."""
-    help_text = "layout of the arrays, if names and shapes fit several; a wrong name lists all"
-    option("--layout", metavar="LAYOUT", choices=TableRows(layouts), help=help_text)
-
-
-def add_target(option: Any) -> None:
-    """Add the options that say what the outputs are to be."""
-    option(
-        "--target",
-        default="identity",
-        choices=("identity", "relu", "abs", "x+relu"),
-        help="what the outputs of a network are to be: the features x, relu or abs of them, or x + relu of x "
-        "(default: identity)",
-    )
-    files = "a .npy file, or a .json file of a list"
+        "--importance", "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)", nargs="+"
+    ),
+)
+((_, _preset),) = options_of("api.laws.laws", "name")
+SIZED_LAW = (
+    option("--n-features", "number of features", type=int),
+    option("--law", "data of public models, instead of --p and the like", choices=_preset["choices"]),
+    option("--p", "probability p that a feature is on", type=float, nargs="+"),
+    *ONE_LAW[1:],
+)
+_FILES = "a .npy file, or a .json file of a list"
+TARGET = (
+    *options_of("api.loss.loss", "target", target={"help": "what the outputs are to be (default: identity)"}),
     option(
         "--coefficients",
+        f"c where targets are c_i relu(x_i), or a matrix A where they are A relu(x): {_FILES}",
         metavar="FILE",
-        help=f"c where targets are c_i relu(x_i), or a matrix A where they are A relu(x): {files}",
-    )
-    option("--mixing", metavar="FILE", help=f"a matrix M, to add M x to the targets: {files}")
+    ),
+    option("--mixing", f"a matrix M, to add M x to the targets: {_FILES}", metavar="FILE"),
+)
 
 
 def _matrix(name: str, file: str, n: int) -> Any:
@@ -157,12 +134,6 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     ]
 
 
-def _one(name: str, values: list[float] | None) -> float | None:
-    if values is not None and len(values) > 1:
-        raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
-    return None if values is None else values[0]
-
-
 def law_of(options: argparse.Namespace) -> Any:
     """Return the one law that the options describe."""
     if options.law is not None:
@@ -171,8 +142,11 @@ def law_of(options: argparse.Namespace) -> Any:
         others = [name for name in GIVEN[2:] if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
-        given = {name: _one(name, getattr(options, name)) for name in ("p", "sparsity")}
-        return laws(options.law, options.n_features, **given)
+        chances = {name: getattr(options, name) or [None] for name in _CHANCES[:2]}
+        for name, values in chances.items():
+            if len(values) > 1:
+                raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
+        return laws(options.law, options.n_features, **{name: values[0] for name, values in chances.items()})
     if options.n_features is None:
         raise ValueError("`n-features` must be given, or --law; got neither.")
     return laws_of(options, [options.n_features])[0]

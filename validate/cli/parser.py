@@ -2,28 +2,22 @@
 
 import argparse
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import importlib
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from ... import __version__
-from . import (  # fmt: skip
-    api,
-    atlas,
-    audit,
-    check,
-    claims,
-    interface,
-    predict,
-    reference,
-    report,
-    run,
-    sae,
-    sweep,
-)
+from .options import COMMANDS, Option
 from .text import complaint
 
-# The libraries behind a command are imported inside it: `--help` must not wait for torch or Matplotlib.
+# Modules with commands, in the order of `--help`.
+_MODULES = (
+    "api", "sae", "report", "predict", "atlas", "audit", "check", "claims", "run", "reference", "sweep",
+    "interface",
+)  # fmt: skip
+for _name in _MODULES:
+    importlib.import_module(f".{_name}", __package__)
 
 DESCRIPTION = """\
 Toy models of superposition and polysemanticity: what theory predicts, what experiments say, and which
@@ -63,11 +57,9 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        meant = _did_you_mean(value, action.choices)
+        meant, names = _did_you_mean(value, action.choices), ", ".join(map(repr, action.choices))
         if isinstance(action, argparse._SubParsersAction):
-            names = ", ".join(map(repr, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant} (choose from {names})")
-        names = ", ".join(map(repr, action.choices))
         rule = f"must be one of {names}; got {value!r}{meant or '.'}"
         raise argparse.ArgumentError(None, f"`{action.dest}` {rule}")
 
@@ -96,23 +88,21 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"superposition {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def add(name: str, summary: str, example: str, act: Callable[[argparse.Namespace], None]) -> Any:
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            epilog="example:\n  " + example,
-            **settings,
-        )
-        command.set_defaults(act=act)
-        return command
+    def add(parsers: Any, name: str, options: Iterable[Option], **texts: str) -> Any:
+        added = parsers.add_parser(name, **settings, **texts)
+        for flag, option_settings in options:
+            added.add_argument(flag, **option_settings)
+        return added
 
-    parser.set_defaults(parser=parser)  # `interface` prints every command of it
-    for module in (
-        api, sae, report, predict, atlas, audit, check, claims, run, reference, sweep,
-        interface,
-    ):  # fmt: skip
-        module.add(add)
+    for name, command in COMMANDS.items():
+        texts = {"description": command.description, "epilog": f"example:\n  {command.example}"}
+        texts["help"] = command.summary[:1].lower() + command.summary[1:].rstrip(".")
+        added = add(commands, name, command.options, **texts)
+        added.set_defaults(act=command.act)
+        if command.subcommands:
+            below = added.add_subparsers(dest="phenomenon", metavar="PHENOMENON", required=True)
+            for inner, title, options in command.subcommands:
+                add(below, inner, options, help=title, description=f"{title}.")
     return parser
 
 

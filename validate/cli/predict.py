@@ -2,83 +2,62 @@
 
 import argparse
 
-from ..api.predictions import PREDICTIONS, predict
+from ..api.predictions import PREDICTIONS, Parameter
+from ..api.predictions import predict as predict_phenomenon
 from .api import check_picture, save
-from .laws import add_law, chances_of, law_of
-from .text import Add, format_value, number, print_json, print_table, say
+from .laws import SIZED_LAW, chances_of, law_of
+from .options import PLOT, Option, command, json_option, option
+from .text import format_value, number, print_json, print_table, say
 
 
-def add(add_command: Add) -> None:
-    """Add the command to the program, with a command of its own for each phenomenon."""
-    command = add_command(
-        "predict",
-        "print predictions for given parameters, with the equation that each number comes from",
-        "superposition predict rug --p 0.01 0.05 --ratio 0.1 0.25 --json\n\n"
-        "'superposition predict PHENOMENON --help' lists its parameters.",
-        _predict,
+def _options_of(parameter: Parameter) -> list[Option]:
+    """Return the option of a parameter; sparsity may stand for p."""
+    has_default, is_p = parameter.default is not None, parameter.name == "p"
+    parsed = option(
+        f"--{parameter.name.replace('_', '-')}",
+        parameter.help + (f" (default: {parameter.default:g})" if has_default else ""),
+        type=int if parameter.whole else float,
+        nargs="+",
+        required=not has_default and not is_p,
+        default=[parameter.default] if has_default else None,
     )
-    phenomena = command.add_subparsers(
-        dest="phenomenon", metavar="PHENOMENON", required=True, parser_class=type(command)
+    return [parsed, option("--sparsity", "instead of --p: S = 1 - p", type=float, nargs="+")][: 1 + is_p]
+
+
+_PHENOMENA = [
+    (
+        name,
+        prediction.title,
+        [
+            *(parsed for parameter in prediction.parameters for parsed in _options_of(parameter)),
+            json_option("a list of objects, one for each combination"),
+        ],
     )
-    for name, prediction in PREDICTIONS.items():
-        subcommand = phenomena.add_parser(
-            name, help=prediction.title, description=f"{prediction.title}.", allow_abbrev=False
-        )
-        for parameter in prediction.parameters:
-            default = "" if parameter.default is None else f" (default: {parameter.default:g})"
-            pair = parameter.name == "p"  # which sparsity may stand for
-            subcommand.add_argument(
-                f"--{parameter.name.replace('_', '-')}",
-                dest=parameter.name,
-                type=int if parameter.whole else float,
-                nargs="+",
-                required=parameter.default is None and not pair,
-                default=None if parameter.default is None else [parameter.default],
-                help=parameter.help + default,
-            )
-            if pair:
-                help_text = "instead of --p: S = 1 - p"
-                subcommand.add_argument("--sparsity", type=float, nargs="+", help=help_text)
-        subcommand.add_argument(
-            "--json", action="store_true", help="a list of objects, one for each combination"
-        )
-    law = phenomena.add_parser(
-        "law",
-        help="all that theory says of a law of the data and a width",
-        allow_abbrev=False,
-        description="All that theory says of a law of the data and widths, each number with its kind.",
-    )
-    add_law(law.add_argument)
-    law.add_argument("--n-hidden", type=int, nargs="+", required=True, help="numbers of hidden neurons")
-    law.add_argument("--plot", metavar="FILE", help="write a picture here: .png, .svg or .pdf")
-    law.add_argument("--json", action="store_true", help="a list of objects, one for each prediction")
+    for name, prediction in PREDICTIONS.items()
+]
+_LAW = [
+    *SIZED_LAW,
+    option("--n-hidden", "numbers of hidden neurons", type=int, nargs="+", required=True),
+    PLOT,
+    json_option("a list of objects, one for each prediction"),
+]
 
 
-def _law(options: argparse.Namespace) -> None:
-    from ..api.predict import predict
-
-    check_picture(options.plot, "plot")
-    answer = predict(law_of(options), options.n_hidden)
-    if options.plot is not None:
-        save(answer.plot(), options.plot)
-    if options.json:
-        columns = answer.to_dataset()
-        names = list(map(str, columns.data_vars))
-        rows = zip(*(columns[name].values.tolist() for name in names), strict=True)
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-    else:
-        say(answer)
-
-
-def _predict(options: argparse.Namespace) -> None:
+@command(
+    "superposition predict rug --p 0.01 0.05 --ratio 0.1 0.25 --json\n\n"
+    "'superposition predict PHENOMENON --help' lists its parameters.",
+    subcommands=[*_PHENOMENA, ("law", "All that theory says of a law of the data and widths", _LAW)],
+)
+def predict(options: argparse.Namespace) -> None:
+    """Print predictions for given parameters, with the equation that each number comes from."""
     if options.phenomenon == "law":
-        _law(options)
+        _predict_law(options)
         return
     prediction = PREDICTIONS[options.phenomenon]
     grids = {parameter.name: getattr(options, parameter.name) for parameter in prediction.parameters}
     if "p" in grids:
         grids["p"] = chances_of(options)
-    columns = predict(options.phenomenon, **grids)
+    columns = predict_phenomenon(options.phenomenon, **grids)
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
         sources = dict(prediction.sources)
@@ -87,3 +66,16 @@ def _predict(options: argparse.Namespace) -> None:
     print_table(prediction.title, list(columns), [[format_value(value) for value in row] for row in rows])
     for name, source in prediction.sources.items():
         say(f"{name:>18}  {source}")
+
+
+def _predict_law(options: argparse.Namespace) -> None:
+    from ..api.predict import predict
+
+    check_picture(options.plot)
+    answer = predict(law_of(options), options.n_hidden)
+    if options.plot is not None:
+        save(answer.plot(), options.plot)
+    if options.json:
+        print_json(answer.to_dataset().to_dataframe().to_dict("records"))
+    else:
+        say(answer)

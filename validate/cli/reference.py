@@ -2,29 +2,23 @@
 
 import argparse
 
-from .text import Add, print_json, say
+from .options import command, json_option, option
+from .text import print_result
 
 
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "reference",
-        "put files that `superposition run` made into the datasets of validate/reference, in place of the "
-        "runs that are there; without files, write the table of its README anew",
-        "superposition reference out/runs/unequal_bracket.nc",
-        _reference,
-    ).add_argument
-    option("files", nargs="*", metavar="FILE", help="of `superposition run`")
-    option("--json", action="store_true", help="a list of the names of the runs")
+@command(
+    "superposition reference out/runs/unequal_bracket.nc",
+    option("files", "of `superposition run`", nargs="*", metavar="FILE"),
+    json_option("a list of the names of the runs"),
+)
+def reference(options: argparse.Namespace) -> None:
+    """Put files that `superposition run` made into the datasets of validate/reference.
 
-
-def _reference(options: argparse.Namespace) -> bool:
+    They take the place of the runs that are there. Without files the table of its README is written anew.
+    """
     from ..runner import provenance
 
     provenance.write_readme()
     names = [str(provenance.add_run(path=path)) for path in options.files]
-    if options.json:
-        print_json(names)
-    else:
-        say("\n".join(f"stored: {name}" for name in names) or "written: validate/reference/README.md")
-    return False
+    lines = [f"stored: {name}" for name in names] or ["written: validate/reference/README.md"]
+    print_result(options.json, names, "\n".join(lines))

@@ -3,43 +3,8 @@
 import argparse
 from collections.abc import Iterable
 
-from .text import Add, TableRows, print_json, say, tell
-
-
-def add(add_command: Add) -> None:
-    """Add both commands to the program."""
-    option = add_command(
-        "report",
-        "compare theory and experiment, and write one HTML page with figures, data and the ledger of claims",
-        "superposition report --out report --profile quick",
-        _report,
-    ).add_argument
-    only = "one phenomenon, such as rug, with its rows of the ledger; or ledger; on a page of its own"
-    option("--out", metavar="FOLDER", default="out/report", help="where to write (default: out/report)")
-    profile = "quick (minutes on two cores, the default) or full (hours)"
-    option("--profile", default="quick", choices=("quick", "full"), help=profile)
-    option("--only", metavar="PHENOMENON", choices=TableRows(lambda: [*_phenomena(), "ledger"]), help=only)
-    option("--seed", type=int, default=0, help="seed of everything random (default: 0)")
-    option("--jobs", type=int, help="processes (default: one for each core)")
-    option("--json", action="store_true", help="an object: the page, and what failed")
-    option = add_command(
-        "gallery",
-        "draw what matters most in each phenomenon, theory beside experiment, as SVG (minutes)",
-        "superposition gallery --out pictures --only rug noise",
-        _gallery,
-    ).add_argument
-    option("--out", metavar="FOLDER", required=True, help="where to write PHENOMENON.svg")
-    option(
-        "--only",
-        nargs="+",
-        metavar="PHENOMENON",
-        choices=TableRows(_phenomena),
-        help="these alone, such as rug relu",
-    )
-    option("--seed", type=int, default=0, help="seed of what is not stored (default: 0)")
-    data = "folder of a report, whose runs are not made again (default: none)"
-    option("--data", metavar="FOLDER", help=data)
-    option("--json", action="store_true", help="a list of the files that were written")
+from .options import TableRows, arguments, command, json_option, options_of
+from .text import print_result, tell
 
 
 def _phenomena() -> Iterable[str]:
@@ -48,26 +13,41 @@ def _phenomena() -> Iterable[str]:
     return PHENOMENA
 
 
-def _report(options: argparse.Namespace) -> bool:
+@command(
+    "superposition report --out report --profile quick",
+    *options_of(
+        "report.build.write_report",
+        *("out", "profile", "only", "seed", "jobs"),
+        out={"default": "out/report", "required": False},
+        only={"metavar": "PHENOMENON", "choices": TableRows(lambda: [*_phenomena(), "ledger"])},
+    ),
+    json_option("an object: the page, and what failed"),
+)
+def report(options: argparse.Namespace) -> bool:
+    """Compare theory and experiment, and write one HTML page with figures, data and the ledger of claims."""
     from ..report.build import write_report
 
-    given = (options.out, options.profile, options.only, options.seed, options.jobs)
-    made = write_report(*given, tell)
-    if options.json:
-        print_json({"page": str(made.page), "failed": [" ".join(line.split()) for line in made.failures]})
-    else:
-        say(made.page)
-    for line in made.failures:
-        tell(f"failed: {' '.join(line.split())}")
-    return bool(made.failures)
+    made = write_report(**arguments("report.build.write_report", options), progress=tell)
+    failures = [" ".join(line.split()) for line in made.failures]
+    print_result(options.json, {"page": str(made.page), "failed": failures}, made.page)
+    for line in failures:
+        tell(f"failed: {line}")
+    return bool(failures)
 
 
-def _gallery(options: argparse.Namespace) -> None:
+@command(
+    "superposition gallery --out pictures --only rug noise",
+    *options_of(
+        "report.gallery.write_gallery",
+        *("out", "only", "seed", "data"),
+        only={"metavar": "PHENOMENON", "choices": TableRows(_phenomena)},
+    ),
+    json_option("a list of the files that were written"),
+)
+def gallery(options: argparse.Namespace) -> None:
+    """Draw what matters most in each phenomenon, theory beside experiment, as SVG (minutes)."""
     from ..report.gallery import write_gallery
 
-    written = write_gallery(options.out, options.only, options.seed, tell, data=options.data)
-    if options.json:
-        print_json([str(path) for path in written])
-        return
-    for path in written:
-        say(path)
+    written = write_gallery(**arguments("report.gallery.write_gallery", options), progress=tell)
+    paths = [str(path) for path in written]
+    print_result(options.json, paths, "\n".join(paths))

@@ -3,55 +3,48 @@
 import argparse
 from typing import Any
 
-from .text import DEVICES, PRECISIONS, Add, format_pairs, number, print_json, print_table, say, tell
+from .options import arguments, command, json_option, option, options_of
+from .text import format_pairs, number, print_json, print_result, print_table, tell
 
 
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "run",
-        "make what the report, the ledger and the stored datasets name, one netCDF file a run; the same "
-        "command goes on after an interruption. Without names, or with --list, say what there is and what it "
-        "costs",
-        "superposition run collisions.fig3 --set n_features=64 'n_hidden=[64,256]' runs=32 --out runs\n"
-        "  superposition run 'rug_n8192*' --out runs --precision tf32 --captured\n"
-        "  superposition run training.grid --set n_features=128 'p=[0.05]' 'ratio=[0.25,0.5]' seeds=0:3",
-        _run,
-    ).add_argument
-    option("names", nargs="*", metavar="NAME", help="such as collisions.fig3, rug_n128, or 'rug_n8192*'")
-    values = "settings of its function; values as JSON, a range such as 0:10, or text"
-    option("--set", nargs="+", metavar="NAME=VALUE", default=[], help=values)
-    option("--out", metavar="FOLDER", default="out/runs", help="where to write (default: out/runs)")
-    profile = "settings that are not given: for minutes (quick, the default) or hours (full)"
-    option("--profile", default="quick", choices=("quick", "full"), help=profile)
-    option("--seed", type=int, default=0, help="seed of what has no seed of its own (default: 0)")
-    option("--jobs", type=int, default=1, help="processes (default: 1)")
-    option("--list", action="store_true", help="say what would be made, and do nothing")
-    device = "auto (CUDA where there is one, the default), cpu or cuda"
-    option("--device", default="auto", choices=DEVICES, help=device)
-    precision = "of factors of products: float32 (default), tf32 or bf16"
-    option("--precision", default="float32", choices=PRECISIONS, help=precision)
-    option("--captured", action="store_true", help="repeat a step of training as one CUDA graph")
-    option("--json", action="store_true", help="a list: of objects, or of the files that were made")
+@command(
+    "superposition run collisions.fig3 --set n_features=64 'n_hidden=[64,256]' runs=32 --out runs\n"
+    "  superposition run 'rug_n8192*' --out runs --precision tf32 --captured\n"
+    "  superposition run training.grid --set n_features=128 'p=[0.05]' 'ratio=[0.25,0.5]' seeds=0:3",
+    option("names", "such as collisions.fig3, rug_n128, or 'rug_n8192*'", nargs="*", metavar="NAME"),
+    option(
+        "--set",
+        "settings of its function; values as JSON, a range such as 0:10, or text",
+        nargs="+",
+        metavar="NAME=VALUE",
+        default=[],
+    ),
+    *options_of(
+        "runner.commands.make_runs",
+        *("out", "profile", "seed", "jobs", "device", "precision", "captured"),
+        out={"default": "out/runs", "required": False},
+    ),
+    option("--list", "say what would be made, and do nothing", action="store_true"),
+    json_option("a list: of objects, or of the files that were made"),
+)
+def run(options: argparse.Namespace) -> None:
+    """Make what the report, the ledger and the stored datasets name, one netCDF file a run.
 
-
-def _run(options: argparse.Namespace) -> bool:
+    The same command goes on after an interruption. Without names, or with --list, say what there is and what
+    it costs.
+    """
     from ..runner import commands, execute
 
     overrides = execute.parse_settings(format_pairs("set", options.set))
     chosen = commands.select_runs(options.names)
     if options.list or not options.names:
         _list(chosen, options)
-        return False
-    names = ("out", "profile", "seed", "jobs", "device", "precision", "captured")
-    given: dict[str, Any] = {name: getattr(options, name) for name in names}
-    made = commands.make_runs([run.name for run in chosen], overrides=overrides, progress=tell, **given)
-    if options.json:
-        print_json([str(path) for path in made])
-    else:
-        for path in made:
-            say(f"written to {path}")
-    return False
+        return
+    options.names = [run.name for run in chosen]
+    settings = arguments("runner.commands.make_runs", options)
+    made = commands.make_runs(**settings, overrides=overrides, progress=tell)
+    paths = [str(path) for path in made]
+    print_result(options.json, paths, "\n".join(f"written to {path}" for path in paths))
 
 
 def _list(chosen: list[Any], options: argparse.Namespace) -> None:

@@ -4,39 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .text import Add, columns, format_pairs, format_value, print_json, print_table, say, tell
+from .options import arguments, command, json_option, option, options_of
+from .text import columns, format_pairs, format_value, print_json, print_table, say, tell
 
 _ROWS = 100  # points that are printed
-
-
-def add(add_command: Add) -> None:
-    """Add the command to the program."""
-    option = add_command(
-        "sweep",
-        "call a run or a solver at each point of a grid, into a store that survives any interruption; "
-        "the same command goes on",
-        "superposition sweep solvers.relu.pair_basins 'p=[0.05,0.1,0.2]' 'importance=[0.5,1]' rng=0:10 \\\n"
-        "      --store basins.zarr --keep fraction low high",
-        _sweep,
-    ).add_argument
-    settings = (
-        "arguments, as JSON or text; a list, or a range such as 0:10, is an axis of the grid, and [[1,2]] is "
-        "the list [1,2] at all points"
-    )
-    option("name", help="a run, such as collisions.fig3, or a function, such as solvers.rug.optimum")
-    option("settings", nargs="*", metavar="NAME=VALUE", help=settings)
-    option("--store", metavar="FOLDER", required=True, help="Zarr store: a folder, or a URL of fsspec")
-    option("--out", metavar="FILE", help="write the results also as netCDF")
-    option("--keep", nargs="+", metavar="NAME", default=[], help="results that are kept (default: all)")
-    option(
-        "--together", metavar="NAME", help="dimension of the points, for a function that takes many at once"
-    )
-    option("--batch", type=int, help="points of a chunk (default: so many that there are about 1000 chunks)")
-    option("--jobs", type=int, help="processes (default: one for each core), or tasks on a cluster at a time")
-    option("--scheduler", metavar="ADDRESS", help="of a Dask cluster, such as tcp://host:8786")
-    option("--gpu", action="store_true", help="only workers that have the Dask resource GPU")
-    option("--retry", action="store_true", help="try again what failed")
-    option("--json", action="store_true", help="an object of all numbers, over the axes of the grid")
 
 
 def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -53,31 +24,53 @@ def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any
     return grid, settings
 
 
-def _sweep(options: argparse.Namespace) -> bool:
+@command(
+    "superposition sweep solvers.relu.pair_basins 'p=[0.05,0.1,0.2]' 'importance=[0.5,1]' rng=0:10 \\\n"
+    "      --store basins.zarr --keep fraction low high",
+    option("name", "a run, such as collisions.fig3, or a function, such as solvers.rug.optimum"),
+    option(
+        "settings",
+        "arguments, as JSON or text; a list, or a range such as 0:10, is an axis of the grid, and [[1,2]] is "
+        "the list [1,2] at all points",
+        nargs="*",
+        metavar="NAME=VALUE",
+    ),
+    *options_of(
+        "runner.sweep.running.run",
+        *("store", "keep", "together", "batch", "jobs", "scheduler", "gpu", "retry"),
+        scheduler={"metavar": "ADDRESS"},
+    ),
+    option("--out", "write the results also as netCDF", metavar="FILE"),
+    json_option("an object of all numbers, over the axes of the grid"),
+)
+def sweep(options: argparse.Namespace) -> bool:
+    """Call a run or a solver at each point of a grid, into a store that survives any interruption.
+
+    The same command goes on.
+    """
     from ..reference import files
-    from ..runner import execute, sweep
+    from ..runner import execute
+    from ..runner import sweep as runner
 
     grid, settings = _grid_of(
         execute.parse_settings(format_pairs("settings", options.settings)), options.settings
     )
-    path = options.out
-    if path is not None and Path(path).resolve().is_relative_to(Path(options.store).resolve()):
-        raise ValueError(f"`out` must be a file outside of `store`; got {path!r}.")
-    out = None if path is None else files.output_file(path, "out", make_folder=True)
-    if out is not None:
-        files.refuse_same_file(out, settings)
-    names = ("store", "keep", "together", "batch", "jobs", "scheduler", "gpu", "retry")
-    given = {name: getattr(options, name) for name in names}
-    ds = sweep.run(options.name, grid, settings=settings, progress=tell, **given)
+    if options.out is not None:
+        if Path(options.out).resolve().is_relative_to(Path(options.store).resolve()):
+            raise ValueError(f"`out` must be a file outside of `store`; got {options.out!r}.")
+        files.output_file(options.out, "out", make_folder=True)
+        files.refuse_same_file(options.out, settings)
+    options.settings = settings
+    ds = runner.run(options.name, grid, **arguments("runner.sweep.running.run", options), progress=tell)
     if options.json:
         print_json(columns(ds))
     else:
         _print(ds, options.name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
-    if out is not None:
-        files.write_dataset(out, ds.load())
+    if options.out is not None:
+        files.write_dataset(options.out, ds.load())
         if not options.json:
-            say(f"written to {out}")
+            say(f"written to {options.out}")
     if failed:
         tell(f"{failed} of {count} points failed, as point_error says; --retry tries them again")
     return failed > 0
@@ -88,9 +81,7 @@ def _print(ds: Any, name: str) -> None:
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]
-    names = [
-        str(result_name) for result_name in ds.data_vars if result_name not in ("point_state", "point_error")
-    ]
+    names = [str(key) for key in ds.data_vars if key not in ("point_state", "point_error")]
     failed = bool((ds["point_state"] == 2).any())
     headings = [
         *axes,

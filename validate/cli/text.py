@@ -6,36 +6,13 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...solvers.progress import without_line
 
-Add = Callable[..., Any]  # adds a command to the program and returns its parser
-DEVICES, PRECISIONS = ("auto", "cpu", "cuda"), ("float32", "tf32", "bf16")
-
 _MOST = 1500  # characters of a complaint: a longer one holds what was given, and nobody reads it
 _WIDE = 24  # characters that a column of sentences needs to be readable
-
-
-class TableRows:
-    """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
-
-    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
-        self.read = read
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.read())
-
-    def __contains__(self, value: object) -> bool:
-        return value in tuple(self.read())
-
-
-def layouts() -> Iterable[str]:
-    """Return the names of the layouts of files of weights."""
-    from ..loading import LAYOUTS, NETWORK_NAMES
-
-    return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]
 
 
 def printable(text: str) -> str:
@@ -43,8 +20,6 @@ def printable(text: str) -> str:
 
     Line feeds stay. Names of files may hold sequences that change a terminal's title or hide what follows.
 
-    Examples
-    --------
     >>> print(printable("a\x1b[2J\u202eb é"))
     a\u001b[2J\u202eb é
     """
@@ -119,12 +94,17 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, str | int) or value is None else number(value)
 
 
-def format_written(path: Any, as_json: bool) -> None:
-    """Print the file that a command wrote."""
+def print_result(as_json: bool, value: Any, text: Any) -> None:
+    """Print a result: a value as JSON, or else what it says in words, if that is anything."""
     if as_json:
-        print_json({"written": str(path)})
-    else:
-        say(f"written to {path}")
+        print_json(value)
+    elif text:
+        say(text)
+
+
+def print_written(as_json: bool, path: Any) -> None:
+    """Print the file that a command wrote."""
+    print_result(as_json, {"written": str(path)}, f"written to {path}")
 
 
 def columns(data: Any) -> dict[str, Any]:

@@ -6,16 +6,6 @@ from .networks import NETWORK_NAMES, NETWORKS, Network
 from .toy import recognise
 
 __all__ = [
-    "LAYOUTS",
-    "NETWORKS",
-    "NETWORK_NAMES",
-    "Layout",
-    "LoadedModel",
-    "Network",
-    "Weights",
-    "autoencoder_of",
-    "load",
-    "model_of",
-    "recognise",
-    "state_of",
-]
+    "LAYOUTS", "NETWORKS", "NETWORK_NAMES", "Layout", "LoadedModel", "Network", "Weights", "autoencoder_of",
+    "load", "model_of", "recognise", "state_of",
+]  # fmt: skip

@@ -43,13 +43,6 @@ _NORMED = (("_g", "_v"), (".original0", ".original1"))
 def array_of(value: Any, name: str = "model") -> Any:
     """Return a tensor, data frame, list or array as an array, of doubles if it was a tensor of floats.
 
-    Raises
-    ------
-    ValueError
-        If it has no values, or is ragged.
-
-    Examples
-    --------
     >>> array_of([[1, 2], [3]], "W")
     Traceback (most recent call last):
     ValueError: `W` must be an array of numbers; got [[1, 2], [3]], whose rows differ in length.
@@ -157,8 +150,6 @@ def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
 def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers.
 
-    Examples
-    --------
     >>> sorted(named_arrays({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
     ['W', 'b']
     """
@@ -182,8 +173,6 @@ def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
     """Return names and shapes in a line, cut to `width` characters.
 
-    Examples
-    --------
     >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
     "'W (5, 2), b (5,)'"
     """
@@ -206,13 +195,7 @@ def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Return arrays as they are after checking that all are of real numbers.
-
-    Raises
-    ------
-    ValueError
-        If one is not: it is named.
-    """
+    """Return arrays as they are after checking that all are of real numbers."""
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
             what = why_not_dense(array) or short_repr(array)

@@ -36,14 +36,7 @@ def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
 def of_saelens(
     arrays: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None = None
 ) -> Model:
-    """Return the autoencoder of arrays with SAELens' names, as its settings say.
-
-    Raises
-    ------
-    ValueError
-        If arrays are missing or have other shapes, are of another architecture, or nothing says whether a
-        `b_dec` that is not 0 is subtracted from the input.
-    """
+    """Return the autoencoder of arrays with SAELens' names, as its settings say."""
     arrays = drop_strays(arrays)
     missing = [name for name in NEEDED if name not in arrays]
     if missing:

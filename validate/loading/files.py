@@ -128,15 +128,7 @@ def _check_size(path: Path) -> int:
 
 
 def read_file(path: Path) -> Any:
-    """Return the names and arrays of a file, or the one array of an .npy file.
-
-    Raises
-    ------
-    ValueError
-        If a file is damaged or too large, claims more than it has, or holds a pickle.
-    ImportError
-        If a PyTorch file is to be read without PyTorch.
-    """
+    """Return the names and arrays of a file, or the one array of an .npy file."""
     size, suffix = _check_size(path), path.suffix.lower()
     if suffix in (".npy", ".npz"):
         return (_npy if suffix == ".npy" else _npz)(path, size)

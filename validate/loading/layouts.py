@@ -37,8 +37,6 @@ class Weights:
 def as_axes(array: Any, letters: str) -> FloatArray | None:
     """Return an array with these axes, a vector also from a matrix of one row or column; else None.
 
-    Examples
-    --------
     >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
     ((3,), None)
     """
@@ -54,8 +52,6 @@ def sizes_of(
 ) -> dict[str, int] | None:
     """Return the size of each axis, a letter, of arrays by name; None if they are others, or sizes disagree.
 
-    Examples
-    --------
     >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
     {'f': 3, 'h': 2}
     """
@@ -139,13 +135,7 @@ class Layout:
             yield Weights(W_out, W_in, b, self.b_saved)
 
     def arrays(self, model: Weights) -> dict[str, FloatArray]:
-        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one.
-
-        Raises
-        ------
-        ValueError
-            If there is no place for free weights or for biases.
-        """
+        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one."""
         if self.W_out == self.W_in and not np.array_equal(model.W_out, model.W_in.T):
             raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
         if self.b is None and np.any(model.b):

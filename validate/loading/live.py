@@ -1,11 +1,12 @@
 """Models from live modules: what a module answers tells which model its arrays are."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ...theory import validation
 from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, summary
 from .calling import Answers, ways_to_call
@@ -14,11 +15,28 @@ from .parts import StackedModel
 from .readings import Reading, all_readings, find_reading, readings_by_names
 from .toy import layout_by_keys
 
-__all__ = ["arrays_of_live", "is_live", "load_live"]
+__all__ = ["Hints", "arrays_of_live", "is_live", "load_live"]
 
 # How deep arrays are looked for in the attributes of objects that are no modules of PyTorch.
 _DEPTH = 3
 _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and g"
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the caller says of a model, as `model_of` takes it."""
+
+    layout: str | None = None
+    keys: Mapping[str, str] | None = None
+    apply_b_dec_to_input: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.keys is not None and not isinstance(self.keys, Mapping):
+            rule = "map W_in, W_out and b to names of arrays"
+            raise ValueError(f"`keys` must {rule}; got {validation.short_repr(self.keys)}.")
+        if self.apply_b_dec_to_input is not None:
+            subtracts = validation.flag("apply_b_dec_to_input", self.apply_b_dec_to_input)
+            object.__setattr__(self, "apply_b_dec_to_input", subtracts)
 
 
 def is_live(x: Any) -> bool:
@@ -103,22 +121,13 @@ def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def load_live(
-    module: Any, layout: str | None, keys: Mapping[str, str] | None, apply_b_dec_to_input: bool | None = None
-) -> tuple[str, list[Model], str]:
-    """Return what a module is by its answers, its models and a note; no models if it cannot be called.
-
-    Raises
-    ------
-    ValueError
-        If it computes something that no `Model` does, or not what `layout`, `keys` or
-        `apply_b_dec_to_input` say; it says what differs.
-    """
+def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
+    """Return what a module is by its answers, its models and a note; no models if it cannot be called."""
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)
     arrays, all_arrays = _numbers(state), _numbers(named_arrays(arrays_of_live(module)))
-    is_named = layout is not None or keys is not None
-    readings = _named_readings(arrays, layout, keys, apply_b_dec_to_input)
+    is_named = hints.layout is not None or hints.keys is not None
+    readings = _named_readings(arrays, hints)
     error = ""
     with ways_to_call(module) as ways:
         for answers_so_far in ways:
@@ -138,20 +147,18 @@ def load_live(
     return "", [], f"it was not called: {error or 'it takes no such inputs'}"
 
 
-def _named_readings(
-    arrays: Mapping[str, Any], layout: str | None, keys: Mapping[str, str] | None, subtracts: bool | None
-) -> list[Reading]:
+def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
     """Return what arrays may be by names, or what the caller says that they are."""
-    if keys is not None:
-        by_keys = layout_by_keys(arrays, keys)
+    if hints.keys is not None:
+        by_keys = layout_by_keys(arrays, hints.keys)
         alone = {name: arrays[name] for name in by_keys.axes}
         models = [Model(model.W_in, W_out=model.W_out, b=model.b) for model in by_keys.models(alone)]
         return [Reading("keys", StackedModel.of(models))]
     readings = [*readings_by_names(arrays)] or [*readings_by_names(drop_strays(arrays))]
-    if subtracts is not None:
-        other = "does not subtract b_dec" if subtracts else "that subtracts b_dec"
+    if hints.apply_b_dec_to_input is not None:
+        other = "does not subtract b_dec" if hints.apply_b_dec_to_input else "that subtracts b_dec"
         readings = [reading for reading in readings if other not in reading.name]
-    return [reading for reading in readings if layout in (None, reading.name)]
+    return [reading for reading in readings if hints.layout in (None, reading.name)]
 
 
 def _by_answers(

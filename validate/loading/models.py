@@ -17,7 +17,7 @@ from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, setti
 from .autoencoders import NAME, is_autoencoder, of_saelens
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
-from .live import arrays_of_live, is_live, load_live
+from .live import Hints, arrays_of_live, is_live, load_live
 from .networks import NETWORK_NAMES, recognise_network
 from .settings import as_mapping, read_sae_settings, refuse_others
 from .toy import recognise
@@ -54,25 +54,10 @@ class LoadedModel:
 
 
 def state_of(model: Any) -> Mapping[Any, Any]:
-    """Return the names and arrays of a model.
+    """Return the arrays of a model by their names, and other entries of a checkpoint as they are.
 
-    Parameters
-    ----------
-    model : path, mapping or torch.nn.Module
-        A file (.npz, .npy, .safetensors, or a PyTorch file of a state dict), a state dict of tensors or
-        arrays, or anything with a method ``state_dict``.
-
-    Returns
-    -------
-    mapping of str to ndarray
-        And other entries of a checkpoint, as they are.
-
-    Raises
-    ------
-    ValueError
-        If it is none of these, if a file is damaged or too large, or holds a pickle.
-    ImportError
-        If a PyTorch file is to be read without PyTorch.
+    A model is a file (.npz, .npy, .safetensors, or a PyTorch file of a state dict), a state dict of tensors
+    or arrays, or anything with a method ``state_dict``.
     """
     if isinstance(model, str | os.PathLike):
         state = read_file(Path(model))
@@ -104,16 +89,12 @@ def _read_path(path: Path) -> tuple[Any, Any]:
     return read_file(file), cfg
 
 
-def _load_state(
-    state: Mapping[Any, Any],
-    cfg: Any,
-    layout: str | None,
-    keys: Mapping[str, str] | None,
-    apply_b_dec_to_input: bool | None,
-) -> LoadedModel:
+def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
     """Return the models of arrays by name, where there is nothing to call."""
+    layout, keys = hints.layout, hints.keys
     if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
-        return LoadedModel(NAME, (of_saelens(arrays, read_sae_settings(cfg), apply_b_dec_to_input),))
+        sae = of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
+        return LoadedModel(NAME, (sae,))
     refuse_others(as_mapping(cfg))
     layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:
@@ -130,33 +111,14 @@ def _load_state(
 
 
 def load(
-    x: Any,
-    law: Any = None,
-    *,
-    layout: str | None = None,
-    keys: Mapping[str, str] | None = None,
+    x: Any, law: Any = None, *, layout: str | None = None, keys: Mapping[str, str] | None = None,
     apply_b_dec_to_input: bool | None = None,
-) -> LoadedModel:
-    """Return the models in anything that holds some, and what it was taken for.
+) -> LoadedModel:  # fmt: skip
+    """Return the models in anything that holds some, and what it was taken for; as `model_of`.
 
     Whatever can be called is called on random inputs, and refused if it answers otherwise than the models.
-
-    Parameters
-    ----------
-    x, law, layout, keys, apply_b_dec_to_input
-        As `model_of`.
-
-    Raises
-    ------
-    ValueError
-        As `model_of`.
     """
-    if keys is not None and not isinstance(keys, Mapping):
-        raise ValueError(
-            f"`keys` must map W_in, W_out and b to names of arrays; got {validation.short_repr(keys)}."
-        )
-    if apply_b_dec_to_input is not None:
-        apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
+    hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
         return LoadedModel("Model", (x,))
     if isinstance(x, Weights):
@@ -167,11 +129,11 @@ def load(
     if isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x):
         return LoadedModel("arrays", (model_of_tuple(x, n_features),))
     if is_live(x):
-        name, models, note = load_live(x, layout, keys, apply_b_dec_to_input)
+        name, models, note = load_live(x, hints)
         if models:
             return LoadedModel(name, tuple(models), note=note)
         cfg = getattr(x, "cfg", {})
-        loaded = _load_state(arrays_of_live(x, buffers=False), cfg, layout, keys, apply_b_dec_to_input)
+        loaded = _load_state(arrays_of_live(x, buffers=False), cfg, hints)
         return LoadedModel(loaded.layout, loaded.models, loaded.has_bias, note)
     cfg = {}
     if isinstance(x, str | os.PathLike):
@@ -180,7 +142,7 @@ def load(
         x, cfg = x.state_dict(), getattr(x, "cfg", {})
     if isinstance(x, Mapping):
         state = as_arrays(x)
-        return _load_state(state, settings_beside(state) or cfg, layout, keys, apply_b_dec_to_input)
+        return _load_state(state, settings_beside(state) or cfg, hints)
     return LoadedModel("one matrix", (model_of_matrix(x, n_features),))
 
 
@@ -215,12 +177,6 @@ def model_of(
         Names of the arrays for "W_in", "W_out" and "b" of ReLU(W_out W_in x + b); one matrix for a tied one.
     apply_b_dec_to_input : bool, optional
         Whether an autoencoder subtracts `b_dec` from its input; by default what its settings say.
-
-    Raises
-    ------
-    ValueError
-        If it is no model that is known, a module computes something else, or there are several without
-        `instance`.
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
@@ -236,28 +192,10 @@ def model_of(
 def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
     """Return the model of a sparse autoencoder, with the names of SAELens or whatever `model_of` takes.
 
-    Parameters
-    ----------
-    x : mapping, torch.nn.Module or path
-        Arrays or tensors ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``; of a
-        JumpReLU also ``threshold`` or ``log_threshold``; or a module, which is called. Settings are taken
-        from ``x["cfg"]``, ``x.cfg`` or the file ``cfg.json`` next to ``sae_weights.safetensors``.
-    apply_b_dec_to_input : bool, optional
-        Whether `b_dec` is subtracted from the input; by default what the settings say.
+    Arrays are ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``, and of a JumpReLU
+    ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or the file
+    ``cfg.json`` next to ``sae_weights.safetensors``; `apply_b_dec_to_input` overrules what they say.
 
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    ValueError
-        If arrays are missing or have other shapes, settings or entries are of another architecture,
-        activations are normalised, or nothing says whether a `b_dec` that is not 0 is subtracted from the
-        input; if a module answers otherwise.
-
-    Examples
-    --------
     >>> arrays = {"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]}
     >>> one = autoencoder_of(arrays, apply_b_dec_to_input=True)
     >>> one.b_in, one([1.6, 9.0])

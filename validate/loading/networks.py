@@ -213,11 +213,6 @@ def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[st
 
     Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
     transcoder whose outputs are not as many as its inputs cannot be one.
-
-    Raises
-    ------
-    ValueError
-        If the arrays are of a residual network of several layers.
     """
     if layout in (None, _LINEAR) and (linear := linear_layers(arrays)) is not None:
         return linear

@@ -106,14 +106,8 @@ def as_mapping(cfg: Any) -> dict[str, Any]:
 def read_sae_settings(cfg: Any) -> Settings:
     """Return what a configuration says, after checking that nothing in it is left unread.
 
-    Raises
-    ------
-    ValueError
-        If it is of another architecture or activation, normalises the input, or has a key that is neither
-        read nor known to be harmless; it is named.
+    A key that is neither read nor known to be harmless is refused by name.
 
-    Examples
-    --------
     >>> read_sae_settings({"activation_fn_str": "relu", "apply_b_dec_to_input": "false"})
     Settings(architecture='standard', apply_b_dec_to_input=False, finetuning_scaling_factor=False)
     """

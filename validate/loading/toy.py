@@ -152,37 +152,23 @@ def _check_shapes(
 def recognise(
     arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
 ) -> tuple[str, list[Weights]]:
-    """Return the name of the layout of a state dict and the models in it.
+    """Return the name of the layout of a state dict, and the models in it, one for each instance.
+
+    >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
+    >>> name, len(models), models[0].W_in.shape
+    ('Anthropic notebook', 3, (2, 5))
 
     Parameters
     ----------
     arrays : mapping of str to array_like
         A state dict, or a checkpoint that holds one under a usual name.
     layout : str, optional
-        Name of one of `LAYOUTS`, where shapes leave several (as many features as hidden neurons).
+        Name of one of `LAYOUTS`, where shapes leave several (as many features as hidden neurons); or where
+        hidden neurons have a bias or are more than the features, as in a sparse autoencoder: it says that
+        they have no nonlinearity, which is refused otherwise.
     keys : mapping of str to str, optional
         Names of the arrays for "W_in", "W_out" (one of them for a tied model) and, if there is one, "b". A
         square one is (n_hidden, n_features) as W_in, and (n_features, n_hidden) as W_out.
-
-    Returns
-    -------
-    str
-        Name of the layout.
-    list of Weights
-        The instances.
-
-    Raises
-    ------
-    ValueError
-        If the arrays have no known layout, or several, or not the one that is named; it lists what was found.
-        If the hidden neurons may have a nonlinearity, as in a sparse autoencoder: they have a bias, or are
-        more than the features. `layout` then says that there is none.
-
-    Examples
-    --------
-    >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
-    >>> name, len(models), models[0].W_in.shape
-    ('Anthropic notebook', 3, (2, 5))
     """
     shapes = _check_shapes(arrays, layout, keys)
     if keys is not None:

@@ -50,13 +50,6 @@ def _is_projector(W: FloatArray) -> bool:
 def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
     """Return the tied model of one matrix.
 
-    Raises
-    ------
-    ValueError
-        If it is no matrix, or nothing tells which axis is that of the features.
-
-    Examples
-    --------
     >>> model_of_matrix([[1.0], [-1.0]])
     Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
     """
@@ -66,13 +59,6 @@ def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
 def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Model:
     """Return the model of (W, b), (M, b) or (W_out, W_in, b).
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or fit two models.
-
-    Examples
-    --------
     >>> model_of_tuple(([[1.0, -1.0], [-1.0, 1.0]], [0.0, 0.0]))
     Model(2 features -> 2 hidden (identity) -> 2 outputs (relu))
     """

@@ -20,26 +20,10 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import short_repr
 
 __all__ = [
-    "LOCK",
-    "MARKER",
-    "atomic_write",
-    "describe_difference",
-    "digest",
-    "error_text",
-    "exclusive_folder",
-    "output_file",
-    "output_folder",
-    "page_file",
-    "quoted_path",
-    "read_arrays",
-    "read_dataset",
-    "refuse_same_file",
-    "require_same_settings",
-    "write_arrays",
-    "write_dataset",
-    "write_marker",
-    "write_tables",
-    "write_text",
+    "LOCK", "MARKER", "atomic_write", "describe_difference", "digest", "error_text", "exclusive_folder",
+    "output_file", "output_folder", "page_file", "quoted_path", "read_arrays", "read_dataset",
+    "refuse_same_file", "require_same_settings", "write_arrays", "write_dataset", "write_marker",
+    "write_tables", "write_text",
 ]  # fmt: skip
 
 PART = ".superposition-part"  # suffix of files that are being written
@@ -56,13 +40,7 @@ _LONGEST = 4096  # characters of a path, the limit of Linux; to look for a longe
 
 @as_annotated
 def quoted_path(path: str | os.PathLike[str]) -> str:
-    r"""Return a path in quotes for a message, unprintable characters escaped, long paths cut in the middle.
-
-    Examples
-    --------
-    >>> quoted_path("a\x1b.nc"), len(quoted_path("x" * 10**6))
-    ("'a\\x1b.nc'", 205)
-    """
+    """Return a path in quotes for a message, unprintable characters escaped, long paths cut."""
     text = repr(str(path))
     return text if len(text) <= 205 else f"{text[:120]} ... {text[-80:]}"
 
@@ -85,13 +63,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error on one line, shortened, without the name of the file.
-
-    Examples
-    --------
-    >>> error_text(OSError(36, "File name too long", "x" * 10**6)), len(error_text(ValueError("x" * 10**6)))
-    ('File name too long', 199)
-    """
+    """Return the message of an error on one line, shortened, without the name of the file."""
     return (isinstance(error, OSError) and error.strerror) or short_repr(str(error), 200).strip("'\"")
 
 
@@ -99,17 +71,8 @@ def error_text(error: Exception) -> str:
 def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
     """Check that an output is not one of the inputs, also under another name or through a link.
 
-    Parameters
-    ----------
-    output : path
-    inputs : mapping from str to object
-        By the names of arguments; what is no path is ignored.
-    name : str, optional
-        Name of the argument of the output.
+    `inputs` have the names of their arguments; what is no path is ignored. `name` is the output's.
 
-    Examples
-    --------
-    >>> refuse_same_file("page.html", {"model": "runs/model.npz"})
     >>> refuse_same_file("model.npz", {"model": "./model.npz"}, "html")
     Traceback (most recent call last):
     ValueError: `html` must be another file than `model`; got 'model.npz' and './model.npz'.
@@ -174,12 +137,6 @@ def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
 
     Nothing in it is ever removed, temporary files of killed processes included. `option` is the name of the
     argument.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as path, exclusive_folder(path) as folder:
-    ...     sorted(entry.name for entry in folder.iterdir())
-    ['.superposition', '.superposition-lock']
     """
     folder = output_folder(path, option)
     if not _is_marked(folder) and (foreign := _foreign_entries(folder)):
@@ -228,17 +185,6 @@ def require_same_settings(
 ) -> None:
     """Refuse to continue a run with other settings: the error names the first that differs.
 
-    Parameters
-    ----------
-    option, path : str
-        Name of the argument that says where the run is stored, and its value.
-    stored, settings : mapping from str to object
-        Settings of the run, and those that are asked for.
-    rule : str
-        What the argument must be.
-
-    Examples
-    --------
     >>> require_same_settings("out", "'runs'", {"seed": 0}, {"seed": 1}, "a run of the same settings")
     Traceback (most recent call last):
     ValueError: `out` must be a run of the same settings; got 'runs' with seed 0, not 1.
@@ -251,8 +197,6 @@ def require_same_settings(
 def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return the first difference of two mappings of settings as text, empty if they are the same.
 
-    Examples
-    --------
     >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
     """

@@ -74,8 +74,6 @@ def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict
 def facts(dataset: str) -> dict[str, dict[str, Any]]:
     """Return how each run of a dataset was made: `run_datasets.FACTS` by its name.
 
-    Examples
-    --------
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
     """
@@ -86,18 +84,9 @@ def facts(dataset: str) -> dict[str, dict[str, Any]]:
 def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[str, xr.Dataset]:
     """Return runs of a dataset by their names, each as its function returned it.
 
-    Parameters
-    ----------
-    dataset : str
-        Such as ``"training"``; ``validate/reference/README.md`` lists them.
-    folder : path, optional
-        Read files that ``superposition run`` made there in its place.
-    **where : optional
-        Conditions on ``run``, its name, ``experiment``, or settings: the value, a list of values, or a
-        predicate.
+    Files that ``superposition run`` made in a `folder` may stand in place of the dataset. Conditions `where`
+    are on ``run``, its name, ``experiment``, or settings: the value, a list of values, or a predicate.
 
-    Examples
-    --------
     >>> runs = read_runs("training", schedule="converged", steps=16_000, n_features=[4096, 8192])
     >>> list(runs)[0], runs["training.later_n4096_p0.05_r0.12"]["seed"].values.tolist()
     ('training.later_n4096_p0.05_r0.12', [5, 6, 7, 8, 9])
@@ -131,17 +120,10 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 @as_annotated
 def read(dataset: str, **where: Any) -> xr.Dataset:
-    """Return the run of a dataset that fits, as its function returned it.
+    """Return the one run of a dataset that fits, as its function returned it; conditions as for `read_runs`.
 
     The attributes say how it was made; ``stored_file``, ``stored_date`` and ``stored_device`` are added.
 
-    Parameters
-    ----------
-    dataset, **where
-        As for `read_runs`; there has to be exactly one such run.
-
-    Examples
-    --------
     >>> read("unequal_width", run="unequal.often")["alpha"].values.tolist()
     [0.0, 0.25, 0.5]
     """
@@ -155,8 +137,6 @@ def read(dataset: str, **where: Any) -> xr.Dataset:
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
     """Return date and device of stored files, from the attributes of each.
 
-    Examples
-    --------
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'
     """

@@ -50,16 +50,9 @@ def combine_runs(
 ) -> xr.Dataset:
     """Return one dataset of runs by their names, each with the attributes `FACTS`.
 
-    Parameters
-    ----------
-    runs : mapping from str to xarray.Dataset
-    rows : sequence of str
-        Dimensions whose product becomes the rows; others are kept, and padded to the largest size.
-    left_out : sequence of str, optional
-        Variables and dimensions that are not stored.
+    The product of the dimensions `rows` becomes the rows; others are kept, and padded to the largest size.
+    Variables and dimensions in `left_out` are not stored.
 
-    Examples
-    --------
     >>> facts = dict.fromkeys(FACTS, "")
     >>> one = xr.Dataset({"loss": (("p", "seed"), [[0.1, 0.2]])}, {"p": [0.5], "seed": [0, 1]}, facts)
     >>> ds = combine_runs({"a.one": one, "a.two": one.isel(seed=[0])}, ["p", "seed"])

@@ -91,15 +91,7 @@ def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name
 
 
 class _ReportRun:
-    """What a report asks for, and what has been finished of it.
-
-    Parameters
-    ----------
-    results : ResultCache
-    only : str or None
-        As in `write_report`.
-    jobs : int
-    """
+    """What a report asks for, and what has been finished of it; `only` is that of `write_report`."""
 
     def __init__(self, results: ResultCache, only: str | None, jobs: int) -> None:
         self.results, self.jobs = results, jobs
@@ -294,17 +286,8 @@ def render_page(
 ) -> str:
     """Return the page: a summary, a part for each section, the ledger, and how it was made.
 
-    Parameters
-    ----------
-    topics : collection of RenderedTopic
-        The topics that are finished.
-    ledger : collection of CheckedClaim
-    facts : collection of (str, str)
-        Name and value of what the page says about the run.
-    missing : collection of str, optional
-        What a run that was stopped did not reach.
-    failures : collection of str, optional
-        What failed, and how.
+    `facts` are names and values of what the page says about the run, `missing` is what a run that was stopped
+    did not reach, `failures` what failed, and how.
     """
     parts = [("What was found", _summary(topics, ledger, missing, failures))]
     rows = {row.claim.id: row for row in ledger}

@@ -22,13 +22,7 @@ from .declarations import LARGEST_SEED, PROFILES, as_list
 from .provenance import code_digest
 from .tasks import Task
 
-__all__ = [
-    "NOTES_FOLDER",
-    "DataTask",
-    "ResultCache",
-    "cache_folder",
-    "plan_tasks",
-]
+__all__ = ["NOTES_FOLDER", "DataTask", "ResultCache", "cache_folder", "plan_tasks"]
 
 CHECKPOINT = ".checkpoint.npz"  # suffix of the checkpoint of a piece that is being run
 NOTES_FOLDER = "parts"  # finished topics and rows of a report
@@ -38,22 +32,12 @@ PIECES_FOLDER = "data"  # pieces of runs
 class ResultCache:
     """Datasets of runs by name, each computed once and kept in a folder, and notes on what follows from them.
 
-    Parameters
-    ----------
-    folder : Path
-        A note beside each file has a checksum of code, libraries, settings and seed: with others the piece is
-        run again. So is one whose file is damaged, with a warning.
-    profile : {"quick", "full"}, optional
-    seed : int, optional
-        Seed of everything random.
-    overrides : mapping, optional
-        For runs by name, settings that replace those of the profile.
-    remake_with : mapping, optional
-        Settings that change no number, such as a device, for functions that have them. If this is given,
-        stored runs are run too, and the attributes of each result say how it was made.
+    A note beside each file has a checksum of code, libraries, settings and seed: with others the piece is run
+    again. So is one whose file is damaged, with a warning. `overrides` are settings of runs, by name, that
+    replace those of the profile. `remake_with` are settings that change no number, such as a device, for
+    functions that have them; if they are given, stored runs are run too, and the attributes of each result
+    say how it was made.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tiny = {"sparsification.fig7": {"m": 100, "lam": 0.02}}
@@ -237,14 +221,7 @@ def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
 @contextmanager
 @as_annotated
 def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
-    """Give the folder of a report, locked against other processes, or a temporary one if none is named.
-
-    Examples
-    --------
-    >>> with cache_folder() as folder:
-    ...     folder.is_dir()
-    True
-    """
+    """Give the folder of a report, locked against other processes, or a temporary one if none is named."""
     if data is None:
         with TemporaryDirectory() as folder:
             yield Path(folder)

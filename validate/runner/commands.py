@@ -10,16 +10,7 @@ from typing import Any
 
 from ...theory.annotations import as_annotated
 from ...theory.validation import choice, flag, integer
-from ..reference import read
-from ..reference.files import (
-    exclusive_folder,
-    output_file,
-    output_folder,
-    quoted_path,
-    read_dataset,
-    refuse_same_file,
-    write_dataset,
-)
+from ..reference import files, read
 from ..training.engine import PRECISIONS
 from . import execute, registry
 from .cache import DataTask, ResultCache, concat_pieces, plan_tasks
@@ -36,8 +27,6 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
 
     Each pattern has to fit one.
 
-    Examples
-    --------
     >>> [run.name for run in select_runs(["rug.curves", "codes_n*_r0.5"])][:2]
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
     """
@@ -58,11 +47,6 @@ def expected_seconds(run: Run) -> float:
     """Return the seconds that the stored run took on its machine, or those that are declared.
 
     Nan of a training run that is not stored, as its cost depends on sizes and device.
-
-    Examples
-    --------
-    >>> round(expected_seconds(select_runs(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
-    203
     """
     if run.stored in read.checksums() and run.name in (facts := read.facts(run.stored)):
         return float(facts[run.name]["wall_seconds"])
@@ -95,14 +79,20 @@ def make_runs(
         Of runs, or of their files.
     out : path
         Folder, which is made.
-    profile, seed
-        As in `ResultCache`.
+    profile : {"quick", "full"}, optional
+        Settings that are not given: for minutes, or for hours.
+    seed : int, optional
+        Seed of what has no seed of its own.
     overrides : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
         Processes of one thread each, among which pieces are spread; with one, all is done in this process.
-    device, precision, captured
-        As in `training.train`, for runs that have them.
+    device : {"auto", "cpu", "cuda"}, optional
+        Of training; auto is CUDA where there is one.
+    precision : {"float32", "tf32", "bf16"}, optional
+        Of the factors of products in training.
+    captured : bool, optional
+        Repeat a step of training as one CUDA graph.
     progress : callable, optional
         Called with a line of text before each run: what it is, and how long it takes.
     """
@@ -112,16 +102,16 @@ def make_runs(
     integer("jobs", jobs, 1)
     chosen = list({run.name: run for run in map(registry.find_run, names)}.values())
     changes = {run.name: _overrides_of(run, precision, overrides or {}) for run in chosen}
-    folder = output_folder(out)
+    folder = files.output_folder(out)
     results = ResultCache(folder, profile, seed, changes, remake_with)
     paths: list[Path] = []
     works: list[DataTask] = []
     settings = {run.name: _checked_settings(run, results, changes[run.name]) for run in chosen}
     for run in chosen:
-        paths.append(output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
+        paths.append(files.output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
         _refuse_other_settings(paths[-1], run, settings[run.name])
-        refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
-    with exclusive_folder(folder):
+        files.refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
+    with files.exclusive_folder(folder):
         for run, path in zip(chosen, paths, strict=True):
             if path.exists():
                 progress(f"{run.name}: there already")
@@ -161,10 +151,10 @@ def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, An
 
 def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
     if path.exists():
-        attrs = read_dataset(path).attrs
+        attrs = files.read_dataset(path).attrs
         if (attrs.get("experiment"), attrs.get("settings")) != (run.experiment, settings):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
-            raise ValueError(f"`out` must be {rule}; got {quoted_path(path.parent)}.")
+            raise ValueError(f"`out` must be {rule}; got {files.quoted_path(path.parent)}.")
 
 
 def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
@@ -174,4 +164,4 @@ def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, 
     seconds = sum(float(piece.attrs["wall_seconds"]) for piece in pieces)
     machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
     ds = ds.assign_attrs(made=pieces[-1].attrs["made"], wall_seconds=seconds, machine=machine)
-    write_dataset(path, ds.assign_attrs(run=name, **facts))
+    files.write_dataset(path, ds.assign_attrs(run=name, **facts))

@@ -25,22 +25,8 @@ if TYPE_CHECKING:  # what runs alone needs no statistics
     from .findings import Finding
 
 __all__ = [
-    "LARGEST_SEED",
-    "PROFILES",
-    "SINGLE",
-    "STOPPED",
-    "SUMS",
-    "WHOLE",
-    "Draw",
-    "Figure",
-    "ReproductionCheck",
-    "Run",
-    "Section",
-    "Table",
-    "Topic",
-    "TopicContent",
-    "from_rows",
-    "span",
+    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "ReproductionCheck",
+    "Run", "Section", "Table", "Topic", "TopicContent", "from_rows", "span",
 ]  # fmt: skip
 
 PROFILES = ("quick", "full")
@@ -66,24 +52,16 @@ STOPPED = (
 
 @dataclass(frozen=True)
 class ReproductionCheck:
-    """The part of a stored run that a test recomputes and compares.
-
-    Parameters
-    ----------
-    settings : mapping from str to object, optional
-        These replace those of the run.
-    only : sequence of str, optional
-        Variables that are compared; all, if none are named.
-    tolerance : float, optional
-        Largest difference allowed, in units of the largest value of the variable.
-    reason : str, optional
-        Why there is a tolerance.
-    """
+    """The part of a stored run that a test recomputes and compares."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """These replace those of the run."""
     only: Sequence[str] = ()
+    """Variables that are compared; all, if none are named."""
     tolerance: float = 0.0
+    """Largest difference allowed, in units of the largest value of the variable."""
     reason: str = ""
+    """Why there is a tolerance."""
 
 
 WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
@@ -94,34 +72,6 @@ WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
 class Run:
     """The declaration of a run: a function and its settings.
 
-    Parameters
-    ----------
-    function : callable
-        A function ``run_…`` that returns an `xarray.Dataset`. An argument ``seed`` without a setting gets the
-        seed of the report, which is also added to each of the ``seeds``.
-    quick, full : mapping from str to object
-        Settings for minutes on two cores, and for hours.
-    split_by : str, or sequence of mapping, optional
-        The run is computed in pieces, in parallel: one for each entry of this setting, which is a list, or
-        one for each of these mappings of settings that replace those of the run.
-    concat_dim : str, optional
-        Dimension along which the pieces are concatenated.
-    torch : bool, optional
-        Whether it needs PyTorch.
-    seconds : float, optional
-        About how long a quick run of one piece takes on one core: the longest are started first.
-    stored : str, optional
-        Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
-        settings of such a run do not depend on the seed of the report.
-    what : str, optional
-        What it is for, in a line; by default the first line of the function's docstring.
-    check : ReproductionCheck, optional
-        What is recomputed of a stored run to compare; everything by default.
-    name : str, optional
-        As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in.
-
-    Examples
-    --------
     >>> def run_mean(size, seeds):
     ...     return xr.Dataset({"mean": ("seed", [size / 2 for _ in seeds])})
     >>> Run(run_mean, quick={"size": 4, "seeds": range(2)}).piece_settings("quick", seed=5)
@@ -129,16 +79,32 @@ class Run:
     """
 
     function: Callable[..., xr.Dataset]
+    """A function ``run_…`` that returns an `xarray.Dataset`. An argument ``seed`` without a setting gets
+    the seed of the report, which is also added to each of the ``seeds``.
+    """
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
+    """Settings for minutes on two cores, and for hours."""
     split_by: str | Sequence[Mapping[str, Any]] = ()
+    """The run is computed in pieces, in parallel: one for each entry of this setting, which is a list, or
+    one for each of these mappings of settings that replace those of the run.
+    """
     concat_dim: str = ""
+    """Dimension along which the pieces are concatenated."""
     torch: bool = False
+    """Whether it needs PyTorch."""
     seconds: float = 1.0
+    """About how long a quick run of one piece takes on one core: the longest are started first."""
     stored: str = ""
+    """Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
+    settings of such a run do not depend on the seed of the report.
+    """
     what: str = ""
+    """What it is for, in a line; by default the first line of the function's docstring."""
     check: ReproductionCheck = field(default_factory=ReproductionCheck)
+    """What is recomputed of a stored run to compare; everything by default."""
     name: str = ""
+    """As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in."""
 
     @classmethod
     def shipped(
@@ -205,29 +171,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the report and its data.
-
-    Parameters
-    ----------
-    name, title, caption : str
-        Plain text; the name is unique in its section and part of that of the data file.
-    dataset : xarray.Dataset
-        The data that are drawn, written as netCDF beside the page.
-    draw : callable or sequence of callable
-        ``draw(dataset, ax) -> ax``, one for each panel.
-    columns : int, optional
-        Panels in a row.
-    size : (float, float), optional
-        Width and height of one panel in inches.
-    """
+    """A figure of the report and its data."""
 
     name: str
     title: str
     caption: str
+    """Plain text; the name is unique in its section and part of that of the data file."""
     dataset: xr.Dataset
+    """The data that are drawn, written as netCDF beside the page."""
     draw: Draw | Sequence[Draw]
+    """``draw(dataset, ax) -> ax``, one for each panel."""
     columns: int = 2
+    """Panels in a row."""
     size: tuple[float, float] = (4.6, 3.4)
+    """Width and height of one panel in inches."""
 
 
 @dataclass(frozen=True)
@@ -248,8 +205,6 @@ class Table:
     def formatted(cls, title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str = "") -> "Table":
         """Return a table with a row for each entry of a dataset: columns are formats of its variables.
 
-        Examples
-        --------
         >>> ds = xr.Dataset({"loss": ("p", [0.25, np.nan])}, {"p": [0.1, 0.2]})
         >>> Table.formatted("Losses", ds, {"p": "{p:g}", "loss": "{loss:.1%}"}).rows
         [['0.1', '25.0%'], ['0.2', '-']]
@@ -276,21 +231,6 @@ class TopicContent:
 class Topic:
     """A part of a section: what the report shows of some runs.
 
-    Parameters
-    ----------
-    name : str
-        Unique in its section.
-    needs : sequence of str
-        Runs of the section, or of others as ``"rug.trained"``.
-    show : callable
-        Takes their datasets, in this order, and returns `TopicContent`.
-    claims : sequence of str, optional
-        Ids of the claims about the topic; the page shows their verdicts there.
-    judge : callable, optional
-        Takes the same datasets and returns findings by the criteria of the topic; a table shows them.
-
-    Examples
-    --------
     >>> from superposition.validate.runner.findings import Criterion, preregistered
     >>> low = Criterion("loss", "<=", preregistered(0.5))
     >>> show = lambda ds: TopicContent("Two losses.")
@@ -300,10 +240,15 @@ class Topic:
     """
 
     name: str
+    """Unique in its section."""
     needs: Sequence[str]
+    """Runs of the section, or of others as ``"rug.trained"``."""
     show: Callable[..., TopicContent]
+    """Takes their datasets, in this order, and returns `TopicContent`."""
     claims: Sequence[str] = ()
+    """Ids of the claims about the topic; the page shows their verdicts there."""
     judge: "Callable[..., Sequence[Finding]] | None" = None
+    """Takes the same datasets and returns findings by the criteria of the topic; a table shows them."""
 
     def run_names(self, section: str) -> list[str]:
         """Return the full names of the runs that it needs, for a topic of this section."""
@@ -360,16 +305,7 @@ def as_list(value: Any) -> Any:
 
 @contextmanager
 def entry_of(name: str) -> Iterator[None]:
-    """Add to the message of a ValueError the name of the argument whose entry was refused.
-
-    Examples
-    --------
-    >>> with entry_of("cases"):
-    ...     integer("n_hidden", 0, 1)
-    Traceback (most recent call last):
-        ...
-    ValueError: `n_hidden` must be an integer of at least 1; got 0. It is an entry of `cases`.
-    """
+    """Add to the message of a ValueError the name of the argument whose entry was refused."""
     try:
         yield
     except ValueError as error:
@@ -380,16 +316,10 @@ def entry_of(name: str) -> Iterator[None]:
 def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
     """Return rows as a dataset with a variable for each column.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        From names to numbers or text, or to arrays as (dims, array); these dims come after those of the rows.
-    **dims : int or sequence
-        Dimensions of the grid of the rows, of which the last varies fastest: coordinates of each or its size,
-        where -1 is inferred.
+    A row maps names to numbers or text, or to arrays as (dims, array), whose dims come after those of the
+    rows. `dims` are the dimensions of the grid of the rows, of which the last varies fastest: coordinates of
+    each or its size, where -1 is inferred.
 
-    Examples
-    --------
     >>> rows = [{"loss": k / 4, "bias": ("feature", [k, -k])} for k in range(4)]
     >>> ds = from_rows(rows, p=[0.1, 0.2], seed=2)
     >>> ds["loss"].sel(p=0.2).values, ds["bias"].dims
@@ -418,8 +348,6 @@ def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
 def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     """Return the range of values as text; one number if both ends read the same.
 
-    Examples
-    --------
     >>> span([1.0, 2.0]), span([1.0, 1.0004])
     ('1 to 2', '1')
     """

@@ -25,8 +25,6 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     """Return settings parsed as JSON, as ranges of integers such as 0:3 (its end excluded), or else as text.
 
-    Examples
-    --------
     >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
     """
@@ -71,25 +69,11 @@ def check_settings(function: Callable[..., Any], settings: Mapping[str, Any]) ->
 def run_with_provenance(
     run: Run, settings: Mapping[str, Any], options: Mapping[str, Any] | None = None
 ) -> xr.Dataset:
-    """Return the result of a run, with attributes that say how it was made.
+    """Return the result of a run with these settings, with attributes that say how it was made.
 
-    Parameters
-    ----------
-    run : Run
-        One of `registry.list_runs`.
-    settings : mapping from str to object
-        Arguments of its function, by name.
-    options : mapping from str to object, optional
-        Further arguments, which change no number.
+    They are ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``, ``machine`` and
+    ``wall_seconds``. `options` are further arguments, which change no number.
 
-    Returns
-    -------
-    xarray.Dataset
-        With the attributes ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``,
-        ``machine``, ``wall_seconds`` added.
-
-    Examples
-    --------
     >>> from superposition.validate.runner.registry import find_run
     >>> settings = {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02}
     >>> ds = run_with_provenance(find_run("collisions.fig3"), settings)

@@ -51,8 +51,6 @@ Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
 class Limit(float):
     """A number that knows how it was set as the limit of a finding; so does its negative.
 
-    Examples
-    --------
     >>> -post_hoc(0.2), (-post_hoc(0.2)).basis
     (-0.2, 'after')
     """
@@ -96,34 +94,6 @@ def post_hoc(limit: float) -> Limit:
 class Finding:
     """A computed number and the limit that it must keep for a statement to hold.
 
-    Parameters
-    ----------
-    about : {"printed", "corrected", "order", "answer", "runs", ""}
-        Which statement it tests, or whether there are enough runs for a verdict; empty if its place in the
-        evidence says so.
-    kind : {"symbolic", "bound searched", "numeric", "experiment"}
-        How the number was found.
-    text : str
-        What the number is.
-    value, limit : float
-        The number and its limit, which may be infinite.
-    relation : {"==", "<=", "<", ">=", ">"}
-        How `value` must stand to `limit`. A nan keeps no limit.
-    origin : str, optional
-        "derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not given.
-    alarm : float or None, optional
-        Where chance has a part: the rate at which the family of tests that this one belongs to rejects what
-        is true.
-    resolution : float or None, optional
-        How far the truth has to be from the limit to be distinguished from it: half the interval's width.
-    basis : str, optional
-        How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only of
-        what was fixed before the data: with "after" there is none.
-    places : str, optional
-        Of a `Criterion`, at how many places its limit is kept.
-
-    Examples
-    --------
     >>> gap = Finding("printed", "numeric", "largest gap", 2e-16, "<=", rounding(1e-15))
     >>> gap.passed, gap.origin, gap.basis
     (True, 'computed now', 'rounding')
@@ -131,16 +101,34 @@ class Finding:
     """
 
     about: str
+    """Which statement it tests, or whether there are enough runs for a verdict; empty if its place in the
+    evidence says so. One of "printed", "corrected", "order", "answer", "runs", "".
+    """
     kind: str
+    """How the number was found. One of "symbolic", "bound searched", "numeric", "experiment"."""
     text: str
+    """What the number is."""
     value: float
     relation: str
+    """How `value` must stand to `limit`. A nan keeps no limit. One of "==", "<=", "<", ">=", ">"."""
     limit: float
+    """The number and its limit, which may be infinite."""
     origin: str = ""
+    """"derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not
+    given.
+    """
     alarm: float | None = None
+    """Where chance has a part: the rate at which the family of tests that this one belongs to rejects
+    what is true.
+    """
     resolution: float | None = None
+    """How far the truth has to be from the limit to be distinguished from it: half the interval's width."""
     basis: str = ""
+    """How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only
+    of what was fixed before the data: with "after" there is none.
+    """
     places: str = ""
+    """Of a `Criterion`, at how many places its limit is kept."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.origin, str):
@@ -189,16 +177,6 @@ class Finding:
 class Criterion:
     """A limit that numbers must keep, declared once with how it was set.
 
-    Parameters
-    ----------
-    text : str
-        What the numbers are.
-    relation : {"<=", "<", ">=", ">"}
-    limit : Limit
-        Made by `derived`, `rounding`, `preregistered` or `post_hoc`.
-
-    Examples
-    --------
     >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
     >>> near.satisfied([0.1, 0.3]).tolist()
     [True, False]
@@ -208,8 +186,11 @@ class Criterion:
     """
 
     text: str
+    """What the numbers are."""
     relation: str
+    """One of "<=", "<", ">=", ">"."""
     limit: Limit
+    """Made by `derived`, `rounding`, `preregistered` or `post_hoc`."""
 
     def __post_init__(self) -> None:
         choice("relation", self.relation, ("<=", "<", ">=", ">"))
@@ -228,15 +209,13 @@ class Criterion:
         relation: Any = RELATIONS[self.relation]
         return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))
 
-    def finding(
-        self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "", about: str = ""
-    ) -> Finding:
+    def finding(self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "") -> Finding:
         """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
         array = _numbers(values).ravel()
         worst = np.nan if not array.size else array.min() if self.relation[0] == ">" else array.max()
         places = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
         source = _origin(origin) or ORIGINS[kind]
-        return Finding(about, kind, self.text, float(worst), self.relation, self.limit, source, places=places)
+        return Finding("", kind, self.text, float(worst), self.relation, self.limit, source, places=places)
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
@@ -256,8 +235,6 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the
     text has the residual, and the value is its largest magnitude at a fixed rational point.
 
-    Examples
-    --------
     >>> import sympy
     >>> x = sympy.Symbol("x")
     >>> symbolic("square", (x + 1) ** 2 - x**2 - 2 * x - 1).value
@@ -280,9 +257,9 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     )
 
 
-def bound(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
+def bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a search for a violation: the worst case that was met."""
-    return Finding(about, "bound searched", text, float(value), relation, limit)
+    return Finding("", "bound searched", text, float(value), relation, limit)
 
 
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
@@ -290,21 +267,17 @@ def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str 
     return Finding(about, "numeric", text, float(value), relation, limit)
 
 
-def experiment(
-    text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
-) -> Finding:
+def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
     """Return the finding of an experiment in which chance has no part, such as a count.
 
     Here and below `origin` may be the dataset, or several, that it was computed from.
     """
-    return Finding(about, "experiment", text, float(value), relation, limit, _origin(origin))
+    return Finding("", "experiment", text, float(value), relation, limit, _origin(origin))
 
 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a trained number rests on five runs or more; with fewer there is no verdict.
 
-    Examples
-    --------
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
     """
@@ -312,33 +285,29 @@ def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
 
 
 def confirmed(
-    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that the confidence interval of an estimate keeps a limit: its nearer end decides.
 
     Of several estimates, each at the level of its family, the worst decides.
 
-    Examples
-    --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
     """
-    return _with_limit(about, text, estimates, relation, limit, origin, near=True)
+    return _with_limit(text, estimates, relation, limit, origin, near=True)
 
 
 def not_refuted(
-    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = "", about: str = ""
+    text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: its farther end decides.
 
-    Examples
-    --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _with_limit(about, text, estimates, relation, limit, origin, near=False)
+    return _with_limit(text, estimates, relation, limit, origin, near=False)
 
 
 def between(
@@ -351,8 +320,6 @@ def between(
 ) -> list[Finding]:
     """Return two findings by `confirmed` or `not_refuted`, for a limit on either side.
 
-    Examples
-    --------
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [finding.passed for finding in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]
@@ -361,7 +328,7 @@ def between(
 
 
 def _with_limit(
-    about: str, text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
+    text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))
@@ -373,7 +340,7 @@ def _with_limit(
     alarm = max((estimate.alarm for estimate in estimates if estimate.alarm is not None), default=None)
     half_width = max((estimate.high - estimate.low) / 2 for estimate in estimates)
     source = _origin(origin)
-    return Finding(about, "experiment", name, float(worst), relation, limit, source, alarm, half_width)
+    return Finding("", "experiment", name, float(worst), relation, limit, source, alarm, half_width)
 
 
 def _origin(origin: Origin) -> str:

@@ -14,31 +14,15 @@ from typing import Any
 import xarray as xr
 
 from ...theory.annotations import as_annotated
-from ..reference import read
-from ..reference.files import (
-    describe_difference,
-    digest,
-    quoted_path,
-    read_dataset,
-    write_dataset,
-    write_text,
-)
+from ..reference import files, read
 from ..reference.run_datasets import FACTS, combine_runs, extract_run, read_facts
 from . import registry
 from .declarations import Run, as_list
 
 __all__ = [
-    "PACKAGES",
-    "add_run",
-    "code_digest",
-    "datasets_table",
-    "full_settings",
-    "git_commit",
-    "library_versions",
-    "package_version",
-    "shipped_runs",
-    "write_readme",
-]
+    "PACKAGES", "add_run", "code_digest", "datasets_table", "full_settings", "git_commit", "library_versions",
+    "package_version", "shipped_runs", "write_readme",
+]  # fmt: skip
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("theory", "solvers", "validate")
@@ -88,8 +72,6 @@ def shipped_runs() -> dict[str, Run]:
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of a run, with the defaults of its function, its pieces and their common dimension.
 
-    Examples
-    --------
     >>> list(full_settings(shipped_runs()["codes.lines"], {}))
     ['codes', 'lowest', 'tol']
     """
@@ -130,15 +112,15 @@ def add_run(*, path: str | Path) -> str:
 
     It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated.
     """
-    ds = read_dataset(path)
+    ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))
     if run is None or not run.stored or not {*FACTS} <= set(ds.attrs):
         rule = "a file that `superposition run` made of a run that is stored"
-        raise ValueError(f"`path` must be {rule}; got {quoted_path(path)}.")
-    difference = describe_difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
+        raise ValueError(f"`path` must be {rule}; got {files.quoted_path(path)}.")
+    difference = files.describe_difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
     if difference:
         rule = "have the settings of its run"
-        raise ValueError(f"`path` must {rule}; got {quoted_path(path)} ({difference}).")
+        raise ValueError(f"`path` must {rule}; got {files.quoted_path(path)} ({difference}).")
     sums = read.checksums()
     stored = read.load(run.stored) if run.stored in sums else xr.Dataset(attrs={"title": run.summary})
     if "rows" in stored.attrs:
@@ -147,9 +129,10 @@ def add_run(*, path: str | Path) -> str:
         ds = combine_runs(datasets, rows, left_out=left_out or ("",))
         ds = ds.set_coords([name for name in stored.coords if name in ds])
     path = read.REFERENCE / f"{run.stored}.nc"
-    write_dataset(path, ds.assign_attrs(title=stored.attrs["title"]))
-    sums[run.stored] = digest(path)
-    write_text(read.REFERENCE / read.SUMS, "".join(f"{sums[name]}  {name}.nc\n" for name in sorted(sums)))
+    files.write_dataset(path, ds.assign_attrs(title=stored.attrs["title"]))
+    sums[run.stored] = files.digest(path)
+    lines = [f"{sums[name]}  {name}.nc\n" for name in sorted(sums)]
+    files.write_text(read.REFERENCE / read.SUMS, "".join(lines))
     write_readme()
     return run.name
 
@@ -181,4 +164,4 @@ def write_readme() -> None:
         head, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
         _, end, tail = rest.partition(END)
         if end:
-            write_text(path, f"{head}{BEGIN}\n{datasets_table()}{END}{tail}")
+            files.write_text(path, f"{head}{BEGIN}\n{datasets_table()}{END}{tail}")

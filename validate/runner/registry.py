@@ -43,8 +43,6 @@ def load_section(name: str) -> Section:
 def list_runs(phenomenon: str = "") -> dict[str, Run]:
     """Return the runs of a phenomenon, by default all, by names such as ``"collisions.fig3"``.
 
-    Examples
-    --------
     >>> list_runs("collisions")["collisions.long"].stored
     'collisions_fig3'
     """

@@ -23,16 +23,9 @@ from ...theory.annotations import as_annotated
 from ...theory.validation import integer, short_repr
 
 __all__ = [
-    "Pool",
-    "ProgressClock",
-    "Task",
-    "available_cores",
-    "dask_pool",
-    "dispatch",
-    "inline_executor",
-    "process_pool",
-    "run_tasks",
-]
+    "Pool", "ProgressClock", "Task", "available_cores", "dask_pool", "dispatch", "inline_executor",
+    "process_pool", "run_tasks",
+]  # fmt: skip
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -45,27 +38,18 @@ Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 @dataclass(frozen=True)
 class Task:
-    """A function call that may be done in another process.
-
-    Parameters
-    ----------
-    name : str
-        Unique.
-    work : callable
-        A function of a module.
-    arguments : tuple
-        Arguments of `work` that can be pickled.
-    after : sequence of str, optional
-        Names of tasks that must be finished first; names of no task count as finished.
-    seconds : float, optional
-        Expected duration. Of the tasks that can start, the one at the start of the longest chain is first.
-    """
+    """A function call that may be done in another process."""
 
     name: str
+    """Unique."""
     work: Callable[..., Any]
+    """A function of a module."""
     arguments: tuple[Any, ...] = ()
+    """Arguments of `work` that can be pickled."""
     after: Sequence[str] = ()
+    """Names of tasks that must be finished first; names of no task count as finished."""
     seconds: float = 1.0
+    """Expected duration. Of the tasks that can start, the one at the start of the longest chain is first."""
 
 
 def available_cores() -> int:
@@ -81,22 +65,13 @@ def run_tasks(
     pool: Pool | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Do all tasks, in the order that their dependencies allow.
+    """Do all tasks, in the order that their dependencies allow, in `jobs` processes; with 1, all in this one.
 
     If a task raises an error, the running ones are waited for and no more are started. If a process ends
     abruptly, its tasks are started again, once, with a `RuntimeWarning`; the second time is an OSError.
 
-    Parameters
-    ----------
-    tasks : collection of Task
-    jobs : int
-        Processes; with 1, all is done in this one.
-    on_done : callable
-        Called in this process with each finished task, its result and its seconds. If it returns a line, that
-        goes to `progress`, with the time left.
-    pool : callable, optional
-        Does the tasks in place of the processes.
-    progress : callable, optional
+    `on_done` is called in this process with each finished task, its result and its seconds. If it returns a
+    line, that goes to `progress`, with the time left. A `pool` does the tasks in place of the processes.
     """
     jobs = integer("jobs", jobs, 1)
     queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
@@ -138,15 +113,10 @@ def dispatch(
 ) -> None:
     """Do tasks as they become ready, many at a time; errors are those of `run_tasks`.
 
-    Parameters
-    ----------
-    next_task : callable
-        Called with the number of tasks that run at a time. Returns a task that can start; None if there is
-        none now.
-    on_done : callable
-        Called in this process with each finished task, its result and its seconds. It may make others ready.
-    pool : callable
-        `inline_executor`, or what `process_pool` or `dask_pool` returns.
+    `next_task` is called with the number of tasks that run at a time, and returns a task that can start; None
+    if there is none now. `on_done` is called in this process with each finished task, its result and its
+    seconds; it may make others ready. The `pool` is `inline_executor`, or what `process_pool` or `dask_pool`
+    returns.
     """
     interrupted: list[Task] = []
     restarted: set[str] = set()
@@ -303,16 +273,10 @@ def process_pool(jobs: int) -> Pool:
 
 @as_annotated
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
-    """Return a pool that does tasks on a Dask cluster.
+    """Return a pool that does tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
 
-    Parameters
-    ----------
-    address : str
-        Of the scheduler, such as ``"tcp://host:8786"``.
-    jobs : int, optional
-        Tasks that are under way at a time; by default twice the number of threads of the workers.
-    resources : mapping from str to float, optional
-        What a worker must have to take a task, such as ``{"GPU": 1}``.
+    `jobs` tasks are under way at a time; by default twice the number of threads of the workers. `resources`
+    are what a worker must have to take a task, such as ``{"GPU": 1}``.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"
@@ -356,15 +320,7 @@ def _start_worker(parent: int) -> None:
 
 
 class ProgressClock:
-    """Prefixes lines about finished tasks with the time, their number, and an estimate of the time left.
-
-    Parameters
-    ----------
-    tasks : collection of Task
-        With the seconds that each is expected to take on one core.
-    progress : callable
-        Called with each line.
-    """
+    """Prefixes lines about finished tasks with the time, their number, and an estimate of the time left."""
 
     def __init__(self, tasks: Collection[Task], progress: Callable[[str], None]) -> None:
         self._unfinished = {task.name: task.seconds for task in tasks}

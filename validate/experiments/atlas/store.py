@@ -220,8 +220,10 @@ def entries(
 
     Parameters
     ----------
-    n_features, n_hidden : int, optional
-        From 2 to 9 and from 1 to 4.
+    n_features : int, optional
+        From 2 to 9.
+    n_hidden : int, optional
+        From 1 to 4.
     p : float, optional
         One of 0.01, 0.03, 0.1, 0.3, 0.7.
     importance : {"equal", "falling"}, optional

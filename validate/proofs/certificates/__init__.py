@@ -6,12 +6,6 @@ from .network import network_certificate
 from .pentagon import pentagon_certificate
 
 __all__ = [
-    "CheckedCertificate",
-    "certify",
-    "check",
-    "exact_total",
-    "lean_goal",
-    "network_certificate",
-    "pentagon_certificate",
-    "wiring_certificate",
-]
+    "CheckedCertificate", "certify", "check", "exact_total", "lean_goal", "network_certificate",
+    "pentagon_certificate", "wiring_certificate",
+]  # fmt: skip

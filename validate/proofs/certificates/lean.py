@@ -53,22 +53,6 @@ def lean_goal(path: str | Path) -> str:
     that only integers are left. That this sum is the loss is not part of what Lean checks: it is the formula
     at the head of ``check.py``, expanded. The file imports nothing.
 
-    Parameters
-    ----------
-    path : path
-        A certificate of the kind "a model has a loss below" that `check` accepts.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If there is no such certificate, or it is of another kind.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from superposition.validate.proofs.certificates import certify
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from ....theory.results import result
 from ....theory.validation import number, short_repr
 from ...reference.files import atomic_write, quoted_path
 from . import check_network, check_pentagon
-from .check import FORMAT, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
+from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
 
@@ -37,22 +37,7 @@ class CheckedCertificate:
 
 @as_annotated
 def check(path: str | Path) -> CheckedCertificate:
-    """Check a certificate, by a file that needs nothing of this package: ``check.py`` or one beside it.
-
-    Parameters
-    ----------
-    path : path
-        A file of JSON, as `certify` writes it.
-
-    Returns
-    -------
-    Checked
-
-    Raises
-    ------
-    ValueError
-        If there is no such file.
-    """
+    """Check a certificate by ``check.py`` or a file beside it, which need nothing of this package."""
     try:
         there = Path(path).is_file()  # a pipe would never end
     except (OSError, ValueError):  # too long a name, or one with a null character
@@ -143,22 +128,14 @@ def exact_total(
     Parameters
     ----------
     W, b : nested sequences of numbers, fractions or text like "3/7"
-        Encodings, one a row, shape (n_features, n_hidden); biases. Floats are the binary fractions they are.
+        Encodings, one a row, shape (n_features, n_hidden), of 10 features at most; biases. Floats are the
+        binary fractions they are.
     p : number, Fraction or text
         Probability that a feature is on; values are uniform on [0, 1].
     importance : sequence, optional
         One a feature; 1 by default.
     penalty : number, Fraction or text, optional
         Times the sum of squared overlaps of different rows is added.
-
-    Returns
-    -------
-    Fraction
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, numbers are not finite, or there are more than 10 features.
 
     Examples
     --------
@@ -236,11 +213,6 @@ def certify(
     Fraction
         The exact loss of the rounded model.
 
-    Raises
-    ------
-    ValueError
-        If the loss is not below the bound, or as `exact_total`.
-
     Examples
     --------
     >>> import tempfile
@@ -263,33 +235,34 @@ def certify(
     if not value < limit:
         reason = f"above the loss of the rounded model, {float(value):.9g}"
         raise ValueError(f"`bound` must be {reason}; got {float(limit):.9g}.")
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "made": {"by": "superposition.validate.proofs.certificates.certify", "loss": str(float(value))},
-        "proof": {"W": [[str(x) for x in row] for row in rows], "b": [str(x) for x in bias]},
-        "statement": {
-            "bound": name,
-            "constraint": WIRED if wired else "none",
-            "importance": [str(x) for x in weight],
-            "kind": "a model has a loss below",
-            "n_features": n,
-            "n_hidden": m,
-            "p": str(chance),
-            "penalty": str(_fraction("penalty", penalty)),
-        },
+    statement = {
+        "kind": KIND,
+        "bound": name,
+        "constraint": WIRED if wired else "none",
+        "importance": weight,
+        "n_features": n,
+        "n_hidden": m,
+        "p": chance,
+        "penalty": _fraction("penalty", penalty),
     }
     try:
-        save(path, content)
+        save(path, "certify", statement, {"W": rows, "b": bias}, loss=str(float(value)))
     except Rejected as error:
         raise ValueError(f"`p`, `W`, `b` and the others must be what is checked; {error}.") from error
     return value
 
 
-def save(path: str | Path, content: dict[str, Any]) -> None:
+def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **made: str) -> None:
     """Write a certificate with its checksum; raise what its checker raises if it proves nothing."""
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
+    made["by"] = f"superposition.validate.proofs.certificates.{maker}"
+    content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}
+
+    def as_text(content: dict[str, Any]) -> str:
+        return json.dumps(content, sort_keys=True, indent=1, default=str)  # fractions like 1/3
+
+    digest = hashlib.sha256(as_text(content).encode()).hexdigest()
     with atomic_write(path) as part:
-        part.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n", "ascii")
+        part.write_text(as_text({**content, "sha256": digest}) + "\n", "ascii")
         _prove(part)
 
 
@@ -300,30 +273,12 @@ def _rounded_up(value: Fraction) -> Fraction:
 
 @as_annotated
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
-    """Write a certificate that the conjecture of problem MAIS-O49 is wrong at a size and a probability.
+    """Write a certificate that the conjecture of problem MAIS-O49 is wrong, and return the loss of its model.
 
-    Each feature may be wired to one hidden neuron. Conjectured is that keeping n_hidden features, or as many
-    antipodal pairs, and dropping the others is best. Here features are shared out evenly among the neurons,
-    and those of each neuron searched for with `solvers.minimise`.
-
-    Parameters
-    ----------
-    path : path
-    n_features, n_hidden : int
-        At least twice as many features as neurons, at most 10.
-    p : number, Fraction or text
-    rng : Generator, int or None, optional
-        For the search.
-
-    Returns
-    -------
-    Fraction
-        The exact loss of the model, below the conjectured least one.
-
-    Raises
-    ------
-    ValueError
-        If none that is found is below it.
+    Each of n_features features may be wired to one hidden neuron; there are at least twice as many as
+    neurons, at most 10. Conjectured is that keeping n_hidden features, or as many antipodal pairs, and
+    dropping the others is best. Here features are shared out evenly among the neurons, and those of each
+    neuron searched for with `solvers.minimise`, whose starts `rng` draws.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from .check_network import FORMAT, KIND, MOST_FEATURES, TARGETS, Rejected, loss, variance
+from .check_network import KIND, MOST_FEATURES, TARGETS, Rejected, loss, variance
 from .make import probability, save
 
 __all__ = ["network_certificate"]
@@ -48,11 +48,6 @@ def network_certificate(
         No network loses less than the first; one loses the second. With output bias they are equal for
         "relu".
 
-    Raises
-    ------
-    ValueError
-        If a size or p is out of range, or p has too many digits.
-
     Examples
     --------
     >>> import tempfile
@@ -79,28 +74,18 @@ def network_certificate(
     c = [mean - sum(row, Fraction(0)) * chance / 4 if output_bias else Fraction(0) for row in V]
     beta = [Fraction(0)] * n
     lower, upper = (F - n) * variance(chance, name), loss(U, beta, V, c, chance, name)
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "made": {"by": "superposition.validate.proofs.certificates.network_certificate"},
-        "proof": {
-            "U": [[str(x) for x in row] for row in U],
-            "V": [[str(x) for x in row] for row in V],
-            "beta": [str(x) for x in beta],
-            "c": [str(x) for x in c],
-        },
-        "statement": {
-            "kind": KIND,
-            "lower": str(lower),
-            "n_features": F,
-            "n_hidden": n,
-            "output_bias": output_bias,
-            "p": str(chance),
-            "target": name,
-            "upper": str(upper),
-        },
+    statement = {
+        "kind": KIND,
+        "lower": lower,
+        "n_features": F,
+        "n_hidden": n,
+        "output_bias": output_bias,
+        "p": chance,
+        "target": name,
+        "upper": upper,
     }
     try:
-        save(path, content)
+        save(path, "network_certificate", statement, {"U": U, "V": V, "beta": beta, "c": c})
     except Rejected as error:
         raise ValueError(f"`p` must be short enough for what is checked; {error}.") from error
     return lower, upper

@@ -7,7 +7,7 @@ from pathlib import Path
 from scipy.optimize import brentq
 
 from ....theory.annotations import as_annotated
-from .check_pentagon import FORMAT, KIND
+from .check_pentagon import KIND
 from .make import save
 
 __all__ = ["pentagon_certificate"]
@@ -23,20 +23,9 @@ def pentagon_certificate(*, path: str | Path) -> float:
     """Write the certificate that five features on two neurons are best a regular pentagon (problem MAIS-O42).
 
     One feature is on, any of the five alike, uniform on [0, 1]. The file holds ends of the one critical point
-    and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats, and then checked.
+    and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats, and then checked. The
+    least loss is returned: squared error summed over the five outputs, to 1e-12.
 
-    Parameters
-    ----------
-    path : path
-        Of the file of JSON.
-
-    Returns
-    -------
-    float
-        The least loss: squared error summed over the five outputs, to 1e-12.
-
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check
     ...     round(pentagon_certificate(path=folder + "/pentagon.json"), 10)
@@ -51,23 +40,14 @@ def pentagon_certificate(*, path: str | Path) -> float:
     B = square**2 * math.sin(angle) * v**2 * (3 * c - v) / (6 * P**2)
     a = c * square / (2 * P)
     boxes = _boxes((Fraction(0), Fraction(1), Fraction(0), Fraction(3, 2)), T + B * angle, B)
-    content = {
-        "format": FORMAT,
-        "made": {"by": "superposition.validate.proofs.certificates.pentagon_certificate"},
-        "proof": {
-            "boxes": boxes,
-            "critical": _around(u, 10**14),
-            "f": [str(x) for x in REGION[2:]],
-            "u": [str(x) for x in REGION[:2]],
-        },
-        "statement": {
-            "bias": _around((u - 1) * a, 10**12),
-            "kind": KIND,
-            "loss": _around(T, 10**12),
-            "squared_length": _around(a, 10**12),
-        },
+    proof = {"boxes": boxes, "critical": _around(u, 10**14), "f": REGION[2:], "u": REGION[:2]}
+    statement = {
+        "kind": KIND,
+        "bias": _around((u - 1) * a, 10**12),
+        "loss": _around(T, 10**12),
+        "squared_length": _around(a, 10**12),
     }
-    save(path, content)
+    save(path, "pentagon_certificate", statement, proof)
     return T
 
 
@@ -77,8 +57,8 @@ def _slope(u: float, c: float) -> float:
     return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
 
 
-def _around(value: float, denominator: int) -> list[str]:
-    return [str(Fraction(round(value * denominator) + k, denominator)) for k in (-1, 1)]
+def _around(value: float, denominator: int) -> list[Fraction]:
+    return [Fraction(round(value * denominator) + k, denominator) for k in (-1, 1)]
 
 
 def _boxes(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:

@@ -30,31 +30,20 @@ class Status(enum.Enum):
 
 @result
 class Refutation:
-    """What a search for a counterexample found, or how hard it looked.
-
-    Attributes
-    ----------
-    status : Status
-        Whether there is a counterexample.
-    slack : float
-        The inequality's slack at `arguments`; the smallest that was met if there is no counterexample.
-    arguments : dict
-        The counterexample, made simple; or what came closest.
-    examples, starts : int
-        Examples that were drawn, and descents.
-    evaluations : int
-        How often the inequality was evaluated in all.
-    tolerance : float
-        A slack counts as negative below minus this.
-    """
+    """What a search for a counterexample found, or how hard it looked."""
 
     status: Status
     slack: float
+    """The inequality's slack at `arguments`; the smallest that was met if there is no counterexample."""
     arguments: dict[str, Any]
+    """The counterexample, made simple; or what came closest."""
     examples: int
     starts: int
+    """Examples that were drawn, and descents."""
     evaluations: int
+    """How often the inequality was evaluated in all."""
     tolerance: float
+    """A slack counts as negative below minus this."""
 
     @property
     def refuted(self) -> bool:
@@ -146,15 +135,6 @@ def refute(
         both ends are ints; a strategy, of `superposition.validate.proofs.properties` or of Hypothesis; a
         function of other arguments, by name, which returns one of these; anything else is a constant.
         Descents move what ranges and our strategies draw, within what these allow. Others are kept as drawn.
-
-    Returns
-    -------
-    Refutation
-
-    Raises
-    ------
-    ValueError
-        Also if `inequality` does not take these arguments, or returns nan.
     """
     examples = arguments.integer("examples", examples, 1, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**4)

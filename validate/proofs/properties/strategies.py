@@ -42,25 +42,17 @@ _RANGES: WeakKeyDictionary[Any, Range] = WeakKeyDictionary()
 class Model:
     """A model ReLU(W_out W' x + b).
 
-    Parameters
-    ----------
-    W : (n_features, n_hidden) array_like of float
-        Encodings, one a row: the transpose of `W_in`.
-    b : (n_features,) array_like of float, optional
-        Bias; 0 if not given.
-    decoder : (n_features, n_hidden) array_like of float, optional
-        `W_out`; `W` itself, so that the model is tied, if not given.
-
-    Examples
-    --------
     >>> Model([[1], [-1]]).M
     array([[ 1., -1.],
            [-1.,  1.]])
     """
 
     W: Any
+    """Encodings, one a row: the transpose of `W_in`."""
     b: Any = 0.0
+    """Bias; 0 if not given."""
     decoder: Any = None
+    """`W_out`; `W` itself, so that the model is tied, if not given."""
 
     def __post_init__(self) -> None:
         W = validation.matrix("W", self.W)
@@ -160,11 +152,6 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
         Ends of the interval, which are included. If `low` is positive and `high` is 100 times that or more,
         logarithms are drawn.
 
-    Returns
-    -------
-    SearchStrategy
-        Of floats.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -216,11 +203,6 @@ def weights(
         Sizes, or ranges of them, ends included; at most 64.
     decades : int, optional
         Sizes of rows go from 10^-decades to 10^decades, and no entry is above that; at most 6.
-
-    Returns
-    -------
-    SearchStrategy
-        Of float64 arrays of shape (n_features, n_hidden).
 
     Examples
     --------
@@ -276,11 +258,6 @@ def models(
     bias : bool, optional
         Whether there are biases other than 0, in [-1, 1].
 
-    Returns
-    -------
-    SearchStrategy
-        Of `Model`.
-
     Examples
     --------
     >>> from hypothesis import given
@@ -328,11 +305,6 @@ def laws(
         Kinds of values to draw from, for `Features`.
     dependent : bool, optional
         Whether some `Features` exclude each other, fire together, or are exactly k.
-
-    Returns
-    -------
-    SearchStrategy
-        Of `SparseUniform` or `Features`.
 
     Examples
     --------

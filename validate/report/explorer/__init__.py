@@ -31,24 +31,13 @@ def explore(path: str | Path) -> Path:
     ...     explore(f"{folder}/page.html").name
     'page.html'
 
+    The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
+    each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
+
     Parameters
     ----------
     path : path
         HTML file to write, whole or not at all; a page that is there is replaced, nothing else is.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be written, does not end in .html, or is there and no page.
-
-    Notes
-    -----
-    The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
-    each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
     """
     if Path(path).suffix != ".html":
         raise ValueError(f"`path` must end in .html; got {str(path)!r}.")
@@ -70,47 +59,44 @@ def explore(path: str | Path) -> Path:
 def _data() -> dict[str, Any]:
     """Return what the page shows and does not compute: the diagram, codes over ratios, solved models."""
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
-    found = phase_diagram(1.0 - sparsity, importance)
+    diagram = phase_diagram(1.0 - sparsity, importance)
     codes = run_envelope(64).isel(p=slice(2, None, _STEP))
     curves = {name: codes[name] for name in ("rug", "linear", "lower_bound")}
     curves |= {name: codes["loss"].sel(models=name) for name in ("tied", "free")}
-    models = [
-        {"W": one.W_in.T, "b": one.b, "p": one.p}
-        for one in atlas.entries(n_hidden=2, tied=True)
-        if one.n_features <= _FEATURES
-    ]
-    return {
-        name: _plain(one)
-        for name, one in {
-            "diagram": {
-                "sparsity": sparsity,
-                "importance": importance,
-                "phases": list(PHASES),
-                "phase": found.phase,
-                "W": found.W[..., 0],
-                "b": found.b,
-                "loss": found.loss,
-            },
-            "widths": {
-                "p": codes["p"].values,
-                "ratio": codes["ratio"].values,
-                **{name: one.transpose("p", "ratio").values for name, one in curves.items()},
-            },
-            "models": models,
-        }.items()
+    data = {
+        "diagram": {
+            "sparsity": sparsity,
+            "importance": importance,
+            "phases": list(PHASES),
+            "phase": diagram.phase,
+            "W": diagram.W[..., 0],
+            "b": diagram.b,
+            "loss": diagram.loss,
+        },
+        "widths": {
+            "p": codes["p"].values,
+            "ratio": codes["ratio"].values,
+            **{name: curve.transpose("p", "ratio").values for name, curve in curves.items()},
+        },
+        "models": [
+            {"W": entry.W_in.T, "b": entry.b, "p": entry.p}
+            for entry in atlas.entries(n_hidden=2, tied=True)
+            if entry.n_features <= _FEATURES
+        ],
     }
+    return {name: _as_lists(part) for name, part in data.items()}
 
 
-def _plain(value: Any) -> Any:
-    """Return lists of numbers, each with eight digits or, of solved models, all of them."""
+def _as_lists(value: Any) -> Any:
+    """Return lists of numbers, each with nine digits or, of solved models, all of them."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _as_lists(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_as_lists(entry) for entry in value]
     if isinstance(value, np.ndarray):
         return value.tolist() if value.ndim < 2 or value.dtype.kind != "f" else _rounded(value)
     return value
 
 
 def _rounded(values: Any) -> Any:
-    return [_rounded(one) if np.ndim(one) else float(f"{one:.9g}") for one in values]
+    return [_rounded(row) if np.ndim(row) else float(f"{row:.9g}") for row in values]

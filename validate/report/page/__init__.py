@@ -6,15 +6,6 @@ from .ledger import judged_on, ledger
 from .text import badges, card, formulas, paragraphs, slug, table
 
 __all__ = [
-    "badges",
-    "card",
-    "errata",
-    "formulas",
-    "judged_on",
-    "ledger",
-    "page",
-    "paragraphs",
-    "render_figure",
-    "slug",
-    "table",
+    "badges", "card", "errata", "formulas", "judged_on", "ledger", "page", "paragraphs", "render_figure",
+    "slug", "table",
 ]  # fmt: skip

@@ -83,8 +83,6 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
     magnitude and holds has a heading of its own at the end, with the constants. Formulas have HTML
     subscripts and superscripts.
 
-    Examples
-    --------
     >>> from superposition.validate import ledger
     >>> from superposition.validate.report import page
     >>> print(page.errata(ledger.run(ids=["E4", "E5"])))  # doctest: +ELLIPSIS

@@ -29,13 +29,7 @@ _SUPERSCRIPT = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?
 
 @as_annotated
 def slug(text: str) -> str:
-    """Return a name that can be a CSS class, an anchor and a file name.
-
-    Examples
-    --------
-    >>> slug("Holds, up to constants")
-    'holds-up-to-constants'
-    """
+    """Return a name that can be a CSS class, an anchor and a file name."""
     return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 
 
@@ -46,8 +40,6 @@ def formulas(text: str) -> str:
     Words and formulas are mixed, as in the ledger: ``sigma``, ``<=``, ``W_ik``, ``sum_{j!=i}``, ``p^2/4``,
     ``S^(n-k)``. What stands between backticks is code and stays as it is.
 
-    Examples
-    --------
     >>> formulas("sum_{j!=i} |W_j|^2 <= sqrt m for lambda -> 0")
     '∑<sub>j≠i</sub> |W<sub>j</sub>|<sup>2</sup> ≤ √m for λ → 0'
     """
@@ -87,8 +79,6 @@ def paragraphs(text: str) -> str:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """Return a table; numbers are aligned right and shown with four digits.
 
-    Examples
-    --------
     >>> "<td class='number'>0.3333</td>" in table("", ["x"], [[1 / 3]])
     True
     """
@@ -131,8 +121,6 @@ def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
 
     The figure is on the page under `anchor`, and its SVG `drawing` under that with ``-drawing`` at its end.
 
-    Examples
-    --------
     >>> print(card("Half is enough.", "rug-loss", "<svg viewBox='0 0 30 20'></svg>"))
     <li><a href='#rug-loss'><svg class='small' viewBox='0 0 30 20' aria-hidden='true'><use \
     href='#rug-loss-drawing' width='30' height='20'/></svg><span>Half is enough.</span></a></li>

@@ -179,8 +179,6 @@ def _list_depth(annotation: Any) -> int:
 def _nested(value: Any, depth: int) -> Any:
     """Return a value in nested lists of the depth that an argument takes.
 
-    Examples
-    --------
     >>> _nested(32, 1), _nested([32], 1), _nested([2, 1, 0.1], 2)
     ([32], [32], [[2, 1, 0.1]])
     """
@@ -195,8 +193,6 @@ def _nested(value: Any, depth: int) -> Any:
 def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
     """Return the coordinate of an axis: numbers or text; [x] is labelled x, and a longer list by its JSON.
 
-    Examples
-    --------
     >>> labels("n_hidden", [[32], [64]])
     array([32, 64])
     """

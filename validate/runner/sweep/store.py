@@ -269,23 +269,13 @@ def _list_only(store: Any, names: Collection[str]) -> Any:
 
 @as_annotated
 def open(store: str | Path) -> xr.Dataset:
-    """Return what a sweep has stored so far.
+    """Return what a sweep has stored so far, in a folder or at a URL that fsspec understands.
 
-    Parameters
-    ----------
-    store : path or str
-        A folder, or a URL that fsspec understands.
+    It lies over the axes of the grid and dimensions of the results' own; numbers are float64, NaN where there
+    are none yet, and read when they are used. ``point_state`` is 0 for points that wait, 1 for those that are
+    done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings`` (JSON)
+    tell what was called.
 
-    Returns
-    -------
-    xarray.Dataset
-        Over the axes of the grid and dimensions of the results' own; numbers are float64, NaN where there are
-        none yet, and read when they are used. ``point_state`` is 0 for points that wait, 1 for those that are
-        done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings``
-        (JSON) tell what was called.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from superposition.validate.runner import sweep
     >>> with tempfile.TemporaryDirectory() as folder:
