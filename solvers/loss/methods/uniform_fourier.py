@@ -51,6 +51,8 @@ BLOCK = 64  # frequencies whose phases come from one table
 CHUNK = 32  # blocks kept in the second-level cache together
 KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
 SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
+# Chance that stands for 0 where a feature is always on: its inverse times e^(s m) is no overflow.
+NEVER = 1e-200
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
 WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
 UNIT = 2.0**-53  # rounding
@@ -66,14 +68,14 @@ def noise_of(count: int, drift: float) -> float:
 
 @inner
 def all_off(p: FloatArray) -> FloatArray:
-    """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of 1e-300 stands for 0."""
+    """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of NEVER stands for 0."""
     none = np.empty(p.size + 1)
     log, rest, none[0] = 0.0, 1.0, 1.0
     for j in range(p.size):
         if p[j] < 0.5:
             log += np.log1p(-p[j])
         else:
-            rest *= max(1.0 - p[j], 1e-300)  # the difference is exact
+            rest *= max(1.0 - p[j], NEVER)  # the difference is exact
         none[j + 1] = np.exp(log) * rest
     return none
 
@@ -337,7 +339,7 @@ def _lattice_sum(
             first_of_block(acc[i], c, h, start + i)
         for j in range(m.size):
             x = m[j]
-            add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
+            add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
             fill_table(table, h * x)
             for i in range(count):
                 rise = rise_of(complex(c, h * ((start + i) * BLOCK)), x)

@@ -23,6 +23,7 @@ from .uniform_fourier import (
     BLOCK,
     KAPPA,
     NEGLIGIBLE,
+    NEVER,
     SMALL,
     UNIT,
     Four,
@@ -230,7 +231,7 @@ def _sweep_forth(level: Level, line: tuple[float, float], start: int, none: Floa
     for i in range(acc.shape[0]):
         first_of_block(acc[i], c, h, start + i)
     for j in range(m.size):
-        add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
+        add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
         fill_table(sweep.tables[j], h * m[j])
         for i in range(acc.shape[0]):
             rise = rise_of(complex(c, h * ((start + i) * BLOCK)), m[j])
@@ -312,7 +313,7 @@ def _sweep_back(
     (m, large, p), (c, h), width = level, line, BLOCK // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
-        add = 1.0 / max(1.0 - p[j], 1e-300) if j < large else 0.0
+        add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
         for i in range(sweep.acc.shape[0]):
             s = complex(c, h * ((start + i) * BLOCK))
             _value_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
@@ -396,7 +397,8 @@ def _add_bromwich(
     size *= UNIT * noise_of(n, 0.015625)
     slope_size *= UNIT * noise_of(n, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), True, most)
+    largest_shape = (abs(shape[0]) + abs(a * by_a[0]), shape[1], abs(shape[2]) + abs(a * by_a[2]))
+    blocks, cut = blocks_of(level, a, t, largest_shape, (c, h), max(0.9 * tolerance, 0.1 * size), True, most)
     sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks)
     change, slope_change, largest = 0.0, 0.0, 0.0
     for j in range(n + 3):
@@ -489,8 +491,8 @@ def _add_level(
         polynomial = (0.0, 0.0, second, third)
         polynomial_by_a = (0.0, 2.0 * moves * second, second_by_a + 3.0 * moves * third, third_by_a)
         if met:
-            shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
-            by_a, ends = (second_by_a, moves, third_by_a), (t, t)
+            shape, by_a, ends = (second, 0.0, third), (second_by_a, moves, third_by_a), (t, t)
+            growth = (0.0, abs(second) + abs(a * second_by_a), abs(third) + abs(a * third_by_a))
             _add_bromwich(
                 level,
                 a,
