@@ -45,7 +45,8 @@ def atlas(options: argparse.Namespace) -> None:
     if options.make is not None:
         settings = arguments("experiments.atlas.search.make", options)
         manifest = str(atlas.make(folder=options.make, progress=tell, **settings))
-        return print_result(options.json, {"written": manifest}, manifest)
+        print_result(options.json, {"written": manifest}, manifest)
+        return
     if options.out is not None:
         if options.name is None:
             raise ValueError("`name` must be given with --out; got none.")

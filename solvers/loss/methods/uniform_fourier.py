@@ -640,9 +640,8 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
 
     def part(which: slice) -> tuple[FloatArray, ...]:
         arrays = rows.M[which], rows.features[which], rows.b[which], law.p, request.tol, law.aim
-        return rows_uniform_slopes(*arrays, most) if request.slopes else rows_uniform(*arrays)
+        if request.slopes:
+            return tuple(rows_uniform_slopes(*arrays, most))
+        return *rows_uniform(*arrays), np.empty((0, law.n)), np.empty(0), np.empty(0)
 
-    arrays = parallel_concat(part, rows.b.size, request.workers)
-    if request.slopes:
-        return Outputs(*arrays)
-    return Outputs(*arrays, np.empty((0, law.n)), np.empty(0), np.empty(0))
+    return Outputs(*parallel_concat(part, rows.b.size, request.workers))
