@@ -40,7 +40,10 @@ Three = tuple[float, float, float]
 
 
 class Level(NamedTuple):
-    """Entries that fall in size with their probabilities; `large` of them are not small beside the first."""
+    """Entries that fall in size with their probabilities; `large` of them are not small beside the first.
+
+    A pattern belongs to the level if two or more entries are on, and one of the first `large` among them.
+    """
 
     m: FloatArray
     large: int
