@@ -70,7 +70,7 @@ def _moments(factors: FloatArray, at: int) -> FloatArray:
 
 
 @inner
-def _append_feature(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
+def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
     """Return the places y, the weights still ahead, and the children of all nodes, parents first.
 
     The children are where the weight is off, and where its value is 1 and `edge`, the least one; if that is
@@ -292,7 +292,7 @@ def _row(
     factors = _factors(w, p, edge)
     h = _moments(factors, at)
     U, V, U_by, V_by = work
-    tree, count = _append_feature(w, b, edge, U.shape[0])
+    tree, count = _build_tree(w, b, edge, U.shape[0])
     _up(tree, count, w, p, at, edge, h, U, V)
     if slopes:
         for k in range(n + 4):

@@ -250,7 +250,10 @@ class HiddenNeuron:
     def reach(self) -> tuple[float, float, float]:
         """What z - t rises to, the half period of the lattice, and what the neuron is off by beyond."""
         if self._reach is None:
-            (up, over, high, far), (down, under, low, back) = self._within(1.0), self._within(-1.0)
+            (up, over, high, far), (down, under, low, back) = (
+                self._one_sided_reach(1.0),
+                self._one_sided_reach(-1.0),
+            )
             self._size, self.chance_beyond = high + low + abs(self.b) + self.t, far + back
             high, low = max(self.b - self.t + up, 0.0), max(self.t - self.b + down, 0.0)
             least = max(0.05 * (high + low), 1e-250)
@@ -291,7 +294,7 @@ class HiddenNeuron:
             log_mean = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
         return log_mean if np.isfinite(log_mean) else np.inf
 
-    def _within(self, side: float) -> tuple[float, float, float, float]:
+    def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
         r"""Return the one-sided truncation point, its error, norm and tail probability (Chernoff).
 
         The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By

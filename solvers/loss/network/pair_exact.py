@@ -415,7 +415,7 @@ def _free_part(
         _on(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
         return
     rotated, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
-    _turn(k, spread, is_nonlinear, rotated, axes)
+    _rotate_to_plane(k, spread, is_nonlinear, rotated, axes)
     _on(table, 2, rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
@@ -504,7 +504,9 @@ def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
 
 
 @inner
-def _turn(k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray) -> None:
+def _rotate_to_plane(
+    k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray
+) -> None:
     """Write the weights of both neurons for two values on orthogonal axes, and these axes (2, k); all were 0.
 
     The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both

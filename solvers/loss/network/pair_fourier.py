@@ -176,7 +176,7 @@ def both_on_twice(
     aim = context.tol * first.rms * second.rms
     safe = SAFE_ATOMS if context.atoms.size else SAFE
     jumps = sum(unit.t != 0.0 for unit in (first, second))
-    tells, count = tail_factors(jumps), _first(first, second, both.size, jumps)
+    tells, count = tail_factors(jumps), _initial_frequencies(first, second, both.size, jumps)
     while True:
         waves = pair.waves(count)
         sums, by_w = pair.sums(waves, count, slopes)
@@ -209,7 +209,7 @@ def both_on_twice(
     return sums[0], by_w, error, slope_error, changes[:, 0]
 
 
-def _first(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
+def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the frequencies to begin with: as many as the two neurons need, each by itself.
 
     The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
