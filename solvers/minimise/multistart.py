@@ -561,7 +561,7 @@ class _Search:
     ) -> list[DescentResult]:
         """Return distinct ends of descents on `cheap` from starts and from moves of features of the best.
 
-        It is [] if no descent was made in time.
+        They are sorted by the values of `judge`; [] if no descent was made in time.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
