@@ -105,7 +105,10 @@ class _Pair(NamedTuple):
     def sums(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return (value, by biases, fluxes for each taper, (tapers, 5); by weights (2, n), 0 unless `slopes`)."""
+        """Return [value, by biases, fluxes] for each taper, (tapers, 5), and by weights (2, n) if `slopes`.
+
+        With `slopes` the former are 0, else the latter.
+        """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
         k = np.arange(1.0, count + 1.0)
