@@ -100,7 +100,7 @@ class Deadline:
 
 
 def deadline_of(seconds: float | Deadline | None) -> Deadline:
-    """Convert an argument `seconds` to a `Deadline`: None is no limit, a Deadline is returned as it is.
+    """Return the `Deadline` so many seconds from now: None is no limit, a Deadline is returned as it is.
 
     >>> deadline_of(None).is_limit(), deadline_of(0.0).is_over()
     (False, True)

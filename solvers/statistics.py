@@ -127,7 +127,7 @@ class Family:
 
 @as_annotated
 def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tuple[FloatArray, FloatArray]:
-    """Return means and half the widths of their two-sided Student intervals.
+    """Return (means of runs along `axis`, half the widths of their two-sided Student intervals).
 
     Parameters
     ----------

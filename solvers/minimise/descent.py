@@ -245,9 +245,9 @@ def successive_elimination(
     workers: int | None = 1,
     keep_all: bool = False,
 ) -> tuple[list[DescentResult], list[DescentResult]]:
-    """Return (ends of the last round, lowest value first; all ends that were eliminated in any round).
+    """Return (best distinct ends of the last round, lowest value first; all ends that were left behind).
 
-    Each round descends from the best distinct ends of the last one. With `keep_all` the ends of the first
+    Each round descends from the best distinct ends of the one before. With `keep_all` the ends of the first
     round are returned in the order of `field`, without those of value nan, and none is eliminated.
     """
     field, eliminated = list(field), []

@@ -383,7 +383,7 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
 
 
 def _unit(largest: float) -> float:
-    """Return 1, or a power of two near `largest` where float32 needs numbers in such a unit."""
+    """Return the unit for float32: 1, or a power of two near `largest` if that is not in 1e-9 to 1e9."""
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
 

@@ -28,7 +28,7 @@ ABSORBED = 0.5  # how much less often a feature's latent is on where the other f
 
 @result
 class BestAutoencoder:
-    """The best autoencoder of a number of starts."""
+    """The best autoencoder of a number of starts, its objective, and how many starts reached it."""
 
     sae: Model
     """The autoencoder."""

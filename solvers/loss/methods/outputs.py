@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 class AccuracyRequest(NamedTuple):
-    """What is wanted: whether derivatives, and the error `tol` to aim at, in units of E x_i^2.
+    """What a method is to compute: derivatives if `slopes`, to the error `tol` in units of E x_i^2.
 
     A sum over frequencies has `frequencies` at most, or `most` factors in all.
     """

@@ -194,7 +194,7 @@ def _period(level: Level, side: float, start: float, growth: Three, tolerance: f
 def _half_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return a period that the images on one side respect, and a bound on their error."""
+    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error)."""
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
     for j in range(m.size):
@@ -509,7 +509,7 @@ def _output_loss(
 
 @inner
 def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
-    """Return g(t) and its derivatives by t and by a; `at_most_one_active.pointwise` for any law is slower."""
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a, for x uniform where on."""
     low, high = 0.0, 0.0  # where the output is on
     if a > 0.0:
         low, high = min(max(-t / a, 0.0), 1.0), 1.0
@@ -529,7 +529,7 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean of g(b + m v) and its derivatives by b, m and a.
+    """Return the mean of g(b + m v), g of `loss_none_on`, over v on [0, 1], and derivatives by b, m and a.
 
     Gauss points between the breakpoints of the cubics of g give them exactly.
     """

@@ -110,7 +110,7 @@ def _spread_by_x(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add the derivatives by m of the combination c of the raw moments of t + nu over a level."""
+    """Add to `by_m` the derivatives of the combination c of the raw moments of t + nu over a level."""
     m, large, p = level
     states = np.empty((m.size, 8))
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)

@@ -118,7 +118,7 @@ def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | Non
 
 @result
 class HiddenMeans:
-    """Means of hidden neurons h_i = f(u_i x + b_i), and what they are off by."""
+    """Means of hidden neurons h_i = f(u_i x + b_i) and of their products, with errors."""
 
     mean: FloatArray
     """(n_hidden,): E h, for activations that are not negative the expected l1 norm of each."""

@@ -30,7 +30,7 @@ NEGLIGIBLE = 2.0**-80  # sums that are less likely are left out of a list of mer
 
 
 class Half(NamedTuple):
-    """Half of the features that a neuron hears, with all that they may be."""
+    """Half of a neuron's inputs, with all joint values that they may have and their probabilities."""
 
     features: IntArray
     """(m,): which of the inputs."""
@@ -120,7 +120,7 @@ def _moments(
     u_a: FloatArray, p_a: FloatArray, u_b: FloatArray, p_b: FloatArray, first: IntArray,
     both: tuple[Half, Half],
 ) -> FloatArray:  # fmt: skip
-    """Return the sums of u u' over pairs of patterns: pattern k of A with patterns first[k], … of B."""
+    """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B."""
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
     of_b = above[first]
@@ -180,7 +180,7 @@ def pair_product(
     w: FloatArray,
     slopes: bool,
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Return E h_1 h_2 with its derivatives by biases (3,), and by weights (2, n); None if it takes too long.
+    """Return ([E h_1 h_2, by both biases], by weights (2, n)) from all pairs of sums; None if too many.
 
     `w` (2, n) are the weights of the features that either hears.
     """

@@ -344,7 +344,7 @@ class HiddenNeuron:
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def weight(self, s: FloatArray) -> ComplexArray:
-        """Return the activation's coefficients, with the bias, at 0 and odd frequencies."""
+        """Return the coefficients of z 1(z > t), with the bias, at the frequencies s: 0 and odd ones."""
         return self.ramp(s) + self.t * self.step(s)
 
     def ramp(self, s: FloatArray) -> ComplexArray:
@@ -382,7 +382,7 @@ class HiddenNeuron:
 
 @dataclass
 class Means:
-    """A mean of a product, what it is off by, and its derivatives; `flux` is minus that by the threshold."""
+    """A mean of a product, its error, and its derivatives; `flux` is minus that by the threshold."""
 
     value: float
     error: float

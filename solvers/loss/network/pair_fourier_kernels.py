@@ -276,7 +276,7 @@ def _slopes_of_row(
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Write what derivatives by features that both hear need, and add what those by the others need.
+    """Write to `left` what slopes of features that both hear need, add to `along` what the others' need.
 
     `left` (4, M) are terms times the product over all features, and times what one alone on leaves. `along`
     (4, K) are sums over the other neuron's frequencies, times this one's, then times those.
