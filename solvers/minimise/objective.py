@@ -126,7 +126,7 @@ class Objective:
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the vector x of a model: W_in alone if tied, the mean of b if the bias is common."""
+        """Return the vector x of a model; of a tied one W_in counts, of a common bias the mean of b."""
         free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
         return self._vector(W_in.T if self.tied else W_out, W_in, free)
 
@@ -177,7 +177,7 @@ class Objective:
         return by
 
     def slope_error(self, x: FloatArray) -> float:
-        """Return the largest error of the norm of `slope` at x, from those of the loss's derivatives."""
+        """Return the error of the norm of `slope` at x, from error estimates of the loss's derivatives."""
         W_out, W_in, b = self.split(x)
         errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
@@ -208,9 +208,9 @@ class Objective:
         return at_bound
 
     def symmetries(self, x: FloatArray) -> FloatArray:
-        """Return the directions at x along which the objective is constant, one a column, linearly dependent.
+        """Return directions at x along which the objective is constant, one a column, (x.size, any).
 
-        They have no columns with an l1 penalty or one that is a function.
+        There are none with an l1 penalty or one that is a function.
         """
         if self.l1 or callable(self.penalty):
             return np.zeros((x.size, 0))

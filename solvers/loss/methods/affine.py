@@ -79,7 +79,7 @@ def linear_error(rows: Rows, law: Law, outputs: Outputs, on: BoolArray) -> Outpu
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return losses, derivatives and errors of outputs that `covers`: affine where on, E x^2 where off."""
+    """Return losses, derivatives and errors of covered outputs: affine where always on, E x^2 where off."""
     outputs = affine(rows, law)
     if not rows.relu:
         return outputs

@@ -141,7 +141,7 @@ def _empty(values: bool) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of sums plus one more unit's term; `pieces` pair sums with the unit's states."""
+    """Return the law of sums plus one more unit's term; `pieces` pair sums with states of the unit."""
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size

@@ -342,7 +342,7 @@ def network_loss(
 
 
 def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
-    """Return the errors of outputs, (n_outputs,), as means of products are sums of frequencies, cut off.
+    """Return the error of each output's loss, (n_outputs,), by cutting off pairs' sums over frequencies.
 
     What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
     """

@@ -48,7 +48,7 @@ def on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
 
 
 def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
-    """Return the probabilities that a neuron is on, given that features are; with `pairs`, that two are.
+    """Return the probabilities that a neuron is on: in all, given each feature, given two (if `pairs`).
 
     Few features are taken pattern by pattern, and more where values are atoms. Otherwise patterns in which at
     most one feature, or the pair alone, is an input are exact; for the others the transforms of the features
