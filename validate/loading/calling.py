@@ -194,7 +194,7 @@ class Answers:
         return any(self.outputs_by_form.values())
 
     def differs_in_training(self) -> bool:
-        """Return whether the module came in training mode and gives other outputs in it than in evaluation."""
+        """Return whether the module came in training mode, and gives other outputs in that."""
         if self.training is None:
             return False
         training = replace(self.training, signs=self.signs)

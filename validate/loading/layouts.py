@@ -161,7 +161,7 @@ class Layout:
 
 
 def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
-    """Return the layout of two `torch.nn.Linear`, named `first` and `last`, with (outputs, inputs) weights."""
+    """Return the layout of two `torch.nn.Linear` named `first` and `last`; weights are (outputs, inputs)."""
     return Layout(
         name,
         {f"{first}.weight": "hf", f"{last}.weight": "fh"},
