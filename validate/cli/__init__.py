@@ -15,7 +15,7 @@ INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit status.
+    """Run a command line and return its exit status.
 
     0 is done; 1 a negative result: a certificate that is rejected, points of a sweep that failed, a check of
     a report that failed; 2 bad input, a missing library or a full disk; 70 a fault of the program; 130
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_program() -> NoReturn:
-    """Run the program as a process of its own, and leave it with its exit status."""
+    """Run the command line of this process, and exit with its status."""
     try:
         status = main()
     except KeyboardInterrupt:  # another one, while the first was answered
@@ -92,7 +92,7 @@ def run_program() -> NoReturn:
 
 
 def _drop_what_cannot_be_written() -> None:
-    """Empty standard output, into nothing if it cannot be written: Python would complain again at exit."""
+    """Flush standard output, or redirect it to nowhere if that fails: Python would complain at exit."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

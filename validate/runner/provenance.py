@@ -38,7 +38,7 @@ END = "<!-- end -->"
 @functools.cache
 @as_annotated
 def package_version(package: str) -> str:
-    """Return the version of an installed package, or that it is missing."""
+    """Return the version of a package, or "not installed"."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -48,7 +48,7 @@ def package_version(package: str) -> str:
 @functools.cache
 @as_annotated
 def code_digest(root: Path = ROOT) -> str:
-    """Return a checksum of all files of the package and the versions of its libraries."""
+    """Return the SHA-256 of all files of the package and the versions of its libraries."""
     checksum = hashlib.sha256(
         "\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode()
     )
@@ -84,7 +84,7 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def git_commit() -> str:
-    """Return the commit of the working tree that the package lies in, and whether its code has changes."""
+    """Return the git commit of the package, with ", changed" if its code was; "unknown" without git."""
     folders = [str(ROOT / layer) for layer in LAYERS]
     try:
         head, changed = (
@@ -102,7 +102,7 @@ def git_commit() -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that compute."""
+    """Return the versions of Python, NumPy, SciPy, Numba and PyTorch by name."""
     return {"python": platform.python_version(), **{name: package_version(name) for name in LIBRARIES}}
 
 
@@ -110,7 +110,8 @@ def library_versions() -> dict[str, str]:
 def add_run(*, path: str | Path) -> str:
     """Put a run from a file of ``superposition run`` into its stored dataset, and return its name.
 
-    It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated.
+    It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated. A
+    file of no stored run, or one with other settings, raises a ValueError.
     """
     ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))
@@ -158,7 +159,7 @@ def datasets_table() -> str:
 
 
 def write_readme() -> None:
-    """Write the table into the README of ``validate/reference``, if it has a place for it."""
+    """Write the table of datasets into the README of ``validate/reference``, if it has a place for it."""
     path = read.REFERENCE / "README.md"
     if path.is_file():
         head, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
