@@ -147,11 +147,11 @@ class Answer:
     __repr__ = __str__
 
     def to_dataset(self) -> xr.Dataset:
-        """Return the answer's numbers as an `xarray.Dataset`."""
+        """Return the numbers as an `xarray.Dataset`."""
         return self._data if isinstance(self._data, xr.Dataset) else self._data()
 
     def to_frame(self) -> Any:
-        """Return the answer's numbers as a `pandas.DataFrame`, a row for each point or feature."""
+        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model."""
         data = self.to_dataset() if self._table is None else self._table
         if not data.dims:
             import pandas as pd

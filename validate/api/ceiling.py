@@ -30,7 +30,7 @@ def ceiling(
     samples: int = 10_000,
     rng: Any = 0,
 ) -> Answer:
-    r"""Return the error and F1 that decoders reach at each L0 which know the features and the dictionary.
+    r"""Return the error and F1 of decoders that know the features and the dictionary, at each L0.
 
     >>> import numpy as np
     >>> from superposition.theory.features import Features

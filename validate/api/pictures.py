@@ -95,7 +95,7 @@ def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
 
 
 def gram(W_out: Any, W_in: Any, ax: Axes) -> Axes:
-    """Draw the matrix W_out W_in, blue positive, orange negative, white zero; return `ax`."""
+    """Draw W_out W_in: blue positive, orange negative, white zero."""
     M = np.asarray(W_out) @ np.asarray(W_in)
     top = float(np.abs(M).max()) or 1.0
     picture = ax.imshow(M, cmap=_DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
@@ -109,7 +109,7 @@ _DIVERGING = colors.LinearSegmentedColormap.from_list("interference", ["#D55E00"
 
 
 def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw a model's encodings if it has two neurons, else the matrix W_out W_in; return `ax`."""
+    """Draw a model: its encodings on two neurons; of more neurons the matrix of interference."""
     if data.sizes["hidden"] == 2:
         encodings(data["W"].values, ax)
         ax.set(xlabel="neuron 0", ylabel="neuron 1")
@@ -120,7 +120,7 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of each audited model beside the best known loss and the lower bound; return `ax`."""
+    """Draw the loss of each model beside the best known loss and the lower bound."""
     x = np.arange(data.sizes["instance"])
     marks = (("best_known", "_", COLOURS[0], "best known"), ("lower_bound", "_", COLOURS[2], "proved floor"))
     ax.plot(
@@ -273,7 +273,7 @@ _GAP = 0.065  # of the axes' height: a line of text
 
 
 def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw a diagram of phases over two axes, or the loss over one with the encodings above; return `ax`."""
+    """Draw a diagram of phases with their names; over one axis the loss, with the encodings above."""
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
         return _draw_line(data, ax, names[0])

@@ -14,7 +14,7 @@ __all__ = ["plot"]
 
 
 def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
-    """Draw the result of any ``sp`` function, a model, or a dataset of a sweep; return the axes.
+    """Draw the result of any ``sp`` function, a model, or a dataset of a sweep.
 
     >>> import superposition as sp
     >>> plot(sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})).get_xlabel()

@@ -30,7 +30,7 @@ def sweep(
     jobs: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Answer:
-    """Return a table of the numbers that a function gives at each point of a grid.
+    """Call a function at each point of a grid, and return its numbers as a table.
 
     >>> import math
     >>> print(sweep(math.hypot, {"x": [3.0, 5.0], "y": [4.0]}))

@@ -11,9 +11,9 @@ __all__ = ["advice", "chance_of_better"]
 
 
 def chance_of_better(unseen: float, starts: int) -> str:
-    """Return the clause that a better model is likely, with the share of further starts that would tell.
+    """Return the clause that a better model is likely, with the share of further starts that would differ.
 
-    `unseen` is that share; of fewer than 5 `starts` it is left out.
+    `unseen` is the share that would end at a minimum not seen yet; with fewer than 5 `starts` it is left out.
 
     >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'

@@ -166,7 +166,7 @@ class NetworkAudit:
 def naive_loss(
     law: Any, n_hidden: int, target: Any = "identity", n_outputs: int | None = None
 ) -> tuple[float, int]:
-    r"""Return (loss, number of features) of a network that computes as many targets exactly as neurons allow.
+    r"""Return (loss, features computed) of the network that computes the targets of as many as neurons allow.
 
     The features are those whose targets matter most; all others are answered by their means. A feature takes
     one hidden ReLU, or two where its target is no ReLU of it: \|x\| of values of both signs, or such a value
@@ -312,7 +312,7 @@ def audit_network(
 def audit_networks(
     models: Sequence[Model], laws: Sequence[Any], target: Any, seconds: float
 ) -> Iterator[NetworkAudit]:
-    """Yield the audit of each network in order; those of one size and law share the seconds equally."""
+    """Yield the audits of several networks; those of one size and law share the seconds equally."""
     keys = [
         (model.W_in.shape, as_features(law, model.n_features))
         for model, law in zip(models, laws, strict=True)
@@ -392,10 +392,10 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
 
 
 def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
-    """Return the exact part of the loss from samples with at most one active feature, or None.
+    """Return the exact part of the loss from inputs with at most one active feature, or None.
 
-    It is weighted by the probability of such samples. None if features depend on each other, outputs are
-    not linear, or time or the law do not allow it.
+    It is weighted by the probability of such inputs. None if features depend on each other, outputs are not
+    linear, or time or the law do not allow it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):

@@ -100,7 +100,7 @@ def search_size(
     rng: np.random.Generator,
     progress: Callable[[str], None],
 ) -> None:
-    """Add to `known` the dropping model, the atlas's entries and the best of a search, if time is left.
+    """Add to `known` the best simple model, the atlas's entries and, if time is left, the best of a search.
 
     `group` has the audited (instance, model) pairs of this size; `starts` is the number of random starts, by
     default the usual one, and more if few end at the best.
@@ -158,5 +158,5 @@ def usual_starts(n_features: int, tied: bool) -> int:
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
-    """Return the atlas's entries for n features, m neurons and this law that are tied, or are not."""
+    """Return the atlas's entries for n features, m neurons and this law, tied ones or those that are not."""
     return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]

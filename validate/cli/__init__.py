@@ -15,7 +15,7 @@ INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit status.
+    """Run the program and return its exit status.
 
     0 is done; 1 a negative result: a certificate that is rejected, points of a sweep that failed, a check of
     a report that failed; 2 bad input, a missing library or a full disk; 70 a fault of the program; 130

@@ -119,9 +119,9 @@ def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) 
 
 
 def check_picture(path: str | None, name: str = "plot", **others: str | None) -> None:
-    """Raise a ValueError if a picture cannot be written at `path`, or that is one of the `others`.
+    """Raise a ValueError if a picture cannot be written at `path`, or `path` is one of the other files.
 
-    `name` is its option; no path is fine.
+    `name` is its option; None is no picture.
     """
     if path is None:
         return

@@ -120,7 +120,7 @@ def arguments(function: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 class TableRows:
-    """Lazy choices of an option, read when they are needed: `--help` of others must not wait for them."""
+    """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
 
     def __init__(self, read: Callable[[], Iterable[str]]) -> None:
         self.read = read

@@ -81,7 +81,7 @@ def format_pairs(name: str, words: Iterable[str]) -> dict[str, str]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON."""
+    """Print as indented JSON."""
     say(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 

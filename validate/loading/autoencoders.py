@@ -92,7 +92,8 @@ def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> Floa
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     """Return a JumpReLU's threshold of each latent, at least 0, or None if there is none: a ReLU.
 
-    No thresholds although `kind` is "jumprelu", or two arrays of them, raise a ValueError.
+    Below 0 a JumpReLU is a ReLU, since it cuts that off as well. No thresholds although `kind` is "jumprelu",
+    or two arrays of them, raise a ValueError.
     """
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")

@@ -62,7 +62,8 @@ def _safetensors(path: Path) -> dict[str, Any]:
 def _torch(path: Path) -> Any:
     """Return what `torch.save` wrote, tensors as arrays, without executing code.
 
-    A damaged file, or one of anything but tensors and containers, raises a ValueError; no torch, ImportError.
+    A damaged file, or one with more than tensors and containers, raises a ValueError; without PyTorch it is
+    an ImportError.
     """
     try:
         import torch

@@ -142,7 +142,7 @@ class Layout:
     def arrays(self, model: Weights) -> dict[str, FloatArray]:
         """Return the arrays by name in which this layout stores one model, the inverse of `models`.
 
-        A layout that cannot hold the model, as it is tied or has no bias, raises a ValueError.
+        A tied layout for an untied model, or one without bias for a model with biases, raises a ValueError.
         """
         if self.W_out == self.W_in and not np.array_equal(model.W_out, model.W_in.T):
             raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")

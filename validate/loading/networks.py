@@ -67,7 +67,7 @@ def _network(
 
 
 def _with_path(model: Model, by: FloatArray) -> Model:
-    """Return a model with `by` x added to its outputs, as by ReLU(x) - by ReLU(-x) on hidden neurons more."""
+    """Return a model with `by` x added to its outputs, as by ReLU(x) - by ReLU(-x) on additional neurons."""
     eye = np.eye(model.n_features)
     W_in = np.concatenate([model.W_in, eye, 0.0 - eye])
     b_in = np.concatenate([model.b_in, np.zeros(2 * len(eye))])

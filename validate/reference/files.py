@@ -101,8 +101,8 @@ def _same(one: Path, other: Path) -> bool:
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Return a path at which a file can be written: there is none yet, or an ordinary one.
 
-    Anything else, a link included, raises a ValueError that calls the path `name`. The folder has to exist,
-    unless `make_folder`.
+    Anything else raises a ValueError that calls the path `name`; so does a link, as nothing but the path
+    itself is to be replaced. The folder has to exist, unless `make_folder`.
     """
     target, rule = Path(path), ""
     try:
@@ -162,13 +162,13 @@ def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
 
 @as_annotated
 def write_marker(folder: Path) -> None:
-    """Write the marker file of folders that commands fill, unless the folder has one."""
+    """Write the marker of folders that commands fill, unless it is there."""
     if not _is_marked(folder):
         write_text(folder / MARKER, _MARK_TEXT)
 
 
 def _is_marked(folder: Path) -> bool:
-    """Return whether a folder has a marker file of ours."""
+    """Whether a folder has a marker of ours."""
     marker = folder / MARKER
     if marker.is_symlink() or not marker.is_file():
         return False

@@ -104,7 +104,7 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
 
 
 def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
-    """Return (dimensions but those of rows, values with one axis of rows first) of a variable, or None.
+    """Return (dimensions other than rows, values with one axis of rows first) of a variable, or None.
 
     None stands for a run without the variable.
     """

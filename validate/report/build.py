@@ -49,7 +49,7 @@ class RenderedTopic:
 
 @dataclass(frozen=True)
 class Report:
-    """The path of a report's page, and a line for each topic or claim that failed."""
+    """The page of a report, and a line for each topic or claim that failed."""
 
     page: Path
     failures: tuple[str, ...] = ()

@@ -166,7 +166,7 @@ class Run:
         return [settings]
 
     def pieces(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return for each piece the settings in which it differs from the whole run; [] if there is one."""
+        """Return for each piece the settings that differ from the whole run's; [] if that is not split."""
         if isinstance(self.split_by, str):
             return [{self.split_by: [value]} for value in settings[self.split_by]]
         return list(map(dict, self.split_by))

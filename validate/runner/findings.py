@@ -204,7 +204,7 @@ class Criterion:
         return format(float(self.limit), digits)
 
     def satisfied(self, values: Any) -> Any:
-        """Return whether each number keeps the limit (nan does not), as an array or of a DataArray as one."""
+        """Return whether each number keeps the limit, nan never: an array, or of a DataArray a DataArray."""
         array = _numbers(values)
         relation: Any = RELATIONS[self.relation]
         return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))

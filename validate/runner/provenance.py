@@ -48,7 +48,7 @@ def package_version(package: str) -> str:
 @functools.cache
 @as_annotated
 def code_digest(root: Path = ROOT) -> str:
-    """Return the SHA-256 of all files of the package and the versions of its libraries."""
+    """Return a checksum of all files of the package and the versions of its libraries."""
     checksum = hashlib.sha256(
         "\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode()
     )
@@ -159,7 +159,7 @@ def datasets_table() -> str:
 
 
 def write_readme() -> None:
-    """Write the table of datasets into the README of ``validate/reference``, if it has a place for it."""
+    """Write the table into the README of ``validate/reference``, if it has a place for it."""
     path = read.REFERENCE / "README.md"
     if path.is_file():
         head, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)

@@ -65,7 +65,7 @@ def run_tasks(
     pool: Pool | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Run all tasks, in an order that their dependencies allow, in `jobs` processes; with 1, all in this one.
+    """Do all tasks, in the order that their dependencies allow, in `jobs` processes; with 1, all in this one.
 
     If a task raises an error, the running ones are waited for and no more are started. If a process ends
     abruptly, its tasks are started again, once, with a `RuntimeWarning`; the second time is an OSError.
@@ -279,7 +279,7 @@ def process_pool(jobs: int) -> Pool:
 
 @as_annotated
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
-    """Return a pool that runs tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
+    """Return a pool that does tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
 
     `jobs` tasks are under way at a time; by default twice the number of threads of the workers. `resources`
     are what a worker must have to take a task, such as ``{"GPU": 1}``.

@@ -25,9 +25,9 @@ Draw = Callable[[Any, Any], None]
 def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
-    The number of random numbers that it takes does not depend on the numbers, so that a step with it can be
-    captured, but for what is drawn on the CPU: a law with `exactly` samples itself, seeded by the generator,
-    and of uniform features of which few are on only those are drawn.
+    A seed gives the same numbers on one device. How many random numbers it takes does not depend on them, so
+    that a step with it can be captured, but for what is drawn on the CPU: a law with `exactly` samples
+    itself, seeded by the generator, and of uniform features of which few are on only those are drawn.
     """
     if not isinstance(law, Features):
         return _gaps(torch, law) if law <= GAPS_BELOW else _entries(law)

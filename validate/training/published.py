@@ -54,7 +54,7 @@ def run_published(
     captured: bool = False,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Return losses and weight statistics of models trained as by the public code, with its stopping rule.
+    """Train models of one shape as the source's public code does; return losses and weight statistics.
 
     A constant rate of 3e-3/sqrt(n_features), and epochs of 30 batches of 1024 samples.
 

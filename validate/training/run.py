@@ -63,7 +63,7 @@ def train(
     keep_weights: bool = False,
     progress: bool = False,
 ) -> xr.Dataset:
-    r"""Return losses, weight statistics and histories of models ReLU(W_out W_in x + b) after training.
+    r"""Train models ReLU(W_out W_in x + b) of one n_features, many at once; return losses and statistics.
 
     The data are x_i = c_i u_i, c_i Bernoulli(p) and u_i uniform on [0, 1], all independent and always fresh;
     or they have any other law, which may weight the features' errors by importances. Adam minimises the
@@ -293,7 +293,7 @@ def run_grid(
 
 
 def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
-    """Return the law of all models: p itself, or the probability alone if a law is that of equal features."""
+    """Return p itself or, if p is a law that its probability alone describes, that number."""
     if not isinstance(p, Features):
         return p
     law = as_features(p, n_features, "p")

@@ -57,7 +57,7 @@ def fractions(content: Any, name: str, *shape: int) -> Any:
 
 
 def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
-    """Return E f(x) over a feature x, for f of degree 2 at most between its bends and -1, 0, 1."""
+    """Return E f(x) over a feature x, for f of degree 2 at most between -1, its bends and 1."""
     ends = sorted({Q(-1), Q(1), *(x for x in bends if -1 < x < 1)})
     steps = itertools.pairwise(ends)
     whole = sum(((b - a) * (f(a) + 4 * f((a + b) / 2) + f(b)) / 6 for a, b in steps), Q(0))
@@ -65,7 +65,7 @@ def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
 
 
 def product(p: Q, left: Bent, right: Bent) -> Q:
-    """Return the mean of the product of two functions, each of one feature, the same one or another."""
+    """Return the mean of a product of two functions, each of one feature."""
     (i, f, bends), (j, g, more) = left, right
     if i == j:
         return average(p, lambda x: f(x) * g(x), (*bends, *more))

@@ -148,7 +148,7 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 
 
 def _remove_entries(at: Example) -> Iterator[Example]:
-    """Yield examples with a feature or neuron less, smaller whole numbers, or plainer laws and models."""
+    """Yield examples with fewer features and neurons, smaller whole numbers, plainer laws and models."""
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
     if all(within.n_features[0] < n for _, within in free.values() if within):

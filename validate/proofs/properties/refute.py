@@ -102,7 +102,7 @@ def refute(
     rng: Any = 0,
     **drawn: Any,
 ) -> Refutation:
-    """Return a simple counterexample of an inequality, or the example that came closest, by a search.
+    """Look for a counterexample of an inequality; return a simple one, or the example that came closest.
 
     That a ReLU never makes a linear model worse (Elhage et al. 2022) needs values that are not negative:
 
@@ -175,7 +175,7 @@ def _strategy(name: str, given: Any) -> Any:
 
 
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return the strategy or function of each argument, functions last; ValueError if one comes too early."""
+    """Return each argument's strategy or function, functions last; ValueError if one needs a later one."""
     ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
     for name, given in drawn.items():
         if callable(given):

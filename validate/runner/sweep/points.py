@@ -286,7 +286,7 @@ def arrays(result: Any, plan: Plan) -> Arrays:
 
 
 def _numbers_or_text(value: Any) -> npt.NDArray[Any] | None:
-    """Return numbers as float64, texts and members of enumerations as text, and anything else as None."""
+    """Return numbers as float64, text and members of enumerations as text, and of anything else None."""
     try:
         array = np.asarray(np.nan if value is None else value)
     except ValueError:  # lists of several lengths

@@ -245,7 +245,7 @@ def _find_damage(array: Any) -> tuple[str, Exception] | None:
 
 
 def _list_files(group: Any) -> set[str]:
-    """Return the names of all files of a store, relative to its group."""
+    """Return the names of all files of a store, seen from its group."""
     from zarr.core.sync import sync
 
     async def list_names() -> set[str]:
@@ -278,7 +278,7 @@ def _list_only(store: Any, names: Collection[str]) -> Any:
 
 @as_annotated
 def open(store: str | Path) -> xr.Dataset:
-    """Return the dataset of what a sweep has stored so far, in a folder or at a URL that fsspec understands.
+    """Return what a sweep has stored so far, in a folder or at a URL that fsspec understands.
 
     It lies over the axes of the grid and dimensions of the results' own; numbers are float64, NaN where there
     are none yet, and read when they are used. ``point_state`` is 0 for points that wait, 1 for those that are
