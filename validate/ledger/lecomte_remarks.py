@@ -109,7 +109,8 @@ def l40(quick: bool) -> Evidence:
     silent, largest = max(slopes[True]), max(slopes[True] + slopes[False])
     return evidence(
         f"Of 200 random states of three features on four neurons {len(slopes[True])} meet (W_i + xi).W_i' <= "
-        "0 for both others. As printed the expression is compared with nothing.",
+        "0 for both others. The expression is compared with nothing in the text that was read, an extract "
+        "which has lost minus signs beside it: the comparison may be in the paper.",
         numeric("gradient at other outputs, whatever their signals", largest, "<=", rounding(1e-5)),
         corrected_statement(
             "(W_i + xi).W_i' <= 0 with high probability",
@@ -187,8 +188,8 @@ def l43(quick: bool) -> Evidence:
         "neuron (L2): a neuron holds 0, 1 or 2 of them. For other models and for networks trained on data "
         "it is open; it would be decided by the least number of polysemantic neurons at the same loss.",
         corrected_statement(
-            "in this model by counting: with n features on m neurons at least n - m neurons have to be "
-            "polysemantic, and none if m >= n; what is more is incidental",
+            "in the model of Section 2 by counting, where each feature is on one neuron: for m <= n <= 2m at "
+            "least n - m neurons have to be polysemantic, and none if m >= n; what is more is incidental",
             numeric(f"sizes to n = {n_most}, m = {m_most} where that is wrong", wrong, "==", derived(0)),
         ),
         about="answer",

@@ -116,8 +116,9 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
         "relu). For D > 2d L_1 > 0, and l >= 2 disturbs it by a relative order of 1-S, which moves a "
         "minimum without flat directions as far, and costs the square of that.",
         corrected_statement(
-            "the data concentrate where D(1-S) << 1, not at S close to 1 alone: P(l >= 2) <= "
-            f"(D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = {n_dense}",
+            "they concentrate on skeletons of dimension near D(1-S), as printed; on l <= 1 alone only where "
+            f"D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = "
+            f"{n_dense}",
             numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
             bound("largest P(l >= 2) / ((D (1-S))^2/2) - 1", _tail_over_order(), "<=", rounding(1e-12)),
         ),
