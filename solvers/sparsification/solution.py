@@ -51,7 +51,7 @@ class Sparsification:
 
 
 class _Motion(NamedTuple):
-    """Which weights are left at the times asked, and where: w_k = stretch (size_k - size_first + gap)."""
+    """Which weights are left at the times, and where: |w_k| = stretch (size_k - size_first + gap)."""
 
     sizes: FloatArray  # absolute weights that are not zero, sorted
     blocks: FloatArray
