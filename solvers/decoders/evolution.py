@@ -57,7 +57,7 @@ def state_evolution(
     steps: int = 1000,
     tol: float = 1e-10,
 ) -> Evolution:
-    """Iterate the Bayes decoder's loss until it changes no more or the features are recovered.
+    """Return interference and loss of the iterated Bayes decoder, until they stay or it recovers all.
 
     Gaussian projections: Donoho, Maleki and Montanari (2009), Bayati and Montanari (2011); orthogonal ones:
     Ma and Ping (2017), Rangan, Schniter and Fletcher (2019).

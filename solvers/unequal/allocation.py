@@ -305,7 +305,7 @@ def round_allocation(
     bound: tuple[float, float],
     tol: float,
 ) -> Allocation:
-    """Return the `Allocation` with every feature stored as `kind` at its capacity; `bound` is the dual.
+    """Return the `Allocation` with every feature stored as `kind` at its capacity.
 
     `bound` holds the multiplier and the dual value, and `capacity` is overwritten for pairs.
     """

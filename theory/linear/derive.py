@@ -117,6 +117,8 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 def derive_curl() -> Derivation:
     r"""Derive the antisymmetric part of the Jacobian of Eq. 22, two features on one neuron.
 
+    :math:`\Sigma` is diagonal.
+
     Not zero for different eigenvalues: then no energy has this flow as its gradient in the usual metric.
 
     >>> derive_curl().expression

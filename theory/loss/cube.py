@@ -69,7 +69,7 @@ def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
-    square, cross, mean = work  # weights of E ReLU(z)^2, E u_own ReLU(z) and E ReLU(z) on each face
+    square, cross, mean = work  # weights of E ReLU(z)^2, E u_target ReLU(z) and E ReLU(z) on each face
     last, loss = 3**k - 1, 0.0
     square[last] = 1.0
     if target >= 0:
@@ -211,9 +211,9 @@ def _leaf_gradient(
 def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slope: FloatArray) -> float:
     """Return E e and write E e u_j to `slope`, where z > 0: e = u_target - z, or -z for `target` < 0; else 0.
 
-    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_own = 0 for `target` < 0,
+    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_target = 0 for `target` < 0,
 
-        (k + 2) E e u_j = t_j E e + t_own E 1 u_j + means over faces,     (k + 1) E e = t_own E 1 + ...,
+        (k + 2) E e u_j = t_j E e + t_target E 1 u_j + means over faces,     (k + 1) E e = t_target E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
 
     where 1 stands for z > 0, and for 1/2 if z is 0 all over the cube.

@@ -130,7 +130,7 @@ def derive_onset(sign: int) -> Derivation:
 
 @cached_derivation
 def derive_steep_bound() -> Derivation:
-    """Derive the minimum over t of E (u - ReLU(a u + t))^2, u uniform on [0, 1], as a function of a >= 1.
+    """Derive the minimum over t of E (u - ReLU(a u + t))^2, for u uniform on [0, 1] and a >= 1.
 
     A function of a.
 

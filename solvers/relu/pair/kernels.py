@@ -225,7 +225,7 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 
 @kernel
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
-    """Minimise (F1 + r F2)/2 over the first `free` entries of x, in place, by Newton steps; return it.
+    """Minimise (F1 + r F2)/2 over the first `free` entries of x by Newton steps, in place; return its value.
 
     Steps are along |H|, so that they fall.
     """
