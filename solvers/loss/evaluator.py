@@ -514,6 +514,7 @@ class Descent:
         names = self._lenient.candidate_methods(
             self._law, True, all_rows, AccuracyRequest(True, tol, frequencies, WORK, 1)
         )
+        has_levels = "uniform" in names  # the quick sum for independent uniform features
         names = [name for name in names if name not in ("moments", "uniform")]
         self.method = next((name for name in names if METHODS[name].covers(all_rows, self._law).all()), "")
         if not self.method:
@@ -521,7 +522,7 @@ class Descent:
         self.exact: bool = self.method in ("classes", "folds", "patterns")
         if self.exact:
             self._lenient.method = self.method
-        self.is_quick = not self.exact and "uniform" in self._lenient.candidate_methods(self._law, True)
+        self.is_quick = has_levels and not self.exact
         self._final = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
