@@ -126,7 +126,7 @@ class Derivation:
 
 
 def derived(expression: Any, *assumptions: str) -> Derivation:
-    """Return a derivation whose symbols are those free in the expression, by name."""
+    """Return a `Derivation` whose symbols are all that are free in the expression, sorted by name."""
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
 

@@ -22,7 +22,7 @@ def lazy_submodules(
     only: tuple[str, ...] | None = None,
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package that imports modules, and names of these, on demand.
+    """Return `__getattr__` and `__dir__` for a package, which import its modules and names on demand.
 
     Parameters
     ----------

@@ -237,7 +237,7 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
 
 
 def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return p = 1 - S of sparsities S in [0, 1), of S as it is written: of 0.95 exactly 0.05.
+    """Return p = 1 - S exactly rounded, 0.05 for 0.95; raise a ValueError unless all S are in [0, 1).
 
     1.0 - 0.95 is 0.050000000000000044, a law that equals no law of p = 0.05.
 
@@ -417,7 +417,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def _address_space() -> float:
-    """Return how many bytes of address space this process may still take; inf where nothing says it."""
+    """Return how many bytes of address space this process may still take; inf without a known limit."""
     try:
         import resource
     except ImportError:  # Windows

@@ -50,7 +50,7 @@ class Block:
 
     @property
     def ratio(self) -> float:
-        """n_hidden/n_features."""
+        """n_hidden/n_features of a block."""
         return self.n_hidden / self.n_features
 
 

@@ -213,7 +213,7 @@ class RugPoint:
     status: Status
 
     def matrix(self) -> FloatArray:
-        """Return M, shape (n_features, n_features)."""
+        """Return M of this point, shape (n_features, n_features), from its row 0."""
         index = np.arange(self.row.size)
         return np.asarray(self.row[index[:, None] ^ index])
 

@@ -71,7 +71,7 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
 
 
 def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
-    """Return the signed root of E_ik D_ik, which is W_ik where encoder and decoder agree."""
+    """Return sign(E_ik) sqrt(E_ik D_ik), 0 for a negative product; it is W_ik where E and D agree."""
     return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
 
 

@@ -86,7 +86,7 @@ def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArr
 def _value(
     U: FloatArray, b: FloatArray, V: FloatArray, c: FloatArray, p: float, power: int, target: str
 ) -> tuple[float, tuple[FloatArray, ...]]:
-    """Return the mean power of the error and its derivatives by U, b, V and c."""
+    """Return the mean power of the error per output, and its derivatives by U, b, V and c."""
     x, w = points(U, b, p, power)
     z = x @ U.T + b
     h = np.maximum(z, 0.0)

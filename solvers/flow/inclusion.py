@@ -75,7 +75,7 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Steps that may still be made."""
+        """Number of steps that may still be made."""
         return self.most - self.steps - self.rejected
 
     @property

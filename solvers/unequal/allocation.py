@@ -106,7 +106,7 @@ class LagrangianChoices:
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return kind and capacity of each class at a multiplier."""
+        """Return the best kind and its capacity for each class at a multiplier."""
         at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda curve, rows: curve.kind(at[rows]), int)
@@ -146,7 +146,7 @@ class LagrangianChoices:
         return np.asarray(np.min(values, axis=0))
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a multiplier so large that all features are dropped."""
         multipliers = np.array([curve.multipliers[0] for curve in self.curves])
         return float(2.0 * self.weight.max() * multipliers.max())
 

@@ -228,7 +228,7 @@ class _Problem:
 
 
 class _Search:
-    """The lower hull of loss over capacity, from ends of descents at the slopes of its chords."""
+    """Search for the lower hull of loss over capacity, by descents at the slopes of its chords."""
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
         self.problem, self.starts = problem, starts

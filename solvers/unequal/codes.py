@@ -71,7 +71,7 @@ class _Codes:
         self.losses = np.where(losses[:, :1] > 0.0, np.exp(line(np.log(p))) * p**2, 0.0)
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return code and capacity of each class at a multiplier."""
+        """Return the best code, as an index into `names`, and its capacity for each class at a multiplier."""
         inside = self.menu.rug(multiplier)
         rug = best_rug(self.values, self.p, inside)[2]
         fixed = self.weight * self.losses + multiplier * self.ratio[:, None]
@@ -87,7 +87,7 @@ class _Codes:
         return self.weight * losses
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a multiplier so large that all features are dropped."""
         is_positive = self.ratio > 0.0
         worth = (
             self.weight

@@ -73,11 +73,11 @@ class Curve:
     along: Any
 
     def kind(self, multiplier: FloatArray) -> Any:
-        """Return the kind of piece at each multiplier."""
+        """Return the kind (DROPPED, RUG, ...) of the best piece at each multiplier."""
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
     def inside(self, multiplier: FloatArray) -> FloatArray:
-        """Return the capacity of the rug at each multiplier, in the smooth part of the envelope."""
+        """Return the capacity in the rug at each multiplier, on the smooth part of the envelope."""
         if self.along is None:
             return np.full(multiplier.shape, self.low)
         at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.along.x[0], self.along.x[-1])

@@ -74,7 +74,7 @@ def derive_antipodal_loss() -> Derivation:
 
 @cached_derivation
 def derive_priority_plane_loss() -> Derivation:
-    """Sum the loss of a priority code over its outputs, for the loss per feature.
+    """Derive the loss per feature of a priority code of n features on two dimensions.
 
     An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
     i + 1 for i from 1 to n - 2, and n - 3 the last one.
@@ -173,7 +173,7 @@ def derive_row_weights() -> Derivation:
 
 @cached_derivation
 def derive_relu_bound() -> Derivation:
-    """Put together the bounds of the proof of `bounds.relu_bound`: the logarithm, and a line for each family.
+    """Derive the three bounds of the proof of `bounds.relu_bound`: by the logarithm, and by two lines.
 
     Free are the ratio r, the theta of each line, at most 1, and that of the logarithm, s here.
 

@@ -87,7 +87,7 @@ class _Files:
                     os.unlink(os.path.join(self.folder, name))
 
     def flush(self) -> None:
-        """Do nothing: a compiled version that is made again replaces its file."""
+        """Do nothing, for Numba's `FunctionCache.flush`: a new version replaces the file of its key."""
 
 
 class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]

@@ -26,7 +26,7 @@ _LEAVE = 10.0
 
 
 class Stopped(Exception):
-    """Raised in a thread whose work nobody waits for any more."""
+    """Raised in a thread whose work has been cancelled."""
 
 
 class _Worker(threading.local):

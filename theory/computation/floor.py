@@ -26,7 +26,7 @@ _HALVES = {"symmetric": "uniform", "normal": "half-normal"}
 
 @result
 class Moments:
-    """Mean and covariance of targets.
+    """Mean and covariance of the targets t of all outputs.
 
     Parameters
     ----------

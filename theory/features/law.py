@@ -166,7 +166,7 @@ class Features:
 
     @property
     def independent(self) -> bool:
-        """Whether the features are independent: no groups, and no number of them is given."""
+        """Whether the features are independent: no groups, and `exactly` is not given."""
         return not self.groups and self.exactly is None
 
     @property

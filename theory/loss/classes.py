@@ -55,7 +55,7 @@ def _last(n: int, up_to: int | None, largest: int) -> int:
 def _check_class(
     W: ArrayLike, b: ArrayLike, of_map: bool
 ) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-    """Return the encodings, None where M is given, the matrix M and the biases."""
+    """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit."""
     if flag("of_map", of_map):
         return None, *checks.square(W, b)
     W = checks.encodings(W)

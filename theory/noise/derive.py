@@ -198,7 +198,7 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_squared_norm() -> Derivation:
-    r"""Derive the squared length after one step: Lecomte et al. (2024), App. C.2, at p2 = 1.
+    r"""Derive |W|² after one step, a polynomial in eta: Lecomte et al. (2024), App. C.2, at p2 = 1.
 
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
@@ -295,7 +295,7 @@ def derive_random_drift() -> Derivation:
 
 @cached_derivation
 def derive_normal_relu() -> Derivation:
-    r"""Derive the means of 1, y and y^2 over y > 0 for y normal with mean g and variance v.
+    r"""Derive E [y > 0], E ReLU(y) and E ReLU(y)^2, a column, for y normal with mean g and variance v.
 
     A column: :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)`
     with z = g/sqrt(v), from :func:`superposition.theory.special.derive_ramp_moment`.

@@ -149,7 +149,7 @@ def derive_steep_bound() -> Derivation:
 
 @cached_derivation
 def derive_thomson_bound() -> Derivation:
-    r"""Derive the bound of :func:`superposition.theory.relu.thomson_bound`.
+    r"""Derive the lower bound on the energy of unit vectors, :func:`superposition.theory.relu.thomson_bound`.
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
     nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i and
@@ -172,7 +172,7 @@ def derive_thomson_bound() -> Derivation:
 
 @cached_derivation
 def derive_sphere_losses() -> Derivation:
-    """Derive the losses with one and two features on for lengths 1 or 0 without bias.
+    """Derive the losses of outputs with one and two features on, for lengths 1 or 0 without bias.
 
     A column of integrals over values uniform on [0, 1]: of the own output of a feature of length 1, and of
     length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a feature

@@ -67,7 +67,7 @@ def slope(expression: Any, n_weights: int) -> Any:
 
 @cached_derivation
 def derive_rates(n_weights: int = 3) -> Derivation:
-    r"""Derive the slopes of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
+    r"""Derive the time derivatives of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
     At balance the first is zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second
     :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares. See Lecomte et al.

@@ -127,7 +127,7 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 
 
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return the chord of `derive_chord_loss` over -D, at the mu whose tangent point is u."""
+    """Return minus the chord of `derive_chord_loss`, over D, at the mu whose tangent point is u."""
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
     return np.asarray(mixed * (ratio / np.maximum(theta, 1e-300) - 1.0))
@@ -205,12 +205,12 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
 
 
 def _dead_share(p: FloatArray, h: float) -> FloatArray:
-    """Return D, the loss that no row exceeds in the bound."""
+    """Return D of the proof, the loss that no row exceeds in the bounds of steps 7 and 8."""
     return np.asarray(p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p))
 
 
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
-    """Return R(mu/C) of step 7, the least loss of a row whose interference is mu/C."""
+    """Return R(mu/C) of step 7 of the proof: the least loss of a row whose interference is mu/C."""
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
     return np.asarray(dead * push / (dead + push))
@@ -219,7 +219,7 @@ def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float])
 def row_logarithm(
     p: FloatArray, mu: FloatArray | float, family: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
+    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, with x = beta log(theta/z)."""
     C, h = family
     dead = _dead_share(p, h)
     return dead, np.asarray(p / (C * dead) * mu)

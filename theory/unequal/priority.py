@@ -116,7 +116,7 @@ def priority_weights(
 
 
 def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the directions of the k encodings of a plane, by priority, and those that the outputs read.
+    """Return the angles of a plane's k encodings, by priority, and of the directions that its outputs read.
 
     Two or more encodings are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is
     orthogonal to the feature before it and away from those before that one.
@@ -127,7 +127,7 @@ def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
 
 
 class _PlaneAssignment:
-    """Deals the features of a law to planes, and evaluates their loss there."""
+    """Deals a law's features to planes, and evaluates the total loss of that code."""
 
     def __init__(self, law: Features) -> None:
         n, p = marginal_chances("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
