@@ -58,8 +58,10 @@ def _cases(
 def by_transforms(
     rows: Rows, law: Law, request: AccuracyRequest, integrate_output: Case, bounded: bool
 ) -> Outputs:
-    """Integrate the transform of each output, for each state of its own feature where that is needed.
+    """Return losses, derivatives and errors of the outputs, each by `integrate_output` of its transform.
 
+    That is called for each state of the output's own feature where it must be known. `bounded` is that of the
+    values.
     With few frequencies the error of the loss is what half of them change, if that is less than the bound.
     """
     M, features, b, _ = rows
